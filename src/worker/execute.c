@@ -52,14 +52,6 @@ struct execution {
 
 /* --- the request -------------------------------------------------------------------- */
 
-static bool carries_results(const struct execution *x)
-{
-	for (size_t i = 0; i < x->n_args; i++)
-		if (x->carry[i] != PF_NO_CARRY && x->carry[i] >= x->q->n_outs)
-			return false;
-	return true;
-}
-
 /*
  * How many bytes the LEFT bytes at AT give to struct pf_arg and its extents, for each argument
  * without a buffer.  -EPROTO.
@@ -122,13 +114,24 @@ static int read_request(struct execution *x, const struct pf_work *work,
 				  work->len);
 	x->carry = (const uint32_t *)(const void *)(x->lent + lent);
 	x->donate = (const uint8_t *)(x->carry + n_args);
-	return carries_results(x) ? 0
-				  : pf_err_set(err, -EPROTO,
-					       "execute: a result that there is not is "
-					       "carried over");
+	for (size_t i = 0; i < n_args; i++)
+		if (x->carry[i] != PF_NO_CARRY && x->carry[i] >= q->n_outs)
+			return pf_err_set(err, -EPROTO,
+					  "execute: a result that there is not is "
+					  "carried over");
+	return 0;
 }
 
-/* Room for the lists, all of which have elements of eight bytes. */
+/* The next N elements of *ROOM, all of which have eight bytes. */
+static void *cut(char **room, size_t n)
+{
+	char *at = *room;
+
+	*room += n * 8;
+	return at;
+}
+
+/* Room for the lists. */
 static int make_room(struct execution *x, struct pf_err *err)
 {
 	size_t n_runs = x->repeat > 1 ? PF_WIRE_GENERATIONS : 1;
@@ -142,18 +145,13 @@ static int make_room(struct execution *x, struct pf_err *err)
 		return pf_err_set(err, -ENOMEM, "no memory for %zu arguments and results",
 				  x->n_args + x->n_outs);
 	memset(room, 0, n * 8);
-	x->objects = (struct pf_object **)(void *)room;
-	x->results = x->objects + x->n_args;
-	x->arguments = (struct PJRT_Buffer **)(x->results + x->n_outs);
-	x->kept = (int64_t *)(x->arguments + x->n_args);
-	x->runs[0].results = (struct PJRT_Buffer **)(x->kept + x->q->n_args);
+	x->objects = cut(&room, x->n_args);
+	x->results = cut(&room, x->n_outs);
+	x->arguments = cut(&room, x->n_args);
+	x->kept = cut(&room, x->q->n_args);
 	for (size_t i = 0; i < n_runs; i++) {
-		struct run *run = &x->runs[i];
-
-		run->events = (struct PJRT_Event **)(run->results + x->n_outs);
-		if (i + 1 < n_runs)
-			run[1].results =
-				(struct PJRT_Buffer **)(run->events + x->q->n_devices);
+		x->runs[i].results = cut(&room, x->n_outs);
+		x->runs[i].events = cut(&room, x->q->n_devices);
 	}
 	return 0;
 }

@@ -36,10 +36,9 @@ struct pf_sandbox {
 };
 
 /*
- * Read SETTINGS: {"sandbox": "strict", "device" or "off", "sandbox_read", "sandbox_write":
- * lists of paths, "sandbox_uid"}, each of which may be missing; NULL: strict.  RET borrows the
- * lists.  A build with sanitizers is always off: they read /proc, and make processes.  -EPROTO: no
- * daemon of this build sends such settings.
+ * Read SETTINGS: {"sandbox": "strict", "device" or "off", "sandbox_read", "sandbox_write": lists of
+ * paths, "sandbox_uid"}, each of which may be missing; NULL: strict.  RET borrows the lists.  A
+ * build with sanitizers is always off: they read /proc, and make processes.  -EPROTO.
  */
 int pf_sandbox_parse(struct json_object *settings, struct pf_sandbox *ret,
 		     struct pf_err *err);
@@ -53,9 +52,9 @@ int pf_sandbox_parse(struct json_object *settings, struct pf_sandbox *ret,
 int pf_sandbox_enter(struct pf_sandbox *sandbox, const char *plugin, struct pf_err *err);
 
 /*
- * Called when the plugin is loaded, while the process has one thread: from then on a strict
- * sandbox opens no file but those about processors and memory, and the settings'.  Landlock's
- * rules hold for a thread and those that it starts later, so earlier threads would escape them.
+ * Called when the plugin is loaded, while the process has one thread, because Landlock's rules hold
+ * for a thread and those that it starts later: from then on a strict sandbox opens no file but
+ * those about processors and memory, and the settings'.
  */
 int pf_sandbox_loaded(const struct pf_sandbox *sandbox, struct pf_err *err);
 
@@ -67,12 +66,10 @@ int pf_sandbox_tighten(const struct pf_sandbox *sandbox, struct pf_err *err);
 struct json_object *pf_sandbox_json(const struct pf_sandbox *sandbox);
 
 /*
- * The pool: memory of the worker that the daemon reads.
- *
- * A memfd of the daemon's, mapped here for writing.  Two kinds of blocks lie in it: those
- * that the worker makes for the daemon (texts, copies of buffers), named by their offset
- * and freed by its request; and, if allocation is interposed, the plugin's own allocations beyond
- * a page, so that results need no copying and survive this process.
+ * The pool: a memfd that the worker writes and the daemon reads.  Two kinds of blocks lie in it:
+ * those that the worker makes for the daemon (texts, copies of buffers), named by their offset and
+ * freed by its request; and, if allocation is interposed, the plugin's own allocations beyond a
+ * page, so that results need no copying and survive this process.
  *
  * There is one pool per process, since malloc has no argument to name another.  Every function is
  * safe from any thread and calls no malloc.
@@ -85,16 +82,13 @@ enum {
 
 /*
  * Map the pool behind FD, SIZE bytes (FD stays the caller's), and start its heap's thread.  Once,
- * before any other function here.  -EINVAL: the file is shorter than SIZE, or SIZE below 128 MiB;
- * -errno.
+ * before any other function here.  -EINVAL: the file is shorter, or SIZE below 128 MiB; -errno.
  */
 int pf_pool_setup(int fd, uint64_t size, struct pf_err *err);
 
-/*
- * Serve the plugin's large allocations from the pool as soon as it is set up.  False if this build
- * does not interpose allocation (sanitizers do).
- */
-bool pf_pool_interpose(void);
+/* Serve the plugin's large allocations from the pool as soon as it is set up, unless this build does
+ * not interpose allocation (sanitizers do). */
+void pf_pool_interpose(void);
 
 /* True if the LEN bytes at P lie in the pool; *OFF becomes their offset. */
 bool pf_pool_holds(const void *p, uint64_t len, uint64_t *off);
@@ -130,13 +124,9 @@ static inline bool pf_pool_owns(const void *p)
 }
 
 /*
- * The daemon's objects in this worker: buffers and executables by id.
- *
- * Buffers and executables are numbered apart: both may have an object 7.
- *
- * Objects are counted: the table has one reference, every request that uses an object
- * another, so that an object may be freed while requests use it and is destroyed after
- * the last one.
+ * The daemon's objects in this worker: buffers and executables by id, numbered apart: both may have
+ * an object 7.  The table has one reference, every request that uses an object another, so that an
+ * object may be freed while requests use it and is destroyed after the last one.
  */
 
 enum pf_object_kind {
@@ -280,9 +270,9 @@ static inline const void *pf_worker_arena(const struct pf_worker *worker, uint64
 }
 
 /*
- * Serve requests with THREADS threads (0: a default), more when all are busy, until the
- * daemon closes the channel or hangs up.  Does not return if all goes well.
+ * Serve requests with some threads, more when all are busy, until the daemon closes the channel or
+ * hangs up.  Does not return if all goes well.
  */
-int pf_worker_serve(struct pf_worker *worker, unsigned threads, struct pf_err *err);
+int pf_worker_serve(struct pf_worker *worker, struct pf_err *err);
 
 #endif

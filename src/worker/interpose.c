@@ -18,9 +18,8 @@
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 
-bool pf_pool_interpose(void)
+void pf_pool_interpose(void)
 {
-	return false;
 }
 
 #else
@@ -33,10 +32,9 @@ void __libc_free(void *p);
 
 static atomic_bool interpose;
 
-bool pf_pool_interpose(void)
+void pf_pool_interpose(void)
 {
 	atomic_store(&interpose, true);
-	return true;
 }
 
 static void *allocate(size_t alignment, size_t size)

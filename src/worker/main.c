@@ -37,9 +37,7 @@ struct setup {
 	struct json_object *json; /* owned */
 	const char *plugin;
 	struct json_object *options;
-	unsigned threads;
 	uint64_t arena_size, pool_size;
-	bool interpose;
 };
 
 /* Have the kernel kill this process when the daemon dies, which may have happened
@@ -120,12 +118,8 @@ static int parse_setup(const struct pf_buf *text, struct setup *ret, struct pf_e
 				  "the set-up text lacks what the worker needs");
 	ret->plugin = json_object_get_string(plugin);
 	ret->options = field(json, "options", json_type_object);
-	ret->threads =
-		(unsigned)json_object_get_int(field(json, "threads", json_type_int));
 	ret->arena_size = (uint64_t)json_object_get_int64(arena);
 	ret->pool_size = (uint64_t)json_object_get_int64(pool);
-	ret->interpose =
-		json_object_get_boolean(field(json, "interpose", json_type_boolean));
 	return pf_sandbox_parse(field(json, "sandbox", json_type_object), &sandbox, err);
 }
 
@@ -150,15 +144,6 @@ static int map_all(const struct setup *setup, int *fds, struct pf_err *err)
 	for (int i = 0; i < N_FDS; i++)
 		pf_closep(&fds[i]);
 	return r;
-}
-
-static int load_plugin(const struct setup *setup, struct pf_err *err)
-{
-	if (setup->interpose)
-		pf_pool_interpose();
-	/* No line per option that a plugin takes; warnings, which explain an abort, stay. */
-	setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);
-	return pj_plugin_load(setup->plugin, &worker.plugin, err);
 }
 
 /* Send JSON, which is given. */
@@ -197,8 +182,12 @@ static int set_up(struct setup *setup, struct pf_err *err)
 	 * makes them, and for those that it starts later. */
 	if (r == 0)
 		r = pf_sandbox_enter(&sandbox, setup->plugin, err);
-	if (r == 0)
-		r = load_plugin(setup, err);
+	if (r == 0) {
+		pf_pool_interpose();
+		/* No line per option that a plugin takes; warnings, which explain an abort, stay. */
+		setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);
+		r = pj_plugin_load(setup->plugin, &worker.plugin, err);
+	}
 	if (r == 0)
 		r = pf_sandbox_loaded(&sandbox, err);
 	if (r == 0)
@@ -242,7 +231,7 @@ int main(int argc, char **argv)
 	if (r == 0)
 		r = pf_sandbox_tighten(&sandbox, &err);
 	if (r == 0)
-		r = pf_worker_serve(&worker, setup.threads, &err);
+		r = pf_worker_serve(&worker, &err);
 	fprintf(stderr, "pjrtfs-worker: %s\n", err.text);
 	_exit(1);
 }

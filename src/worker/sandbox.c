@@ -53,15 +53,6 @@ struct rules {
 	uint64_t handled; /* LANDLOCK_ACCESS_FS_… that the kernel knows */
 };
 
-/* The ABI of the kernel's Landlock; 0: it has none. */
-static int landlock_abi(void)
-{
-	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0,
-			   LANDLOCK_CREATE_RULESET_VERSION);
-
-	return abi > 0 ? (int)abi : 0;
-}
-
 /* A set that forbids all that the kernel can forbid.  0 or -errno. */
 static int begin_rules(struct rules *r, int abi, struct pf_err *err)
 {
@@ -190,31 +181,6 @@ static void allow_libraries(const struct rules *r, const char *plugin)
 	(void)allow(r, real, READ | EXECUTE);
 }
 
-/* The rules while the plugin is loaded: no file can be written. */
-static int restrict_files(const struct pf_sandbox *s, const char *plugin,
-			  struct pf_err *err)
-{
-	struct rules r;
-	int code;
-
-	if (!s->landlock)
-		return 0;
-	code = begin_rules(&r, s->landlock, err);
-	if (code < 0)
-		return code;
-	if (s->mode == PF_SANDBOX_DEVICE) {
-		/* A compiler may start programs (ptxas). */
-		allow_present(&r, driver_files, PF_ARRAY_SIZE(driver_files),
-			      READ | EXECUTE);
-		allow_libraries(&r, plugin);
-		allow_devices(&r);
-	} else {
-		/* Libraries may lie anywhere. */
-		(void)allow(&r, "/", READ);
-	}
-	return enforce(&r, s, READ | EXECUTE, err);
-}
-
 static const char *const strict_files[] = {
 	"/proc/cpuinfo",
 	"/proc/meminfo",
@@ -223,19 +189,35 @@ static const char *const strict_files[] = {
 	"/sys/devices/system/node",
 };
 
-/* The rules once it is: in a strict sandbox few files can be read. */
-static int close_files(const struct pf_sandbox *s, struct pf_err *err)
+/*
+ * The rules while PLUGIN is loaded: no file can be written.  With PLUGIN NULL those once it is: in
+ * a strict sandbox few files can be read.
+ */
+static int restrict_files(const struct pf_sandbox *s, const char *plugin,
+			  struct pf_err *err)
 {
+	bool is_device = s->mode == PF_SANDBOX_DEVICE;
 	struct rules r;
 	int code;
 
-	if (!s->landlock || s->mode != PF_SANDBOX_STRICT)
+	if (!s->landlock || (is_device && !plugin))
 		return 0;
 	code = begin_rules(&r, s->landlock, err);
 	if (code < 0)
 		return code;
-	allow_present(&r, strict_files, PF_ARRAY_SIZE(strict_files), READ);
-	return enforce(&r, s, READ, err);
+	if (is_device) {
+		/* A compiler may start programs (ptxas). */
+		allow_present(&r, driver_files, PF_ARRAY_SIZE(driver_files),
+			      READ | EXECUTE);
+		allow_libraries(&r, plugin);
+		allow_devices(&r);
+	} else if (plugin) {
+		/* Libraries may lie anywhere. */
+		(void)allow(&r, "/", READ);
+	} else {
+		allow_present(&r, strict_files, PF_ARRAY_SIZE(strict_files), READ);
+	}
+	return enforce(&r, s, plugin ? READ | EXECUTE : READ, err);
 }
 
 /*
@@ -684,11 +666,14 @@ static void set_limits(const struct pf_sandbox *s)
 
 int pf_sandbox_enter(struct pf_sandbox *s, const char *plugin, struct pf_err *err)
 {
+	long abi;
 	int r;
 
 	if (s->mode == PF_SANDBOX_OFF)
 		return 0;
-	s->landlock = landlock_abi();
+	abi = syscall(SYS_landlock_create_ruleset, NULL, 0,
+		      LANDLOCK_CREATE_RULESET_VERSION);
+	s->landlock = abi > 0 ? (int)abi : 0;
 	if (!s->landlock && (s->read || s->write))
 		return pf_err_set(
 			err, -ENOSYS,
@@ -714,7 +699,7 @@ int pf_sandbox_loaded(const struct pf_sandbox *s, struct pf_err *err)
 		return 0;
 	drop_capabilities(false);
 	(void)!chdir("/"); /* a plugin's path may be relative, so not before */
-	return close_files(s, err);
+	return restrict_files(s, NULL, err);
 }
 
 int pf_sandbox_tighten(const struct pf_sandbox *s, struct pf_err *err)

@@ -231,19 +231,16 @@ static int start_thread(struct pf_worker *worker)
 	return -r;
 }
 
-int pf_worker_serve(struct pf_worker *worker, unsigned threads, struct pf_err *err)
+int pf_worker_serve(struct pf_worker *worker, struct pf_err *err)
 {
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned threads = cores + 2 > MIN_THREADS ? (unsigned)cores + 2 : MIN_THREADS;
 
 	if (pthread_mutex_init(&worker->take, NULL))
 		abort();
-	if (!threads)
-		threads = cores + 2 > MIN_THREADS ? (unsigned)cores + 2 : MIN_THREADS;
 	worker->max_threads =
 		THREADS + THREADS_OF_DEVICE * (unsigned)worker->client->n_devices;
-	if (threads > worker->max_threads)
-		threads = worker->max_threads;
-	for (unsigned i = 0; i < threads; i++) {
+	for (unsigned i = 0; i < threads && i < worker->max_threads; i++) {
 		int r = start_thread(worker);
 
 		if (r < 0)

@@ -111,7 +111,6 @@ static inline void start(struct daemon *d, const char *path, const char *options
 	json_object_object_add(setup, "options", json_tokener_parse(options));
 	json_object_object_add(setup, "arena_size", json_object_new_int64(ARENA_SIZE));
 	json_object_object_add(setup, "pool_size", json_object_new_int64(POOL_SIZE));
-	json_object_object_add(setup, "interpose", json_object_new_boolean(true));
 	text = json_object_to_json_string(setup);
 	ck_assert_int_eq(pf_channel_send(d->sock, text, strlen(text), fds, 3, &err), 0);
 	json_object_put(setup);
