@@ -134,27 +134,6 @@ static int take_result(const struct executed *executed, size_t len,
 	return 0;
 }
 
-static int compare(const float found[static N], struct pf_err *err)
-{
-	for (int i = 0; i < N; i++)
-		if (found[i] != expected[i])
-			return pf_err_set(
-				err, -EIO,
-				"the program's result is wrong: expected %g at %d, "
-				"found %g",
-				(double)expected[i], i, (double)found[i]);
-	return 0;
-}
-
-/* The first device that this process may use. */
-static int first_device(const struct pf_description *d, unsigned *ret, struct pf_err *err)
-{
-	for (*ret = 0; *ret < d->n_devices; ++*ret)
-		if (d->devices[*ret].addressable)
-			return 0;
-	return pf_err_set(err, -ENODEV, "there is no device that can be used");
-}
-
 enum { EXECUTABLE, X, Y, RESULT, N_IDS };
 
 static int execute(struct inspection *in, const uint64_t ids[static N_IDS],
@@ -194,15 +173,18 @@ static int execute(struct inspection *in, const uint64_t ids[static N_IDS],
 
 static int run(struct inspection *in, struct json_object *facts, struct pf_err *err)
 {
+	const struct pf_description *d = pf_worker_description(in->worker);
+	struct json_object *list;
 	uint64_t ids[N_IDS];
 	struct timespec start;
-	struct json_object *list;
+	unsigned device = 0;
 	float found[N];
-	unsigned device;
-	int r = first_device(pf_worker_description(in->worker), &device, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	while (device < d->n_devices && !d->devices[device].addressable)
+		device++;
+	if (device == d->n_devices)
+		return pf_err_set(err, -ENODEV, "there is no device that can be used");
 	for (int i = 0; i < N_IDS; i++)
 		ids[i] = pf_worker_id(in->worker);
 	json_object_object_add(facts, "device", json_object_new_int((int)device));
@@ -223,7 +205,14 @@ static int run(struct inspection *in, struct json_object *facts, struct pf_err *
 	for (int i = 0; i < N; i++)
 		json_object_array_add(list, json_object_new_double((double)found[i]));
 	json_object_object_add(facts, "result", list);
-	return compare(found, err);
+	for (int i = 0; i < N; i++)
+		if (found[i] != expected[i])
+			return pf_err_set(
+				err, -EIO,
+				"the program's result is wrong: expected %g at %d, "
+				"found %g",
+				(double)expected[i], i, (double)found[i]);
+	return 0;
 }
 
 /* --- the interface ------------------------------------------------------------------------- */

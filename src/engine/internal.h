@@ -28,10 +28,9 @@ struct pf_plugin_meter *pf_description_meter(const struct pf_description *descri
 					     const char *name);
 
 /*
- * A scheduler with a queue for each device; NULL: no memory.  If the devices are this host's
- * processors, the plugin executes on the worker's threads, and there are as many slots as
- * processors; other plugins queue requests for the device, and have the next one ready before
- * the device is idle.
+ * A scheduler with a queue for each device; NULL: no memory.  There are as many slots as processors
+ * if these are the devices; other plugins queue requests for the device, and have the next one
+ * ready before it is idle.
  */
 struct pf_sched *pf_description_sched(const struct pf_description *description);
 
@@ -63,7 +62,7 @@ void pf_plugin_log_release(struct pf_plugin_log *log); /* all zeros is allowed *
 
 /*
  * Add LEN bytes, in pieces as the worker prints them; control characters but tabs become spaces,
- * and a line that is longer than PF_LINE_MAX becomes several.  By one thread, as the next three.
+ * and a line that is longer than PF_LINE_MAX becomes several.  By one thread, as the next four.
  */
 void pf_plugin_log_add(struct pf_plugin_log *log, const char *text, size_t len);
 
@@ -73,6 +72,8 @@ void pf_plugin_log_end(struct pf_plugin_log *log);
 
 /* Milliseconds until pf_plugin_log_tick has something to write; -1: nothing. */
 int pf_plugin_log_due_ms(const struct pf_plugin_log *log);
+
+/* Write the lines that the daemon's log lacks, once the daemon serves. */
 void pf_plugin_log_tick(struct pf_plugin_log *log);
 
 /* A mark: lines that end from now on were printed since.  Does not block: one atomic load. */
@@ -87,10 +88,9 @@ enum pf_plugin_log_lines {
 };
 
 /*
- * Append to WHY's sentence "; it printed last:" and the line since MARK, of those of
- * LINES, that best explains a death: the last fatal one, else the last; nothing if no
- * line qualifies.  Returns the mark at which that line begins, or UINT64_MAX: all marks
- * from MARK up to it give the same.
+ * Append to WHY's sentence "; it printed last:" and the line since MARK, of those of LINES, that best
+ * explains a death: the last fatal one, else the last; nothing if no line qualifies.  Returns the
+ * mark at which that line begins, or UINT64_MAX: all marks from MARK up to it give the same.
  */
 uint64_t pf_plugin_log_quote(struct pf_plugin_log *log, uint64_t mark,
 			     enum pf_plugin_log_lines lines, struct pf_err *why);
@@ -132,11 +132,10 @@ struct pf_instance {
 };
 
 /*
- * Map the channel CHANNEL_FD and the pool POOL_FD, of POOL_SIZE bytes, whose descriptors
- * stay the caller's, and start the thread that takes replies.
- * broken_fd  borrowed: an eventfd, written to if the worker writes invalid data in a ring or
- *            closes one, or if a page of the pool cannot be read: the monitor must end the
- *            process
+ * Map the channel CHANNEL_FD and the pool POOL_FD, of POOL_SIZE bytes, whose descriptors stay the
+ * caller's, and start the thread that takes replies.
+ * broken_fd  borrowed: an eventfd, written to if the monitor must end the process, because it wrote
+ *            invalid data in a ring or closed one, or a page of the pool cannot be read
  * log        what the process prints; borrowed until pf_instance_end has returned
  * ret        on success, one reference; pf_instance_end comes before the last unref
  */
@@ -197,8 +196,8 @@ struct pf_process {
 	int err_fd; /* owned: what it prints; does not block */
 };
 
-/* Run START's program in the environment ENV, called NAME in ps(1), in a process group of its
- * own: *RET, to be reaped. */
+/* Run START's program in the environment ENV, called NAME in ps(1), in a process group of its own:
+ * *RET, to be reaped. */
 int pf_process_spawn(const struct pf_process_start *start, char *const *env, char *name,
 		     struct pf_process *ret, struct pf_err *err);
 
@@ -207,14 +206,6 @@ enum { PF_PROCESS_AT_ONCE = 1 << 20 }; /* bytes that one pf_process_drain reads,
 /* Add what PROCESS has printed to LOG.  Returns the number of bytes; there may be more after
  * PF_PROCESS_AT_ONCE.  Does not block. */
 size_t pf_process_drain(const struct pf_process *process, struct pf_plugin_log *log);
-
-/*
- * Wait until the socket of PROCESS has a message, and add meanwhile what the process prints to
- * LOG, because it blocks once the pipe is full.  Returns the milliseconds that are left of
- * TIMEOUT_MS, 0: none; -errno.
- */
-int pf_process_await(const struct pf_process *process, int timeout_ms,
-		     struct pf_plugin_log *log, struct pf_err *err);
 
 /*
  * Kill PROCESS (SIGKILL), of plugin NAME, unless it is dead, wait for its end, add the rest of

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The monitor: a thread that starts a worker, waits for its end, reaps it, and starts it again. */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -22,6 +23,54 @@ enum {
 	PRINT_PAUSE_MS = 100 /* after PF_PROCESS_AT_ONCE bytes that the process printed */
 };
 
+/*
+ * Wait until the process has sent a message, is dead or must be ended (1), or stop_fd was written
+ * to (0), adding what the process prints to the log, because it blocks once the pipe is full.
+ * -ETIMEDOUT: neither within TIMEOUT_MS, -1: no limit.
+ */
+static int await_process(struct pf_worker *w, int timeout_ms)
+{
+	struct pollfd p[4] = { { .fd = w->process.sock, .events = POLLIN },
+			       { .fd = w->stop_fd, .events = POLLIN },
+			       { .fd = w->process.err_fd, .events = POLLIN },
+			       { .fd = w->instance ? w->broken_fd : -1,
+				 .events = POLLIN } };
+	int64_t end = timeout_ms < 0 ? INT64_MAX : pf_now_ms() + timeout_ms;
+	bool closed = false, pausing = false;
+	const char *words;
+	uint64_t count;
+
+	for (;;) {
+		int ms = pausing ? PRINT_PAUSE_MS : pf_plugin_log_due_ms(&w->log);
+		int64_t left = end - pf_now_ms();
+
+		if (left <= 0)
+			return -ETIMEDOUT;
+		if (left < INT_MAX && (ms < 0 || ms > left))
+			ms = (int)left;
+		/* A plugin that prints for ever is read slowly, so that it does not keep a
+		 * processor busy. */
+		p[2].fd = pausing || closed ? -1 : w->process.err_fd;
+		if (poll(p, 4, ms) < 0 && errno != EINTR)
+			abort(); /* only a programming error */
+		pausing = p[2].revents &&
+			  pf_process_drain(&w->process, &w->log) >= PF_PROCESS_AT_ONCE;
+		if (p[2].revents & (POLLHUP | POLLERR) && !pausing)
+			closed = true; /* it may close its output and live on */
+		pf_plugin_log_tick(&w->log);
+		if (p[1].revents)
+			return 0;
+		/* A page of an earlier instance's pool may be what was lost. */
+		if (p[3].revents && read(w->broken_fd, &count, sizeof(count)) > 0 &&
+		    (words = pf_instance_unfit(w->instance))) {
+			pf_plugin_log_add(&w->log, words, strlen(words));
+			return 1;
+		}
+		if (p[0].revents)
+			return 1;
+	}
+}
+
 /* --- start ------------------------------------------------------------------------- */
 
 /* Send the set-up text and the three memfds, and wait for the description. */
@@ -32,16 +81,18 @@ static int handshake(struct pf_worker *w, const int fds[3], struct pf_descriptio
 	const char *setup = w->start.setup;
 	int r = pf_channel_send(w->process.sock, setup, strlen(setup), fds, 3, err);
 
+	if (r < 0)
+		return r;
+	r = await_process(w, w->start_timeout_ms);
 	if (r == 0)
-		r = pf_process_await(&w->process, w->start_timeout_ms, &w->log, err);
-	if (r >= 0)
-		r = pf_channel_recv(w->process.sock, &text, NULL, 0, r, err);
+		return pf_err_set(err, -ECANCELED, "it was stopped");
+	if (r > 0)
+		r = pf_channel_recv(w->process.sock, &text, NULL, 0, w->start_timeout_ms,
+				    err);
 	if (r == -ETIMEDOUT)
 		return pf_err_set(err, r, "it was not loaded within %d s",
 				  w->start_timeout_ms / 1000);
-	if (r == 0)
-		r = pf_description_parse(text.data, text.len, ret, err);
-	return r;
+	return r < 0 ? r : pf_description_parse(text.data, text.len, ret, err);
 }
 
 /* Can WORKER, and INSTANCE, have the devices that D describes?  Users see those of the first. */
@@ -200,44 +251,6 @@ static bool is_sandbox(const struct pf_worker *w, int code)
 
 /* --- the end ----------------------------------------------------------------------- */
 
-/* Wait until the process is dead or must be ended (1), or stop_fd was written to (0), adding what
- * it prints to the log. */
-static int await_end(struct pf_worker *w)
-{
-	struct pollfd p[4] = { { .fd = w->process.sock, .events = POLLIN },
-			       { .fd = w->stop_fd, .events = POLLIN },
-			       { .fd = w->process.err_fd, .events = POLLIN },
-			       { .fd = w->broken_fd, .events = POLLIN } };
-	bool closed = false, pausing = false;
-	const char *words;
-	uint64_t count;
-
-	for (;;) {
-		int ms = pf_plugin_log_due_ms(&w->log);
-
-		/* A plugin that prints for ever is read slowly, so that it does not keep a
-		 * processor busy. */
-		p[2].fd = pausing || closed ? -1 : w->process.err_fd;
-		if (poll(p, 4, pausing ? PRINT_PAUSE_MS : ms) < 0 && errno != EINTR)
-			abort(); /* only a programming error */
-		pausing = p[2].revents &&
-			  pf_process_drain(&w->process, &w->log) >= PF_PROCESS_AT_ONCE;
-		if (p[2].revents & (POLLHUP | POLLERR) && !pausing)
-			closed = true; /* it may close its output and live on */
-		pf_plugin_log_tick(&w->log);
-		if (p[1].revents)
-			return 0;
-		/* A page of an earlier instance's pool may be what was lost. */
-		if (p[3].revents && read(w->broken_fd, &count, sizeof(count)) > 0 &&
-		    (words = pf_instance_unfit(w->instance))) {
-			pf_plugin_log_add(&w->log, words, strlen(words));
-			return 1;
-		}
-		if (p[0].revents)
-			return 1;
-	}
-}
-
 /* Were calls under way that plugins die of when INSTANCE ended? */
 static bool had_suspects(struct pf_instance *instance)
 {
@@ -326,8 +339,7 @@ static bool restart(struct pf_worker *w, bool at_once, unsigned *deaths)
 	for (;; at_once = false) {
 		int ms = *deaths > 8 ? BACKOFF_MAX_MS : BACKOFF_FIRST_MS << *deaths;
 
-		if (*deaths && !at_once &&
-		    !pause_ms(w, ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS))
+		if (!pause_ms(w, *deaths && !at_once ? ms : 0))
 			return false;
 		*deaths += !at_once;
 		pf_lock(&w->lock);
@@ -357,7 +369,7 @@ void *pf_monitor_main(void *arg)
 	first_start_done(w, r, &err);
 	while (r == 0) {
 		int64_t born = pf_now_ms();
-		bool died = await_end(w) == 1, suspects = reap(w, died, &err);
+		bool died = await_process(w, -1) == 1, suspects = reap(w, died, &err);
 
 		if (!died)
 			break;

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -118,30 +117,6 @@ size_t pf_process_drain(const struct pf_process *process, struct pf_plugin_log *
 	return done;
 }
 
-int pf_process_await(const struct pf_process *process, int timeout_ms,
-		     struct pf_plugin_log *log, struct pf_err *err)
-{
-	struct pollfd p[2] = { { .fd = process->sock, .events = POLLIN },
-			       { .fd = process->err_fd, .events = POLLIN } };
-	int64_t end = pf_now_ms() + timeout_ms, left;
-
-	for (;;) {
-		left = end - pf_now_ms();
-		if (left <= 0)
-			return 0;
-		p[0].revents = p[1].revents = 0;
-		if (poll(p, 2, (int)left) < 0 && errno != EINTR)
-			return pf_err_set(err, -errno, "wait for a worker: %s",
-					  strerror(errno));
-		if (p[1].revents)
-			pf_process_drain(process, log);
-		if (p[1].revents & (POLLHUP | POLLERR))
-			p[1].fd = -1;
-		if (p[0].revents)
-			return (int)left;
-	}
-}
-
 void pf_process_reap(struct pf_process *process, const char *name,
 		     struct pf_plugin_log *log, struct pf_err *why)
 {
@@ -163,37 +138,23 @@ void pf_process_reap(struct pf_process *process, const char *name,
 }
 
 /* The JSON text for the worker; with MODE (NULL: what C says) as the mode of the sandbox. */
-static char *setup_text(const struct pf_worker_config *c, const char *options,
-			const char *mode)
+static char *setup_text(const struct pf_worker_config *c, const char *mode)
 {
 	struct json_object *sandbox =
 		c->sandbox ? pf_json_copy(c->sandbox) : json_object_new_object();
 	struct json_object *o = json_object_new_object();
 	char *text;
 
-	json_object_object_add(o, "version", json_object_new_int(PF_WIRE_VERSION));
-	json_object_object_add(o, "plugin", json_object_new_string(c->path));
-	json_object_object_add(o, "options", json_tokener_parse(options));
-	json_object_object_add(o, "arena_size",
-			       json_object_new_int64((int64_t)pf_arena_size(c->arena)));
-	json_object_object_add(o, "pool_size",
-			       json_object_new_int64((int64_t)c->pool_size));
-	json_object_object_add(o, "interpose", json_object_new_boolean(true));
+	pf_json_add_int(o, "version", PF_WIRE_VERSION);
+	pf_json_add_string(o, "plugin", c->path);
+	json_object_object_add(o, "options", pf_json_copy(c->options));
+	pf_json_add_int(o, "arena_size", (int64_t)pf_arena_size(c->arena));
+	pf_json_add_int(o, "pool_size", (int64_t)c->pool_size);
 	if (mode)
 		pf_json_add_string(sandbox, "sandbox", mode);
 	json_object_object_add(o, "sandbox", sandbox);
-	text = strdup(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
+	text = strdup(pf_json_text(o));
 	json_object_put(o);
-	return text;
-}
-
-static char *options_text(struct json_object *options)
-{
-	struct json_object *sorted = options ? pf_json_sorted(options) : NULL;
-	char *text =
-		options && !sorted ? NULL : strdup(sorted ? pf_json_text(sorted) : "{}");
-
-	json_object_put(sorted);
 	return text;
 }
 
@@ -250,15 +211,20 @@ void pf_process_environ_free(char **env)
 int pf_process_start_init(struct pf_process_start *start,
 			  const struct pf_worker_config *config)
 {
+	struct json_object *sorted = config->options ? pf_json_sorted(config->options)
+						     : json_object_new_object();
+
 	start->program = strdup(config->program);
-	start->options = options_text(config->options);
-	start->setup = start->options ? setup_text(config, start->options, NULL) : NULL;
-	if (start->options &&
-	    !json_object_object_get_ex(config->sandbox, "sandbox", NULL))
-		start->looser = setup_text(config, start->options, "device");
+	start->options = sorted ? strdup(pf_json_text(sorted)) : NULL;
+	json_object_put(sorted);
+	start->setup = setup_text(config, NULL);
+	if (!json_object_object_get_ex(config->sandbox, "sandbox", NULL))
+		start->looser = setup_text(config, "device");
 	start->env = pf_json_copy(config->env);
-	return start->program && start->setup && !start->env == !config->env ? 0
-									     : -ENOMEM;
+	return start->program && start->options && start->setup &&
+			       !start->env == !config->env
+		       ? 0
+		       : -ENOMEM;
 }
 
 void pf_process_start_release(struct pf_process_start *start)

@@ -422,6 +422,24 @@ START_TEST(stopping_wakes_the_waiters)
 }
 END_TEST
 
+/* A plugin that hangs while it is loaded again delays no unmount. */
+START_TEST(stopping_ends_a_restart)
+{
+	struct event waiting;
+
+	start_worker(faulty_plugin());
+	setenv("PJRTFS_FAULTY", "client=hang", 1);
+	kill_worker();
+	while (pf_worker_state(worker) == PF_WORKER_READY)
+		usleep(1000);
+	ck_assert(pf_worker_wait(worker, event_init(&waiting)));
+	usleep(200000); /* so that the next process most likely hangs by now */
+	pf_worker_stop(worker);
+	ck_assert_int_eq(event_count(&waiting), 1);
+	stop_worker();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("worker_engine");
@@ -443,6 +461,7 @@ int main(void)
 	tcase_add_test(faulty, a_caller_gets_an_instance_or_a_wait);
 	tcase_add_test(faulty, a_start_wakes_the_waiters);
 	tcase_add_test(faulty, stopping_wakes_the_waiters);
+	tcase_add_test(faulty, stopping_ends_a_restart);
 	suite_add_tcase(s, faulty);
 	return unit_run(s);
 }
