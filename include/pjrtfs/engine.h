@@ -63,11 +63,10 @@ bool pf_description_is_host(const struct pf_description *description, unsigned d
 			    unsigned memory);
 
 /*
- * The plugin log: the lines that a plugin's worker prints, of all its instances.
- *
- * A bounded log has every line; it is read like a file.  The daemon's own log gets at most
- * PF_PLUGIN_LOG_BURST lines in PF_PLUGIN_LOG_PERIOD_MS and then the number of the others, because
- * a plugin may print hundreds of kilobytes for one bad program, or for ever.
+ * The plugin log: the lines that a plugin's worker prints, of all its instances.  A bounded log has
+ * every line; it is read like a file.  The daemon's own log gets at most PF_PLUGIN_LOG_BURST lines in
+ * PF_PLUGIN_LOG_PERIOD_MS and then the number of the others, because a plugin may print hundreds of
+ * kilobytes for one bad program, or for ever.
  */
 
 enum {
@@ -89,11 +88,9 @@ uint64_t pf_plugin_log_size(struct pf_plugin_log *log,
 			    struct timespec *ret_time);
 
 /*
- * A worker: the process that has loaded a plugin, as the daemon sees it.
- *
- * A monitor starts the process, and starts it again when it has died.  One run of the process is
- * an instance.  Ids of executables and buffers and offsets in the pool belong to the instance
- * that made them, and mean nothing to the next one.
+ * A worker: the process that has loaded a plugin, as the daemon sees it.  A monitor starts
+ * the process, and starts it again when it has died.  One run of the process is an instance.  Ids
+ * of executables and buffers and offsets in the pool belong to the instance that made them.
  */
 
 enum pf_worker_state {
@@ -112,12 +109,8 @@ struct pf_worker_config {
 	/* Environment variables of the process that differ from the daemon's: a string, or null
 	 * for none; or NULL. */
 	struct json_object *env;
-	/*
-	 * {"sandbox": "strict", "device" or "off", "sandbox_read", "sandbox_write": lists of
-	 * paths, "sandbox_uid"}: what the process may do, see src/worker/internal.h; each may be
-	 * missing, or all of it NULL.  The default mode is strict, or device if the plugin does
-	 * not start in that.
-	 */
+	/* What the process may do: pf_sandbox_parse (src/worker/internal.h).  The default mode is
+	 * strict, or device if the plugin does not start in that. */
 	struct json_object *sandbox;
 	struct pf_arena *arena; /* borrowed; outlives the worker */
 	uint64_t pool_size;     /* bytes of address space for its results */
@@ -132,9 +125,8 @@ struct pf_worker_config {
 void pf_worker_program(char *dst, size_t len);
 
 /*
- * Start a worker and wait (at most start_timeout_ms) until it has loaded the plugin.
- * ret   on success, the caller's; pf_worker_free
- * Errors: as the worker says (ENOEXEC no plugin, another API), ENOENT no such file, EIO it
+ * Start a worker, *RET, the caller's, and wait (at most start_timeout_ms) until it has loaded the
+ * plugin.  Errors: as the worker says (ENOEXEC no plugin, another API), ENOENT no such file, EIO it
  * died, with what it printed last, ETIMEDOUT.  Blocks.
  */
 int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
@@ -197,10 +189,8 @@ uint64_t pf_worker_id(struct pf_worker *worker);
  * what happens next. */
 struct pf_instance *pf_worker_instance(struct pf_worker *worker, struct pf_err *err);
 
-/*
- * True: the worker is between two instances, and WAITER is woken when the next one has
- * begun or failed to start.  False: it has an instance, or will have none.
- */
+/* True: the worker is between two instances, and WAITER is woken when the next one has begun or
+ * failed to start.  False: it has an instance, or will have none. */
 bool pf_worker_wait(struct pf_worker *worker, struct pf_wait *waiter);
 
 /*
@@ -334,10 +324,8 @@ int pf_sync_call(struct pf_sync_call *call, void *reply, size_t reply_min,
  * Load a plugin to see what it is, in a worker of its own: CONFIG's, without arena, pool and
  * telemetry; start_timeout_ms is also the limit of each call.  RUN: have it compile and execute
  * a program, too.
- * ret   how the plugin describes itself, the caller's (json_object_put): api_version [0, 81],
- *       platform, platform_version, attributes, extensions, extension_details, functions,
- *       devices with their memories; with RUN also program {"device", "compile_seconds",
- *       "execute_seconds", "result"}.  NULL if it was not loaded.
+ * ret   the worker's description (pf_description.json), the caller's; with RUN also program
+ *       {"device", "compile_seconds", "execute_seconds", "result"}.  NULL if it was not loaded
  * Errors: as pf_worker_new; ETIMEDOUT; with RUN the plugin's failure, EIO for a wrong result:
  * then *RET is set nevertheless.  Blocks; the worker is gone when it returns.
  */

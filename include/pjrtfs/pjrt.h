@@ -23,14 +23,12 @@ struct pj_plugin;
  */
 
 /*
- * Load the plugin at PATH (one with a slash is not searched for) and initialize it.
- *
- * ret   on success, the caller's; pj_plugin_free
- * -ENOENT, -EACCES: no such file, or not readable.  -ENOEXEC: the file is not a shared
- * object, lacks libraries, has no GetPjrtApi, speaks a version that this build cannot
- * speak, or lacks a function that it cannot do without: the sentence says which.  Else
- * what PJRT_Plugin_Initialize failed with.  Blocks (reads and relocates the file).  The
- * file is never unloaded: plugins crash at exit when they are.
+ * Load the plugin at PATH (one with a slash is not searched for) and initialize it: *RET, the
+ * caller's, pj_plugin_free.
+ * -ENOENT, -EACCES: no such file, or not readable.  -ENOEXEC: the file is no shared object, lacks
+ * libraries or a needed function, or speaks a version that this build cannot speak.  Else what
+ * PJRT_Plugin_Initialize failed with.  Blocks.  The file is never unloaded: plugins crash at exit
+ * when they are.
  * PJRT: GetPjrtApi, PJRT_Plugin_Initialize.
  */
 int pj_plugin_load(const char *path, struct pj_plugin **ret, struct pf_err *err);
@@ -49,11 +47,8 @@ PF_DEFINE_CLEANUP(struct pj_plugin *, pj_plugin_free)
 /* The API version that the plugin speaks: 0 and 81 for 0.81. */
 void pj_plugin_version(const struct pj_plugin *plugin, int *major, int *minor);
 
-/*
- * The plugin's attributes as a JSON object: xla_version, stablehlo_current_version, …
- * ret   on success, the caller's (json_object_put)
- * PJRT: PJRT_Plugin_Attributes.
- */
+/* The plugin's attributes as a JSON object, the caller's: xla_version, stablehlo_current_version…
+ * PJRT: PJRT_Plugin_Attributes. */
 int pj_plugin_attributes(const struct pj_plugin *plugin, struct json_object **ret,
 			 struct pf_err *err);
 
@@ -79,9 +74,7 @@ struct json_object *pj_plugin_functions(const struct pj_plugin *plugin);
  */
 int pj_plugin_check_dtype(const struct pj_plugin *plugin, int dtype, struct pf_err *err);
 
-/*
- * The plugin's table and its calls, for the files of this layer.
- */
+/* The plugin's table and its calls, for the files of this layer. */
 
 struct pj_plugin {
 	PJRT_Api api; /* the plugin's table, cut or filled with NULLs to our size; its
@@ -177,17 +170,15 @@ struct json_object *pj_device_json(const struct pj_plugin *plugin,
 				   const struct pj_device *device);
 
 /*
- * The allocator's statistics as a JSON object that has the fields that are known:
- * bytes_in_use, peak_bytes_in_use, num_allocs, …
- * ret   on success, the caller's.  -EOPNOTSUPP: the plugin keeps none.
+ * The allocator's statistics as a JSON object, the caller's, with the fields that are known:
+ * bytes_in_use, peak_bytes_in_use, num_allocs, …  -EOPNOTSUPP: the plugin keeps none.
  * PJRT: PJRT_Device_MemoryStats.
  */
 int pj_device_memory_stats(const struct pj_plugin *plugin, const struct pj_device *device,
 			   struct json_object **ret, struct pf_err *err);
 
-/* A plugin's client: the devices that this process works with. */
-
-/* A client.  Immutable once made, so any thread may read it. */
+/* A plugin's client: the devices that this process works with.  Immutable once made, so any thread
+ * may read it. */
 struct pj_client {
 	const struct pj_plugin *plugin; /* borrowed; outlives the client */
 	struct PJRT_Client *handle;     /* owned */
@@ -199,12 +190,10 @@ struct pj_client {
 };
 
 /*
- * Create a client of PLUGIN with the create options in the JSON object OPTIONS (NULL:
- * none), each a string, integer, bool, double or list of integers.
- *
- * ret   on success, the caller's; pj_client_free
- * -EINVAL: an option of another type, or one that is known to make plugins abort; else
- * what PJRT_Client_Create failed with.  Blocks (may take seconds).
+ * Create a client of PLUGIN, *RET, the caller's, with the create options in the JSON object OPTIONS
+ * (NULL: none), each a string, integer, bool, double or list of integers.
+ * -EINVAL: an option of another type, or one that is known to make plugins abort; else what
+ * PJRT_Client_Create failed with.  Blocks (may take seconds).
  * PJRT: PJRT_Client_Create, PJRT_Client_Devices.
  */
 int pj_client_new(const struct pj_plugin *plugin, struct json_object *options,
@@ -235,7 +224,6 @@ struct pj_place {
  *          NULL, even if LEN is 0.  They must not change while the buffer lives
  * ret      on success, the caller's; pj_buffer_destroy
  * alias    on success, where in SRC's bytes the buffer lies, or NULL: it is a copy
- *
  * Waits until the buffer is ready and, if it is a copy, until the plugin no longer reads
  * SRC.
  * -EINVAL: the type, a negative extent, LEN does not fit the shape, or a device that is
@@ -258,12 +246,9 @@ int pj_buffer_zero_copy(const struct pj_client *client, const struct pj_place *p
 			struct pf_err *err);
 
 /*
- * Make a buffer for an array of LEN host bytes, with undefined contents.
- *
- * ret      on success, the caller's; pj_buffer_destroy
- *
- * Its elements are zero if this process can write them (pj_buffer_address), else whatever
- * the device's memory held.  Waits until the buffer is ready.
+ * Make a buffer for an array of LEN host bytes: *RET, the caller's.  Its elements are zero if this
+ * process can write them (pj_buffer_address), else whatever the device's memory held.  Waits until
+ * the buffer is ready.
  * Errors as pj_buffer_from_host; -EOPNOTSUPP also if the plugin has no such function.
  * PJRT: PJRT_Client_CreateUninitializedBuffer.
  */
@@ -272,11 +257,8 @@ int pj_buffer_uninitialized(const struct pj_client *client, const struct pj_plac
 			    struct PJRT_Buffer **ret, struct pf_err *err);
 
 /*
- * Copy SOURCE, which is ready, to PLACE, which may be where it is.
- *
- * ret      on success, the caller's; pj_buffer_destroy.  It shares nothing with SOURCE
- *
- * Waits until the copy is ready.  Where the plugin refuses to copy within one device, the
+ * Copy SOURCE, which is ready, to PLACE, which may be where it is.  *RET, the caller's, shares nothing
+ * with SOURCE.  Waits until the copy is ready.  Where the plugin refuses to copy within one device, the
  * array goes through this process's memory.
  * -EINVAL: a token, a buffer that was donated, or a device that is not addressable;
  * -EOPNOTSUPP: the plugin has no such function; others: the plugin's.
@@ -323,8 +305,6 @@ int pj_buffer_type(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 int pj_buffer_read(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 		   enum pf_dtype dtype, void *dst, uint64_t len, struct pf_err *err);
 
-/* Compiled programs. */
-
 /* The type of one result of a program. */
 struct pj_result {
 	enum pf_dtype dtype; /* TOKEN has no shape and no bytes */
@@ -358,11 +338,8 @@ struct pj_source {
 };
 
 /*
- * Compile SOURCE.
- *
- * ret   on success, the caller's; pj_executable_free
- * Errors: the compiler's, with its sentence.  Blocks, for minutes perhaps, and needs a
- * deep stack (8 MiB and more).
+ * Compile SOURCE: *RET, the caller's, pj_executable_free.  Errors: the compiler's, with its
+ * sentence.  Blocks, for minutes perhaps, and needs a deep stack (8 MiB and more).
  * PJRT: PJRT_Client_Compile, PJRT_LoadedExecutable_GetExecutable.
  */
 int pj_executable_compile(const struct pj_client *client, const struct pj_source *source,
@@ -389,10 +366,8 @@ int pj_executable_serialize(const struct pj_executable *executable, struct pf_bu
 			    struct pf_err *err);
 
 /*
- * Load the LEN bytes at BYTES, which are not kept.  They are native code: they must be, byte for
- * byte, as this very plugin serialized them.
- * ret   on success, the caller's; pj_executable_free
- * Errors: the plugin's.  Blocks.  PJRT: PJRT_Executable_DeserializeAndLoad.
+ * Load the LEN bytes at BYTES, which are not kept: *RET, the caller's.  They are native code: they
+ * must be, byte for byte, as this very plugin serialized them.  Errors: the plugin's.  Blocks.  PJRT: PJRT_Executable_DeserializeAndLoad.
  */
 int pj_executable_load(const struct pj_client *client, const void *bytes, size_t len,
 		       struct pj_executable **ret, struct pf_err *err);

@@ -10,11 +10,8 @@
 
 #include "pjrtfs/base.h"
 
-/*
- * Shared memory: files in memory (memfd) of which two processes have a descriptor.
- *
- * Their size is sealed, so that neither process can cut off what the other reads.
- */
+/* Shared memory: files in memory (memfd) of which two processes have a descriptor.  Their size is
+ * sealed, so that neither process can cut off what the other reads. */
 
 /*
  * Make a file of SIZE bytes, all of them holes; NAME is shown in /proc/PID/maps.  A descriptor, the
@@ -30,14 +27,11 @@ int pf_shm_new(const char *name, uint64_t size, struct pf_err *err);
 int pf_shm_map(int fd, uint64_t size, int prot, void **ret, struct pf_err *err);
 
 /*
- * Guard a mapping of memory that the other process makes: a page is lost if the system has no
- * memory for it, or if the memory is bad, and the kernel then sends SIGBUS to the thread that
- * touches it.
- *
- * After this call a SIGBUS at one of the LEN bytes of the mapping MEMORY puts a page of
- * zeros there, sets *LOST, writes 1 to the eventfd FD, and the thread continues.  *LOST
- * and FD are borrowed until pf_guard_remove.  At most 256 mappings are guarded, later
- * ones are not.  Does not block.
+ * Guard a mapping of memory that the other process makes: if the system has no memory for a page, or
+ * it is bad, the kernel sends SIGBUS to the thread that touches it.  After this call a SIGBUS at one
+ * of the LEN bytes of the mapping MEMORY puts a page of zeros there, sets *LOST, writes 1 to the
+ * eventfd FD, and the thread continues.  *LOST and FD are borrowed until pf_guard_remove.  At most
+ * 256 mappings are guarded, later ones are not.  Does not block.
  */
 void pf_guard_add(const void *memory, size_t len, _Atomic bool *lost, int fd);
 
@@ -149,18 +143,12 @@ void pf_heap_trim(struct pf_heap *heap);
 struct pf_arena;
 
 /*
- * The users' bytes: one sparse memfd, mapped once, cut into extents.
- *
- * The daemon maps it for writing, workers read-only, so that a message to a worker names
- * bytes by their offset.  Freed extents stay warm (their pages are kept) up to a limit,
- * since touching fresh pages costs more than copying into them; the heap's thread returns
- * the rest to the system, and after some seconds without a change nearly all of it.
+ * The users' bytes: one sparse memfd, mapped once, cut into extents.  The daemon maps it for
+ * writing, workers read-only, so that a message to a worker names bytes by their offset.  Freed
+ * extents stay warm up to a limit, since touching fresh pages costs more than copying into them.
  */
 
-/*
- * Make an arena of which at most LIMIT bytes are in use at once.
- * ret   on success, the caller's; pf_arena_free
- */
+/* Make an arena of which at most LIMIT bytes are in use at once: *RET, the caller's. */
 int pf_arena_new(uint64_t limit, struct pf_arena **ret, struct pf_err *err);
 
 /* Unmap and close.  No extent may be in use.  ARENA may be NULL. */

@@ -11,17 +11,13 @@
 #include "pjrtfs/base.h"
 
 /*
- * A one-way queue of messages in memory that two processes share.
+ * A one-way queue of messages in memory that two processes share.  Any number of threads on one
+ * side post, any number on the other take.  The other process is not trusted: every index and
+ * length read from shared memory is checked, and a message is copied out before it is parsed.
  *
- * Any number of threads on one side post, any number on the other take (each side has a
- * process-local lock of its own).  The other process is not trusted: every index and
- * length read from shared memory is checked, and a message is copied out before it is
- * parsed.
- *
- * Waiting is an event count: a taker spins a little (it yields the processor every few
- * rounds, or it would starve the other side on a small machine), then sleeps on a futex
- * in the shared memory; a poster makes a system call only if a taker sleeps and none
- * spins.
+ * A taker spins a little (it yields the processor every few rounds, or it would starve the other
+ * side on a small machine), then sleeps on a futex in the shared memory; a poster makes a system
+ * call only if a taker sleeps and none spins.
  */
 
 enum {
@@ -352,12 +348,9 @@ struct pf_rep_array {
 };
 
 /*
- * The set-up connection between the daemon and one worker: a seqpacket socket that
- * carries file descriptors, and the shared memory with the two rings.
- *
- * The daemon makes three memfds: the channel (two rings), the arena (the users' bytes:
- * the daemon writes, workers map read-only) and the pool (the worker's outputs: the
- * worker writes, the daemon maps read-only), and sends them with the set-up text.
+ * The set-up connection between the daemon and one worker: a seqpacket socket.  The daemon sends
+ * the set-up text and three memfds: the channel (two rings), the arena (the users' bytes: the daemon
+ * writes, workers map read-only) and the pool (the worker writes, the daemon maps read-only).
  */
 
 enum {

@@ -195,14 +195,20 @@ uint64_t pf_worker_id(struct pf_worker *w)
 	return atomic_fetch_add(&w->last_id, 1) + 1;
 }
 
-/* The present instance, unless its rings are damaged: then it is about to end. */
-static struct pf_instance *instance_locked(const struct pf_worker *w)
+int pf_worker_await(struct pf_worker *w, struct pf_wait *waiter, struct pf_instance **ret,
+		    struct pf_err *err)
 {
-	return w->instance && !atomic_load(&w->instance->broken) ? w->instance : NULL;
-}
-
-static int no_instance_locked(const struct pf_worker *w, struct pf_err *err)
-{
+	PF_LOCK_SCOPE(&w->lock);
+	*ret = NULL;
+	/* An instance whose rings are damaged is about to end. */
+	if (w->instance && !atomic_load(&w->instance->broken)) {
+		*ret = pf_instance_ref(w->instance);
+		return 1;
+	}
+	if (waiter && w->state != PF_WORKER_FAILED) {
+		pf_wait_add(&w->waiters, waiter);
+		return 0;
+	}
 	if (w->instance)
 		return pf_err_set(err, -EIO,
 				  "the worker of plugin %s damaged its rings of requests "
@@ -213,38 +219,17 @@ static int no_instance_locked(const struct pf_worker *w, struct pf_err *err)
 						       : "it is being started again");
 }
 
-static bool wait_locked(struct pf_worker *w, struct pf_wait *waiter)
-{
-	if (instance_locked(w) || w->state == PF_WORKER_FAILED)
-		return false;
-	pf_wait_add(&w->waiters, waiter);
-	return true;
-}
-
 struct pf_instance *pf_worker_instance(struct pf_worker *w, struct pf_err *err)
 {
-	PF_LOCK_SCOPE(&w->lock);
-	if (instance_locked(w))
-		return pf_instance_ref(w->instance);
-	no_instance_locked(w, err);
-	return NULL;
+	struct pf_instance *instance;
+
+	(void)pf_worker_await(w, NULL, &instance, err);
+	return instance;
 }
 
 bool pf_worker_wait(struct pf_worker *w, struct pf_wait *waiter)
 {
-	PF_LOCK_SCOPE(&w->lock);
-	return wait_locked(w, waiter);
-}
+	PF_CLEANUP(pf_instance_unrefp) struct pf_instance *instance = NULL;
 
-int pf_worker_await(struct pf_worker *w, struct pf_wait *waiter, struct pf_instance **ret,
-		    struct pf_err *err)
-{
-	PF_LOCK_SCOPE(&w->lock);
-	*ret = NULL;
-	if (wait_locked(w, waiter))
-		return 0;
-	if (!instance_locked(w))
-		return no_instance_locked(w, err);
-	*ret = pf_instance_ref(w->instance);
-	return 1;
+	return pf_worker_await(w, waiter, &instance, NULL) == 0;
 }
