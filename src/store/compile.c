@@ -36,15 +36,6 @@ static void report_compile(struct pf_worker *worker, struct pf_report_compile *r
 			   err, seconds, cache);
 }
 
-/* Why the result of an earlier compile of X is dropped. */
-static void why_superseded_locked(const struct pf_executable *x, struct pf_err *ret)
-{
-	if (x->state != PF_EXECUTABLE_COMPILING && x->err.code == -ECANCELED)
-		*ret = x->err;
-	else
-		pf_err_set(ret, -ECANCELED, "a newer source took its place");
-}
-
 /* The compile ended: publish its result, unless a newer source has begun meanwhile. */
 static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
 		    const struct pf_err *err)
@@ -53,10 +44,15 @@ static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_u
 	struct pf_wait *waiters = NULL;
 	struct pf_loaded *gone = loaded ? pf_loaded_ref(loaded) : NULL;
 	struct pf_err superseded = PF_ERR_INIT;
+	double seconds = 0; /* if it did not begin */
 
 	pf_lock(&x->lock);
 	if (c->generation != x->generation) {
-		why_superseded_locked(x, &superseded);
+		if (x->state != PF_EXECUTABLE_COMPILING && x->err.code == -ECANCELED)
+			superseded = x->err;
+		else
+			pf_err_set(&superseded, -ECANCELED,
+				   "a newer source took its place");
 		err = &superseded;
 	} else {
 		struct pf_loaded *made = gone;
@@ -71,9 +67,10 @@ static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_u
 	if (x->job == &c->job)
 		x->job = NULL;
 	pf_unlock(&x->lock);
+	if (c->start.tv_sec)
+		seconds = pf_seconds_since(CLOCK_REALTIME, &c->start);
 	/* Before pf_wake_all, so that the event exists when cp(1) returns. */
-	report_compile(c->plan.worker, &c->report, err,
-		       pf_seconds_since(CLOCK_REALTIME, &c->start), use);
+	report_compile(c->plan.worker, &c->report, err, seconds, use);
 	pf_wake_all(waiters);
 	pf_loaded_unref(gone);
 }
@@ -183,21 +180,17 @@ enum { MAX_GIVEN_UP = 16 }; /* each has a thread of the worker */
 static int read_reply(struct compile *c, const struct pf_rep_compile *rep,
 		      struct pf_loaded *l, struct pf_err *err)
 {
-	struct json_tokener *tok = json_tokener_new();
 	const char *info = pf_instance_pool(c->instance, rep->info_off, rep->info_len);
 	const void *hlo =
 		rep->hlo_off == PF_NO_OFFSET
 			? NULL
 			: pf_instance_pool(c->instance, rep->hlo_off, rep->hlo_len);
-	struct json_object *o = NULL;
 
-	if (info && tok && rep->info_len <= INT_MAX)
-		o = json_tokener_parse_ex(tok, info, (int)rep->info_len);
-	json_tokener_free(tok);
 	if (!info)
 		return pf_err_set(err, -EPROTO,
 				  "the worker's answer lies outside its pool");
-	return pf_loaded_describe(c, l, o, hlo, rep->hlo_len, rep->hlo_with_config, err);
+	return pf_loaded_describe(c, l, pf_compile_facts(info, rep->info_len), hlo,
+				  rep->hlo_len, rep->hlo_with_config, err);
 }
 
 /* --- on a thread of the compiler ----------------------------------------------------------- */
@@ -380,32 +373,26 @@ static bool lead(struct compile *c)
 	}
 }
 
-static bool is_superseded(struct compile *c, struct pf_err *ret_why)
+/* If C is superseded, end it; the followers of its flight continue without it. */
+static bool end_superseded(struct compile *c)
 {
-	PF_LOCK_SCOPE(&c->x->lock);
-	if (c->generation == c->x->generation)
+	struct pf_compile_job *next, *job = NULL;
+	bool superseded;
+
+	pf_lock(&c->x->lock);
+	superseded = c->generation != c->x->generation;
+	pf_unlock(&c->x->lock);
+	if (!superseded)
 		return false;
-	if (c->x->job == &c->job)
-		c->x->job = NULL;
-	why_superseded_locked(c->x, ret_why);
-	return true;
-}
-
-/* C is superseded; the followers of its flight continue without it. */
-static void drop_superseded(struct compile *c, const struct pf_err *why)
-{
-	struct pf_compiler *compiler = c->x->compiler;
-	struct pf_compile_job *job =
-		c->flight ? pf_flight_finish(compiler, c->flight, NULL) : NULL;
-
-	while (job) {
-		struct pf_compile_job *next = job->next;
-
-		pf_compiler_add(compiler, job, true);
-		job = next;
+	if (c->flight)
+		job = pf_flight_finish(c->x->compiler, c->flight, NULL);
+	for (; job; job = next) {
+		next = job->next;
+		pf_compiler_add(c->x->compiler, job, true);
 	}
-	report_compile(c->plan.worker, &c->report, why, 0, PF_CACHE_UNUSED);
+	publish(c, NULL, PF_CACHE_UNUSED, NULL);
 	compile_free(c);
+	return true;
 }
 
 static void compile_run(struct pf_compile_job *job)
@@ -415,11 +402,7 @@ static void compile_run(struct pf_compile_job *job)
 	struct pf_err err = PF_ERR_INIT;
 	int r;
 
-	if (is_superseded(c, &err)) {
-		drop_superseded(c, &err);
-		return;
-	}
-	if (!find_instance(c) || (!c->native && !lead(c)))
+	if (end_superseded(c) || !find_instance(c) || (!c->native && !lead(c)))
 		return;
 	clock_gettime(CLOCK_REALTIME, &c->start);
 	pf_report_compiling(pf_worker_telemetry(c->plan.worker), &c->report);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -11,6 +12,20 @@
 #include "pjrtfs/json.h"
 
 /* Compiled programs as entries of the cache and as files. */
+
+enum {
+	ASK_S = 10,       /* a program of some GiB takes seconds to be serialized */
+	SERIALIZE_S = 60, /* for the cache: no user waits for it */
+};
+
+struct json_object *pf_compile_facts(const char *text, uint64_t len)
+{
+	struct json_tokener *tok = len <= INT_MAX ? json_tokener_new() : NULL;
+	struct json_object *o = tok ? json_tokener_parse_ex(tok, text, (int)len) : NULL;
+
+	json_tokener_free(tok);
+	return o;
+}
 
 /* --- the key ------------------------------------------------------------------------------ */
 
@@ -153,20 +168,21 @@ int pf_compile_key(struct compile *c, struct pf_err *err)
 
 /* --- from the cache ----------------------------------------------------------------------- */
 
-static int64_t number(struct json_object *o, const char *key)
+/* The number under KEY of O, or MISSING. */
+static int64_t number(struct json_object *o, const char *key, int64_t missing)
 {
 	struct json_object *value;
 
 	return json_object_object_get_ex(o, key, &value) ? json_object_get_int64(value)
-							 : -1;
+							 : missing;
 }
 
 /* Did the plugin load the program that was compiled? */
 static bool matches(struct json_object *info, const struct pf_rep_load *rep)
 {
-	return number(info, "num_outputs") == (int64_t)rep->n_results &&
-	       number(info, "num_replicas") == (int64_t)rep->num_replicas &&
-	       number(info, "num_partitions") == (int64_t)rep->num_partitions;
+	return number(info, "num_outputs", -1) == (int64_t)rep->n_results &&
+	       number(info, "num_replicas", -1) == (int64_t)rep->num_replicas &&
+	       number(info, "num_partitions", -1) == (int64_t)rep->num_partitions;
 }
 
 /* Name L's inputs as META does, because the source that named them is not in the entry. */
@@ -194,15 +210,12 @@ static int describe(struct compile *c, struct pf_loaded *l,
 		    const struct pf_cache_header *h, const struct pf_bytes *body,
 		    uint64_t at, const struct pf_rep_load *rep, struct pf_err *err)
 {
-	struct json_tokener *tok = json_tokener_new();
+	struct json_object *meta =
+		pf_compile_facts(pf_bytes_at(body, at), h->len[PF_CACHE_META]);
 	uint64_t hlo_len = h->len[PF_CACHE_HLO];
-	struct json_object *meta, *info = NULL, *with = NULL;
+	struct json_object *info = NULL, *with = NULL;
 	int r;
 
-	meta = tok ? json_tokener_parse_ex(tok, pf_bytes_at(body, at),
-					   (int)h->len[PF_CACHE_META])
-		   : NULL;
-	json_tokener_free(tok);
 	json_object_object_get_ex(meta, "info", &info);
 	json_object_object_get_ex(meta, "hlo_with_config", &with);
 	if (!json_object_is_type(info, json_type_object) || !matches(info, rep))
@@ -330,15 +343,11 @@ static struct json_object *describe_loaded(struct pf_compiler *compiler,
 					   const struct pf_loaded *l, bool with_config)
 {
 	const struct pf_description *d = pf_worker_description(l->worker);
-	struct json_object *o = json_object_new_object(), *name = NULL;
+	struct json_object *o = json_object_new_object();
 	struct json_object *inputs = json_object_new_array();
 	char identity[PF_CACHE_KEY_TEXT];
 
-	json_object_object_get_ex(l->info, "name", &name);
-	pf_json_add_string(o, "program",
-			   json_object_is_type(name, json_type_string)
-				   ? json_object_get_string(name)
-				   : "");
+	pf_json_add_string(o, "program", pf_json_get_string(l->info, "name"));
 	pf_json_add_string(o, "plugin", pf_worker_name(l->worker));
 	pf_json_add_string(o, "platform", d->platform);
 	pf_json_add_string(o, "platform_version", d->platform_version);
@@ -381,16 +390,22 @@ static struct json_object *make_parts(struct pf_compiler *compiler,
 	return meta;
 }
 
-enum { SERIALIZE_S = 60 }; /* no user waits for it */
+int pf_loaded_ask(const struct pf_loaded *l, enum pf_op op, unsigned timeout_s,
+		  void *reply, size_t len, struct pf_err *err)
+{
+	struct pf_req_id req = { .head.op = op, .id = l->id };
+	struct pf_sync_call call = { .instance = l->instance,
+				     .request = &req,
+				     .len = sizeof(req),
+				     .timeout_s = timeout_s,
+				     .brief = true };
+
+	return pf_sync_call(&call, reply, len, err);
+}
 
 void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 			 const struct pf_rep_compile *rep)
 {
-	struct pf_req_id req = { .head.op = PF_OP_SERIALIZE, .id = l->id };
-	struct pf_sync_call q = { .instance = c->instance,
-				  .request = &req,
-				  .len = sizeof(req),
-				  .timeout_s = SERIALIZE_S };
 	struct pf_rep_optimized hlo = { .off = rep->hlo_off,
 					.len = rep->hlo_len,
 					.with_config = rep->hlo_with_config };
@@ -401,7 +416,7 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 	if (!c->x->compiler->cache || !c->can_be_kept)
 		return;
 	/* A plugin that cannot serialize compiles each time; that is not an error. */
-	if (pf_sync_call(&q, &code, sizeof(code), NULL) < 0)
+	if (pf_loaded_ask(l, PF_OP_SERIALIZE, SERIALIZE_S, &code, sizeof(code), NULL) < 0)
 		return;
 	meta = make_parts(c->x->compiler, l, &code, &hlo, parts);
 	if (parts[PF_CACHE_CODE].data && code.len)
@@ -410,19 +425,13 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 	pf_instance_free_block(c->instance, code.off);
 }
 
-/* A program of some GiB takes seconds to be serialized. */
-enum { ASK_S = 10 };
-
 /* --- from a file -------------------------------------------------------------------------- */
 
 static const char *text_of(struct json_object *o, const char *key)
 {
-	struct json_object *v;
+	const char *text = pf_json_get_string(o, key);
 
-	if (json_object_object_get_ex(o, key, &v) &&
-	    json_object_is_type(v, json_type_string))
-		return json_object_get_string(v);
-	return "unknown";
+	return *text ? text : "unknown";
 }
 
 /* Is the code, which META describes, for C's plugin? */
@@ -449,11 +458,8 @@ static int check_identity(struct compile *c, struct json_object *meta, struct pf
 /* The platform's number, which the worker passes to the program; 0 for most programs. */
 static int read_platform(struct json_object *meta, uint32_t *ret, struct pf_err *err)
 {
-	struct json_object *v;
-	int64_t n = 0;
+	int64_t n = number(meta, "platform_number", 0);
 
-	if (json_object_object_get_ex(meta, "platform_number", &v))
-		n = json_object_get_int64(v);
 	if (n < 0 || n > PF_WIRE_MAX_PLATFORMS)
 		return pf_err_set(err, -EINVAL,
 				  "the compiled program is damaged: it is for platform "
@@ -466,16 +472,14 @@ static int read_platform(struct json_object *meta, uint32_t *ret, struct pf_err 
 static int check_file(struct compile *c, struct pf_cache_header *h, struct pf_err *err)
 {
 	const uint8_t *src = pf_bytes_at(c->program, 0);
-	struct json_tokener *tok = json_tokener_new();
 	struct json_object *meta = NULL;
 	int r = pf_cache_header_read(src, c->len, c->len, h, err);
 
 	if (r == 0)
 		r = pf_cache_body_check(h, src + PF_CACHE_HEADER, err);
-	if (r == 0 && tok)
-		meta = json_tokener_parse_ex(tok, (const char *)src + PF_CACHE_HEADER,
-					     (int)h->len[PF_CACHE_META]);
-	json_tokener_free(tok);
+	if (r == 0)
+		meta = pf_compile_facts((const char *)src + PF_CACHE_HEADER,
+					h->len[PF_CACHE_META]);
 	if (r == 0)
 		r = check_identity(c, meta, err);
 	if (r == 0)
@@ -528,19 +532,6 @@ static int from_cache(struct pf_executable *x, const struct pf_loaded *l,
 		return 1;
 	pf_bytes_unref(pf_steal(ret));
 	return r == -EBADMSG ? 0 : r;
-}
-
-int pf_loaded_ask(const struct pf_loaded *l, enum pf_op op, unsigned timeout_s,
-		  void *reply, size_t len, struct pf_err *err)
-{
-	struct pf_req_id req = { .head.op = op, .id = l->id };
-	struct pf_sync_call call = { .instance = l->instance,
-				     .request = &req,
-				     .len = sizeof(req),
-				     .timeout_s = timeout_s,
-				     .brief = true };
-
-	return pf_sync_call(&call, reply, len, err);
 }
 
 /* Join the parts to a file; those in the pool are read once, as the worker may change them. */

@@ -129,7 +129,7 @@ struct pf_background {
  */
 void pf_background_run(struct pf_background *background);
 
-/* --- compiler.c, flight.c -------------------------------------------------------------- */
+/* --- compiler.c -------------------------------------------------------------- */
 
 /*
  * The compiler: threads that run compiles in the order of a scheduler, and what all compiles of
@@ -159,7 +159,7 @@ struct pf_compiler {
 	pthread_t threads[PF_COMPILER_THREADS];
 	bool stopped;              /* the threads have ended */
 	unsigned n_puts;           /* entries that are being put into the cache */
-	struct pf_flight *flights; /* owned; flight.c */
+	struct pf_flight *flights; /* owned */
 	struct pf_environment *environments; /* owned; one a worker */
 };
 
@@ -282,6 +282,10 @@ int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_objec
 		       struct pf_err *err);
 
 /* --- compile_cache.c ------------------------------------------------------------------- */
+
+/* The facts that a worker or a file has LEN bytes of TEXT of, which the caller puts; NULL: they
+ * are not JSON. */
+struct json_object *pf_compile_facts(const char *text, uint64_t len);
 
 /* Make C's key.  -ENOMEM.  Blocks: reads the plugin's file the first time. */
 int pf_compile_key(struct compile *c, struct pf_err *err);
