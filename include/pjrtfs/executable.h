@@ -85,6 +85,7 @@ struct pf_loaded {
 	struct json_object *info; /* owned: the worker's INFO */
 	unsigned n_devices;
 	unsigned *devices; /* owned: the worker's device indexes in launch order */
+	unsigned *queues;  /* within devices: the same in ascending order */
 	double compile_seconds;
 	bool counted;          /* in the meters of loaded programs */
 	_Atomic bool unloaded; /* the worker has dropped it, to have room for others */
@@ -184,17 +185,16 @@ int pf_executable_copy_source(struct pf_executable *to, struct pf_executable *fr
 void pf_executable_set_format(struct pf_executable *executable,
 			      enum pf_program_format format);
 
-/* Are TEXT's LEN bytes options?  0; -EINVAL why not, also kept in options_err. */
-int pf_executable_check_options(struct pf_executable *executable, const char *text,
-				size_t len, struct pf_err *err);
-
 /* The text that was written as options is not JSON: keep ERR in options_err. */
 void pf_executable_refuse_options(struct pf_executable *executable,
 				  const struct pf_err *err);
 
-/* Set options.json's text; NULL: the defaults.  -EINVAL as above, nothing is set. */
+/*
+ * Set options.json's text, LEN bytes of TEXT; NULL: the defaults.  ONLY_CHECK: do not set it.  0;
+ * -EINVAL: they are no options, for a reason that is also kept in options_err.
+ */
 int pf_executable_set_options(struct pf_executable *executable, const char *text,
-			      size_t len, struct pf_err *err);
+			      size_t len, bool only_check, struct pf_err *err);
 
 /*
  * Compile the source.  0: a thread of the compiler does; WAITER (if not NULL) is woken at the end,

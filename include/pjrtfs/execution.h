@@ -101,7 +101,6 @@ struct pf_execution {
 	struct pf_sched
 		*_Atomic sched; /* borrowed: where it has slots or waits; or NULL */
 	bool has_slot;
-	unsigned *devices;     /* owned: the slots', but for a single one: */
 	unsigned first_device; /* index of the worker's: where the first row runs */
 	struct pf_exec_arg args[];
 };

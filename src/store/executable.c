@@ -160,6 +160,13 @@ void pf_loaded_unref(struct pf_loaded *l)
 	free(l);
 }
 
+static int by_number(const void *a, const void *b)
+{
+	const unsigned *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
 /* Which of the worker's devices it runs on, from the ids in INFO. */
 static int find_devices(struct pf_loaded *l, struct pf_err *err)
 {
@@ -170,7 +177,7 @@ static int find_devices(struct pf_loaded *l, struct pf_err *err)
 	if (json_object_object_get_ex(l->info, "devices", &ids) &&
 	    json_object_is_type(ids, json_type_array))
 		n = json_object_array_length(ids);
-	l->devices = calloc(n ? n : 1, sizeof(*l->devices));
+	l->devices = calloc(2 * n + 1, sizeof(*l->devices));
 	if (!l->devices || n > d->n_devices)
 		return pf_err_set(err, -EPROTO, "the worker named %zu devices of %u", n,
 				  d->n_devices);
@@ -186,6 +193,13 @@ static int find_devices(struct pf_loaded *l, struct pf_err *err)
 		l->devices[i] = at;
 	}
 	l->n_devices = (unsigned)n;
+	l->queues = l->devices + n;
+	memcpy(l->queues, l->devices, n * sizeof(*l->devices));
+	qsort(l->queues, n, sizeof(*l->queues), by_number);
+	for (size_t i = 1; i < n; i++)
+		if (l->queues[i - 1] == l->queues[i])
+			return pf_err_set(err, -EPROTO,
+					  "the worker named a device twice");
 	return 0;
 }
 
@@ -282,7 +296,7 @@ static int add_defaults(const struct pf_executable *x, struct json_object **o,
 			struct pf_err *err)
 {
 	/* Parsed each time: threads may not share json-c's objects. */
-	const char *text = x->compiler ? x->compiler->options : NULL;
+	const char *text = x->compiler->options;
 	struct json_object *defaults = text ? json_tokener_parse(text) : NULL, *merged;
 
 	if (!text)
@@ -344,7 +358,6 @@ struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsign
 		abort();
 	x->workers = workers;
 	x->n_workers = n;
-	x->worker = workers[0];
 	x->arena = arena;
 	x->compiler = compiler;
 	x->worker = default_worker(x);
@@ -577,38 +590,6 @@ int pf_executable_plan(const struct pf_executable *x, const char *text,
 	return r;
 }
 
-/* As pf_executable_check_options, with their meaning in *RET. */
-static int check_options(struct pf_executable *x, const char *text, size_t len,
-			 struct pf_plan *ret, struct pf_err *err)
-{
-	pf_autofree char *copy = strndup(text, len);
-	struct pf_err why = PF_ERR_INIT;
-
-	if (!copy)
-		return pf_err_set(err, -ENOMEM, "no memory for the options");
-	if (strlen(copy) < len)
-		pf_err_set(&why, -EINVAL, "compile options: byte %zu is zero",
-			   strlen(copy) + 1);
-	else
-		(void)pf_executable_plan(x, copy, NULL, ret, &why);
-	if (why.code < 0 && err)
-		*err = why;
-	PF_LOCK_SCOPE(&x->lock);
-	x->options_err = why;
-	return why.code;
-}
-
-int pf_executable_check_options(struct pf_executable *x, const char *text, size_t len,
-				struct pf_err *err)
-{
-	struct pf_plan plan;
-	int r = check_options(x, text, len, &plan, err);
-
-	if (r == 0)
-		pf_buf_release(&plan.options);
-	return r;
-}
-
 void pf_executable_refuse_options(struct pf_executable *x, const struct pf_err *err)
 {
 	PF_LOCK_SCOPE(&x->lock);
@@ -616,23 +597,29 @@ void pf_executable_refuse_options(struct pf_executable *x, const struct pf_err *
 }
 
 int pf_executable_set_options(struct pf_executable *x, const char *text, size_t len,
-			      struct pf_err *err)
+			      bool only_check, struct pf_err *err)
 {
 	pf_autofree char *copy = text ? strndup(text, len) : NULL;
 	struct pf_plan plan = { .worker = default_worker(x) };
-	int r = text ? check_options(x, text, len, &plan, err) : 0;
+	struct pf_err why = PF_ERR_INIT;
 
-	if (r < 0)
-		return r;
-	pf_buf_release(&plan.options);
 	if (text && !copy)
 		return pf_err_set(err, -ENOMEM, "no memory for the options");
-	pf_lock(&x->lock);
+	if (text && strlen(copy) < len)
+		pf_err_set(&why, -EINVAL, "compile options: byte %zu is zero",
+			   strlen(copy) + 1);
+	else if (text)
+		(void)pf_executable_plan(x, copy, NULL, &plan, &why);
+	pf_buf_release(&plan.options);
+	if (why.code < 0 && err)
+		*err = why;
+	PF_LOCK_SCOPE(&x->lock);
+	x->options_err = why;
+	if (why.code < 0 || only_check)
+		return why.code;
 	free(x->options);
 	x->options = pf_steal(&copy);
 	x->worker = plan.worker;
-	x->options_err = (struct pf_err)PF_ERR_INIT;
-	pf_unlock(&x->lock);
 	return 0;
 }
 

@@ -243,7 +243,6 @@ static void unref(struct pf_execution *e)
 	if (atomic_fetch_sub(&e->refs, 1) != 1)
 		return;
 	pf_instance_unref(e->instance);
-	free(e->devices);
 	free(e->message);
 	free(e);
 }
@@ -302,59 +301,27 @@ static void granted(struct pf_sched_request *slot)
 	step(e);
 }
 
-static int by_number(const void *a, const void *b)
+/* Has it its slots?  Else the scheduler calls granted, perhaps before this returns. */
+static bool acquire_slot(struct pf_execution *e)
 {
-	const unsigned *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-/* The devices that it runs on, each once, in ascending order. */
-static int list_devices(struct pf_execution *e, struct pf_err *err)
-{
-	unsigned n = 0;
-
-	e->slot.n_queues = 1;
-	e->slot.queues = &e->first_device;
-	e->first_device = device_of(e, 0);
-	if (e->n_rows == 1)
-		return 0;
-	free(e->devices);
-	e->devices = calloc(e->n_rows, sizeof(*e->devices));
-	if (!e->devices)
-		return pf_err_set(err, -ENOMEM, "no memory for an execution");
-	for (size_t i = 0; i < e->n_rows; i++)
-		e->devices[i] = device_of(e, i);
-	qsort(e->devices, e->n_rows, sizeof(*e->devices), by_number);
-	for (size_t i = 0; i < e->n_rows; i++)
-		if (!n || e->devices[n - 1] != e->devices[i])
-			e->devices[n++] = e->devices[i];
-	e->slot.queues = e->devices;
-	e->slot.n_queues = n;
-	return 0;
-}
-
-/* 1: it has its slots; 0: the scheduler calls granted, perhaps before this returns; -errno. */
-static int acquire_slot(struct pf_execution *e, struct pf_err *err)
-{
+	bool many = e->n_rows > 1;
 	struct pf_sched *sched;
-	int r;
 
 	if (e->has_slot)
-		return 1;
+		return true;
 	e->transfer_seconds = pf_seconds_since(CLOCK_MONOTONIC, &e->loaded_at);
-	r = list_devices(e, err);
-	if (r < 0)
-		return r;
+	e->first_device = device_of(e, 0);
+	e->slot.queues = many ? e->loaded->queues : &e->first_device;
+	e->slot.n_queues = many ? e->loaded->n_devices : 1;
 	e->slot.user = e->uid;
 	e->slot.granted = granted;
 	clock_gettime(CLOCK_MONOTONIC, &e->queued_at);
 	sched = pf_worker_sched(e->loaded->worker);
 	atomic_store(&e->sched, sched);
 	if (!pf_sched_acquire(sched, &e->slot))
-		return 0;
+		return false;
 	e->has_slot = true;
-	return 1;
+	return true;
 }
 
 /* Give its slots back, or leave the queue. */
@@ -879,7 +846,7 @@ static bool step(struct pf_execution *e)
 		if (r > 0)
 			r = transfer(e, &err);
 		if (r > 0)
-			r = acquire_slot(e, &err);
+			r = acquire_slot(e);
 		if (r <= 0)
 			break;
 		if (pf_instance_alive(e->loaded->instance)) {

@@ -84,7 +84,8 @@ static int compile_own(struct program *program, const char *name,
 		return pf_err_set(err, -EACCES, "%s: permission denied", name);
 	if (!options->len)
 		return files_may_compile(program, cred->uid, err);
-	return pf_executable_set_options(program->x, options->data, options->len, err);
+	return pf_executable_set_options(program->x, options->data, options->len, false,
+					 err);
 }
 
 /* Make an executable called AS of the source of PROGRAM. */
@@ -100,7 +101,8 @@ static int compile_as(struct pf_fs *fs, struct program *program, const char *as,
 	made->x->user = cred->uid;
 	r = pf_executable_copy_source(made->x, program->x, err);
 	if (r == 0 && options->len)
-		r = pf_executable_set_options(made->x, options->data, options->len, err);
+		r = pf_executable_set_options(made->x, options->data, options->len, false,
+					      err);
 	if (r == 0)
 		r = files_add_as(fs, as, program, made, cred, err);
 	if (r == 0)

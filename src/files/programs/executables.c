@@ -296,8 +296,8 @@ static int may_set(struct pf_open *of, const struct pf_buf *text, struct pf_err 
 static int check_options(struct pf_open *of, const struct pf_buf *text,
 			 struct pf_err *err)
 {
-	int r = pf_executable_check_options(program_of(of->node)->x, text->data,
-					    text->len, err);
+	int r = pf_executable_set_options(program_of(of->node)->x, text->data, text->len,
+					  true, err);
 
 	return r < 0 ? r : may_set(of, text, err);
 }
@@ -342,7 +342,8 @@ static void options_commit(struct pf_open *of, enum pf_commit why, struct pf_rep
 	if (text && why != PF_COMMIT_FSYNC) {
 		r = may_set(of, text, &err);
 		if (r == 0)
-			r = pf_executable_set_options(x, text->data, text->len, &err);
+			r = pf_executable_set_options(x, text->data, text->len, false,
+						      &err);
 	}
 	if (r < 0 || why == PF_COMMIT_FSYNC)
 		pf_reply_fail(reply, r, &err);

@@ -239,7 +239,7 @@ static void inherit_options(struct program *from, struct program *to)
 	pf_autofree char *options = program_options(from);
 
 	if (options)
-		pf_executable_set_options(to->x, options, strlen(options), NULL);
+		pf_executable_set_options(to->x, options, strlen(options), false, NULL);
 }
 
 static int rename_program(struct pf_node *node, struct pf_node *to, const char *name,

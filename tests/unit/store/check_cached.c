@@ -83,7 +83,8 @@ static void compile_and_print(unsigned n, enum pf_cache_use use, struct pf_buf *
 
 	if (options[n])
 		ck_assert_int_eq(pf_executable_set_options(x, options[n],
-							   strlen(options[n]), &err),
+							   strlen(options[n]), false,
+							   &err),
 				 0);
 	ck_assert_msg(compile_it(x, &err) == 0, "%s", err.text);
 	ck_assert_int_eq(x->cache_use, use);

@@ -354,12 +354,12 @@ START_TEST(options_are_checked)
 	start_faulty("");
 	x = executable_of(add_program);
 	ck_assert_int_eq(pf_executable_set_options(x, options[_i].text,
-						   strlen(options[_i].text), &err),
+						   strlen(options[_i].text), false, &err),
 			 options[_i].want);
 	ck_assert_int_eq(x->options_err.code, options[_i].want);
 	ck_assert_int_eq(compile_it(x, &err), 0);
 	/* The defaults are always right. */
-	ck_assert_int_eq(pf_executable_set_options(x, NULL, 0, &err), 0);
+	ck_assert_int_eq(pf_executable_set_options(x, NULL, 0, false, &err), 0);
 	ck_assert_int_eq(x->options_err.code, 0);
 	pf_executable_unref(x);
 }
