@@ -92,7 +92,7 @@ int pf_location_memory(const struct pf_location *location, const char *kind,
 struct pf_buffer *pf_buffer_new(const struct pf_location *location,
 				enum pf_format format);
 
-/* A buffer that holds VALUE (a reference is taken), made by MADE_BY. */
+/* A buffer that holds VALUE (a reference is taken) in VALUE's memory, made by MADE_BY. */
 struct pf_buffer *pf_buffer_of_value(const struct pf_location *location,
 				     struct pf_value *value, const char *made_by);
 
@@ -104,12 +104,6 @@ PF_DEFINE_CLEANUP(struct pf_buffer *, pf_buffer_unref)
 /* Declare what raw bytes and text will mean; both are valid.  -EOVERFLOW. */
 int pf_buffer_declare(struct pf_buffer *buffer, enum pf_dtype dtype,
 		      const struct pf_shape *shape, struct pf_err *err);
-
-/* The index of the device's memory that it is kept in, UINT32_MAX: its default. */
-unsigned pf_buffer_memory(struct pf_buffer *buffer);
-
-/* Keep it in the device's memory MEMORY (an index) from now on. */
-void pf_buffer_set_memory(struct pf_buffer *buffer, unsigned memory);
 
 /*
  * Its type as an array: of its value, else as declared, else, for raw bytes, U8[n].  False:
@@ -217,16 +211,13 @@ void pf_buffer_committed(struct pf_buffer *buffer, struct pf_value *value, int c
 void pf_buffer_forget_donated(struct pf_buffer *buffer, struct pf_value *value);
 
 /*
- * Become what SNAPSHOT shows, of another buffer as FORMAT, without copying its bytes: on
- * the same device they share one value, else *RET is a copy for the caller to transfer.
- * False: SNAPSHOT shows no array, or no memory: copy the bytes.  *RET has a reference.
+ * Become what SNAPSHOT shows, of another buffer in the same format, without copying its bytes.
+ * False: it has neither an array nor frozen bytes, or there is no memory: copy the bytes.  *RET is
+ * the value, shared on the same device, else a copy, for the caller to transfer, with a reference;
+ * or NULL: SNAPSHOT had bytes only, which are to be committed.
  */
 bool pf_buffer_take(struct pf_buffer *buffer, const struct pf_snapshot *snapshot,
-		    enum pf_format format, struct pf_value **ret);
-
-/* Take the bytes of SNAPSHOT, frozen ones in the buffer's own format, as the content, shared, to
- * be committed.  False: SNAPSHOT has none. */
-bool pf_buffer_take_content(struct pf_buffer *buffer, const struct pf_snapshot *snapshot);
+		    struct pf_value **ret);
 
 /*
  * Move it to LOCATION, to its memory MEMORY.  *RET: a value to be transferred there, with a

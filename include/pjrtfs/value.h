@@ -211,7 +211,7 @@ int pf_value_fetched(struct pf_value *value, struct pf_err *err);
 
 /* Wait until all threads of the store that copy or render arrays have ended.  The workers have
  * been stopped.  Blocks. */
-void pf_values_settle(void);
+void pf_values_finish(void);
 
 /*
  * The host bytes (len of them), or NULL if they are not in host memory.  Valid and unchanged

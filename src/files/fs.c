@@ -167,7 +167,7 @@ void pf_fs_free(struct pf_fs *fs)
 {
 	if (!fs)
 		return;
-	pf_values_settle();
+	pf_values_finish();
 	if (fs->workers)
 		files_remove_plugins(fs);
 	files_end_deferred_frees(fs);

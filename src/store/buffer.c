@@ -70,6 +70,7 @@ struct pf_buffer *pf_buffer_of_value(const struct pf_location *location,
 	if (!b)
 		return NULL;
 	hold_locked(b, pf_value_ref(value));
+	b->memory = value->memory;
 	b->state = PF_BUFFER_VALUE;
 	made_locked(b, made_by);
 	return b;
@@ -726,22 +727,17 @@ int pf_location_memory(const struct pf_location *location, const char *kind,
 			  location->device_name, kind, has.data ? has.data : "none");
 }
 
-unsigned pf_buffer_memory(struct pf_buffer *b)
+bool pf_buffer_take(struct pf_buffer *b, const struct pf_snapshot *snapshot,
+		    struct pf_value **ret)
 {
-	PF_LOCK_SCOPE(&b->lock);
-	return b->memory;
-}
+	const struct pf_location *at = b->location;
+	struct pf_value *v = NULL;
 
-void pf_buffer_set_memory(struct pf_buffer *b, unsigned memory)
-{
+	if (snapshot->array && pf_value_state(snapshot->array, NULL) != PF_VALUE_DONATED)
+		v = pf_value_at(snapshot->array, at->worker, at->device, b->memory);
+	if (!v && !snapshot->content)
+		return false;
 	PF_LOCK_SCOPE(&b->lock);
-	b->memory = memory;
-}
-
-/* Make the bytes of SNAPSHOT, or none, the content in FORMAT, without a value. */
-static void take_content_locked(struct pf_buffer *b, const struct pf_snapshot *snapshot,
-				enum pf_format format)
-{
 	drop_value_locked(b);
 	drop_content_locked(b);
 	b->text.at = PF_TEXT_UNCHECKED;
@@ -749,36 +745,14 @@ static void take_content_locked(struct pf_buffer *b, const struct pf_snapshot *s
 		b->content = pf_bytes_ref(snapshot->content);
 		b->size = snapshot->size;
 	}
-	(void)pf_content_head(b, format, false, NULL);
+	(void)pf_content_head(b, b->format, false, NULL);
 	b->refused = false;
-}
-
-bool pf_buffer_take_content(struct pf_buffer *b, const struct pf_snapshot *snapshot)
-{
-	if (!snapshot->content)
-		return false;
-	PF_LOCK_SCOPE(&b->lock);
-	take_content_locked(b, snapshot, b->format);
-	b->state = PF_BUFFER_INCOMPLETE;
-	return true;
-}
-
-bool pf_buffer_take(struct pf_buffer *b, const struct pf_snapshot *snapshot,
-		    enum pf_format format, struct pf_value **ret)
-{
-	const struct pf_location *at = b->location;
-	struct pf_value *v = NULL;
-
-	if (snapshot->array && pf_value_state(snapshot->array, NULL) != PF_VALUE_DONATED)
-		v = pf_value_at(snapshot->array, at->worker, at->device, b->memory);
-	if (!v)
-		return false;
-	PF_LOCK_SCOPE(&b->lock);
-	take_content_locked(b, snapshot, format);
-	declare_locked(b, v->dtype, &v->shape);
-	b->state = PF_BUFFER_VALUE;
-	made_locked(b, "copy");
-	hold_locked(b, pf_value_ref(v));
+	b->state = v ? PF_BUFFER_VALUE : PF_BUFFER_INCOMPLETE;
+	if (v) {
+		declare_locked(b, v->dtype, &v->shape);
+		made_locked(b, "copy");
+		hold_locked(b, pf_value_ref(v));
+	}
 	*ret = v;
 	return true;
 }

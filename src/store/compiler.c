@@ -325,7 +325,7 @@ void pf_compiler_free(struct pf_compiler *c)
 		pf_compiler_stop(c);
 	pf_sched_free(c->sched);
 	pf_buf_release(&c->host);
-	pf_quarantine_free(c->quarantine);
+	free(c->quarantine);
 	free(c->options);
 	while (c->environments) {
 		struct pf_environment *e = c->environments;

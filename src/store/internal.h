@@ -97,7 +97,7 @@ uint64_t pf_pool_bytes(uint64_t len);
 void pf_value_charged_locked(struct pf_value *value, uint64_t own, uint64_t charged);
 
 /* Discharge the bytes of copies that are gone; charge those of new copies, beyond the limit. */
-void pf_value_settle_charge_locked(struct pf_value *value);
+void pf_value_recharge_locked(struct pf_value *value);
 
 /*
  * If VALUE is on its device and not pinned, take out the value it is a copy of, which the caller
@@ -124,7 +124,7 @@ struct pf_background {
 };
 
 /*
- * Run BACKGROUND on a thread of its own, which pf_values_settle awaits, or on the
+ * Run BACKGROUND on a thread of its own, which pf_values_finish awaits, or on the
  * caller's thread if none can be created.  The caller holds no lock.
  */
 void pf_background_run(struct pf_background *background);
@@ -331,11 +331,11 @@ int pf_compile_native(struct compile *c, struct pf_loaded **ret, struct pf_err *
 enum pf_suspect { PF_SUSPECT_COMPILE, PF_SUSPECT_EXECUTION };
 
 /*
- * OWNER: the user of the mount; NOW_MS: a clock that never goes back, in milliseconds.  NULL: no
- * memory.  Every function may be called from any thread; none blocks.
+ * OWNER: the user of the mount; NOW_MS: a clock that never goes back, in milliseconds.  The
+ * caller frees it with free(3).  NULL: no memory.  Every function may be called from any thread;
+ * none blocks.
  */
 struct pf_quarantine *pf_quarantine_new(uid_t owner, int64_t (*now_ms)(void));
-void pf_quarantine_free(struct pf_quarantine *quarantine); /* NULL is allowed */
 
 /* KEY of USER ended a worker, as WHY says.  Without memory for it nothing is refused. */
 void pf_quarantine_add(struct pf_quarantine *quarantine, enum pf_suspect what,

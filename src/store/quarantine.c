@@ -59,11 +59,6 @@ struct pf_quarantine *pf_quarantine_new(uid_t owner, int64_t (*now_ms)(void))
 	return q;
 }
 
-void pf_quarantine_free(struct pf_quarantine *q)
-{
-	free(q);
-}
-
 /* --- pairs of program and user --------------------------------------------------------- */
 
 static bool is_about(const struct culprit *c, enum pf_suspect what,

@@ -45,7 +45,7 @@ static void count_background(int change)
 		pthread_cond_broadcast(&no_background);
 }
 
-void pf_values_settle(void)
+void pf_values_finish(void)
 {
 	PF_LOCK_SCOPE(&pf_store_lock);
 	while (n_background)
@@ -103,7 +103,7 @@ static void end_unlock(struct transfer *t)
 	struct pf_wait *waiters;
 
 	pf_value_charged_locked(v, v->own, t->charged);
-	pf_value_settle_charge_locked(v);
+	pf_value_recharge_locked(v);
 	source = pf_value_take_source_locked(v);
 	waiters = pf_wait_take(&v->waiters);
 	pf_unlock(&v->lock);

@@ -111,7 +111,7 @@ void pf_value_charged_locked(struct pf_value *v, uint64_t own, uint64_t charged)
 	v->charged += charged;
 }
 
-void pf_value_settle_charge_locked(struct pf_value *v)
+void pf_value_recharge_locked(struct pf_value *v)
 {
 	uint64_t owed = v->pool_instance ? pf_pool_bytes(v->len) : 0;
 
@@ -177,7 +177,7 @@ struct pf_value *pf_value_of_result(const struct pf_shape *shape,
 					 out->where == PF_WHERE_BLOCK);
 	if (v->pool_block)
 		pf_reclaimable_touch(v);
-	pf_value_settle_charge_locked(v);
+	pf_value_recharge_locked(v);
 	v->on_device_bytes = out->on_device_bytes;
 	return v;
 }
@@ -234,7 +234,7 @@ void pf_value_drop_device_locked(struct pf_value *v)
 	pf_instance_free_id(v->instance, PF_OP_BUFFER_FREE, v->id);
 	pf_instance_unref(pf_steal(&v->instance));
 	v->id = 0;
-	pf_value_settle_charge_locked(v);
+	pf_value_recharge_locked(v);
 }
 
 static void drop_host_locked(struct pf_value *v)
@@ -243,7 +243,7 @@ static void drop_host_locked(struct pf_value *v)
 		pf_instance_free_block(v->pool_instance, v->pool_off);
 	pf_instance_unref(pf_steal(&v->pool_instance));
 	v->pool_block = v->bytes_again = false;
-	pf_value_settle_charge_locked(v);
+	pf_value_recharge_locked(v);
 	pf_bytes_unref(pf_steal(&v->bytes));
 	free(pf_steal(&v->small));
 }

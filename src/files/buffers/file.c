@@ -230,9 +230,7 @@ static struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why)
 	if (!o->copying || (o->copied_len < o->copied.size && why == PF_COMMIT_FSYNC))
 		return NULL;
 	all = o->copied_len == o->copied.size &&
-	      (pf_buffer_take(buffer_of(of->node), &o->copied, view_of(of->node)->format,
-			      &value) ||
-	       pf_buffer_take_content(buffer_of(of->node), &o->copied));
+	      pf_buffer_take(buffer_of(of->node), &o->copied, &value);
 	copy_noted(of, !all, NULL);
 	return value;
 }
@@ -346,7 +344,7 @@ static int set_memory(struct pf_buffer *b, const char *kind, struct pf_err *err)
 	unsigned memory;
 	int r = pf_location_memory(location, kind, &memory, err);
 
-	if (r == 0 && memory != pf_buffer_memory(b))
+	if (r == 0)
 		r = pf_buffer_move(b, location, memory, &value, err);
 	if (r == 0 && value)
 		buffer_transfer_start(b, value, true, NULL);

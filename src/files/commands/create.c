@@ -72,7 +72,6 @@ int command_put_value(struct task *task, const char *op, struct pf_value *value,
 		free(c);
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
 	}
-	pf_buffer_set_memory(c->buffer, value->memory);
 	c->op = op;
 	c->task = task;
 	c->value = pf_value_ref(value);
@@ -143,7 +142,7 @@ static int make_value(const struct declared *d, struct pf_buffer *buffer,
 	if (r < 0)
 		return r;
 	*ret = pf_value_blank(dtype, &shape, len, location->worker, location->device,
-			      pf_buffer_memory(buffer));
+			      buffer->memory);
 	return *ret ? 0 : pf_err_set(err, -ENOMEM, "no memory");
 }
 
@@ -170,7 +169,7 @@ static int declare(const struct declared *d, const struct device *device,
 	*ret = pf_buffer_new(&device->location, PF_FORMAT_RAW);
 	if (!*ret)
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
-	pf_buffer_set_memory(*ret, memory);
+	(*ret)->memory = memory; /* no other thread has it yet */
 	return pf_buffer_declare(*ret, dtype, &shape, err);
 }
 

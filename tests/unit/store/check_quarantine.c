@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "unit.h"
@@ -27,7 +28,7 @@ static void open_it(void)
 
 static void close_it(void)
 {
-	pf_quarantine_free(q);
+	free(q);
 }
 
 static struct pf_cache_key key(unsigned n)

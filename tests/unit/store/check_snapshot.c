@@ -20,7 +20,7 @@ static void open_all(void)
 
 static void close_all(void)
 {
-	pf_values_settle();
+	pf_values_finish();
 	close_arena();
 }
 

@@ -167,7 +167,7 @@ START_TEST(shared)
 	ck_assert_int_eq(pf_snapshot_open(buffer, PF_FORMAT_SAFETENSORS, "x", &view,
 					  &err),
 			 0);
-	ck_assert(pf_buffer_take_content(copy, &view));
+	ck_assert(pf_buffer_take(copy, &view, &v));
 	pf_snapshot_release(&view);
 	ck_assert_ptr_eq(copy->content, buffer->content);
 	ck_assert_int_eq(pf_buffer_commit(copy, false, &v, &err), 2);
