@@ -83,8 +83,7 @@ static inline const struct pf_location *pf_buffer_location(const struct pf_buffe
 	return buffer->location;
 }
 
-/* The index of LOCATION's memory of KIND ("pinned_host") in *RET.  -EINVAL: it has none; the
- * sentence lists those it has. */
+/* The index of LOCATION's memory of KIND ("pinned_host") in *RET.  -EINVAL: it has none. */
 int pf_location_memory(const struct pf_location *location, const char *kind,
 		       unsigned *ret, struct pf_err *err);
 
@@ -105,19 +104,16 @@ PF_DEFINE_CLEANUP(struct pf_buffer *, pf_buffer_unref)
 int pf_buffer_declare(struct pf_buffer *buffer, enum pf_dtype dtype,
 		      const struct pf_shape *shape, struct pf_err *err);
 
-/*
- * Its type as an array: of its value, else as declared, else, for raw bytes, U8[n].  False:
- * nothing is known.
- */
+/* Its type: of its value, else as declared, else, for raw bytes, U8[n].  False: not known. */
 bool pf_buffer_type(struct pf_buffer *buffer, enum pf_dtype *dtype,
 		    struct pf_shape *shape);
 
 /*
  * Type raw bytes, text, a .npy that does not name its type, or a scratch file that will be
- * such a file.  A new dtype keeps the shape if the bytes allow, else makes them one row.
- * -EINVAL: the bytes do not fit, or the header says otherwise.  0: the type was the same,
- * or applies once bytes are written or the file is renamed; 1: the bytes have another
- * type now: commit them.
+ * such a file.  A new dtype keeps the shape if the bytes allow, else makes them one row; a new
+ * shape keeps the dtype.  -EINVAL: the bytes do not fit, or the header says otherwise.  0: the
+ * type was the same, or applies once bytes are written or the file is renamed; 1: the bytes have
+ * another type now: commit them.
  */
 int pf_buffer_set_dtype(struct pf_buffer *buffer, enum pf_dtype dtype,
 			struct pf_err *err);
@@ -137,8 +133,7 @@ int pf_buffer_fill(struct pf_buffer *buffer, const void *element, struct pf_err 
 ssize_t pf_buffer_write(struct pf_buffer *buffer, const void *src, size_t len,
 			uint64_t off, struct pf_err *err);
 
-/* Another writer opened it: forget that a line of text of an earlier writer was
- * refused. */
+/* Another writer opened it: forget that an earlier writer's line of text was refused. */
 void pf_buffer_new_writer(struct pf_buffer *buffer);
 
 /* Set the content's size: 0 empties the buffer, its value is freed. */
@@ -148,10 +143,7 @@ int pf_buffer_truncate(struct pf_buffer *buffer, uint64_t size, struct pf_err *e
 int pf_buffer_punch(struct pf_buffer *buffer, uint64_t off, uint64_t len,
 		    struct pf_err *err);
 
-/*
- * Is the content a whole array of FORMAT?  0, or -EINVAL and why not.  For renames, which
- * must refuse before anything changes.
- */
+/* Is the content a whole array of FORMAT?  0, or -EINVAL, why a rename to it is refused. */
 int pf_buffer_check(struct pf_buffer *buffer, enum pf_format format, struct pf_err *err);
 
 /* Take another format (a rename to another extension): scratch to listed, or back. */
@@ -196,7 +188,7 @@ int pf_buffer_tensors(struct pf_buffer *buffer, const struct pf_location *locati
 		      struct pf_tensors *ret, struct pf_err *err);
 void pf_tensors_release(struct pf_tensors *tensors); /* all zeros is allowed */
 
-/* Was it committed as such a file, and not written to since? */
+/* Was it committed as such a file, and not written since? */
 bool pf_buffer_is_tensors(struct pf_buffer *buffer);
 
 /* Refuse its bytes after all, for the reason ERR. */
@@ -206,8 +198,7 @@ void pf_buffer_refuse(struct pf_buffer *buffer, const struct pf_err *err);
 void pf_buffer_committed(struct pf_buffer *buffer, struct pf_value *value, int code,
 			 const struct pf_err *err);
 
-/* An execution consumed VALUE: if it is still the buffer's, drop it and the bytes that it was
- * made of. */
+/* An execution consumed VALUE: if the buffer has it still, drop it and its bytes. */
 void pf_buffer_forget_donated(struct pf_buffer *buffer, struct pf_value *value);
 
 /*
@@ -227,8 +218,7 @@ bool pf_buffer_take(struct pf_buffer *buffer, const struct pf_snapshot *snapshot
 int pf_buffer_move(struct pf_buffer *buffer, const struct pf_location *location,
 		   unsigned memory, struct pf_value **ret, struct pf_err *err);
 
-/* BUFFER has neither a name nor an open file any more: free its bytes and its value now,
- * even if references are left. */
+/* BUFFER has neither name nor open file: free its bytes and value, even if references are left. */
 void pf_buffer_discard(struct pf_buffer *buffer);
 
 /* The bytes of its content and its value, at most: they may be the same. */
@@ -240,14 +230,11 @@ bool pf_buffer_lacks_bytes(struct pf_buffer *buffer);
 /* Is the content a .npy header, and nothing else yet? */
 bool pf_buffer_is_header(struct pf_buffer *buffer);
 
-/* Does the content take time to convert (text, column-major and packed arrays) or to look at
- * (a long header of many tensors)?  Then commit it on a thread of its own. */
+/* Does a commit take milliseconds to convert or to parse?  Then it needs a thread of its own. */
 bool pf_buffer_commit_is_slow(struct pf_buffer *buffer);
 
-/*
- * The value for an execution, with a reference in *RET, or -errno: ENOENT empty or scratch,
- * EINVAL incomplete, the error of a refused upload.
- */
+/* The value for an execution, with a reference in *RET; -ENODATA empty, -ENOENT scratch, -EISDIR
+ * several arrays, -EINVAL incomplete or donated, the error of a refused upload. */
 int pf_buffer_value(struct pf_buffer *buffer, struct pf_value **ret, struct pf_err *err);
 
 /* The state's name for users: "ready", "empty", "transferring" ... */
@@ -265,8 +252,7 @@ struct pf_snapshot {
 	struct pf_rendering *text;
 };
 
-/* A reader that waits for long text.  The caller sets waiter.wake and keeps it until that is
- * called. */
+/* A reader that waits for long text.  The caller sets waiter.wake and keeps it until then. */
 struct pf_more {
 	struct pf_wait waiter;
 	uint64_t end; /* the store's: bytes from the text's beginning on */
@@ -295,15 +281,12 @@ struct pf_value *pf_snapshot_pin(struct pf_buffer *buffer, enum pf_format format
 int pf_snapshot_begin(struct pf_buffer *buffer, enum pf_format format,
 		      struct pf_snapshot *ret);
 
-/*
- * May LEN bytes at OFF be read?  1: yes.  0: they are being rendered; MORE, if it is not NULL, is
- * woken once they are.  -ENOMEM.
- */
+/* May LEN bytes at OFF be read?  1: yes.  0: they are being rendered, after which MORE (if not
+ * NULL) is woken.  -ENOMEM. */
 int pf_snapshot_await(struct pf_snapshot *snapshot, uint64_t len, uint64_t off,
 		      struct pf_more *more);
 
-/* Is SNAPSHOT's size known?  That of long text is from the moment that it is rendered to its
- * end. */
+/* Is SNAPSHOT's size known?  That of long text is once it is rendered to its end. */
 bool pf_snapshot_is_sized(struct pf_snapshot *snapshot);
 
 /* Copy SNAPSHOT, as of the same moment, to *RET.  -ENOMEM. */

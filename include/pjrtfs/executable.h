@@ -144,7 +144,7 @@ struct pf_executable {
 struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsigned n,
 					struct pf_arena *arena,
 					struct pf_compiler *compiler);
-/* Add a reference; drop one.  Executions under way keep their compiled program. */
+/* Add a reference; drop one. */
 struct pf_executable *pf_executable_ref(struct pf_executable *executable);
 void pf_executable_unref(struct pf_executable *executable); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_executable *, pf_executable_unref)
@@ -166,8 +166,7 @@ int pf_executable_truncate(struct pf_executable *executable, uint64_t size,
 /* Drop the compiled program, or the compile under way: the state is empty; the source stays. */
 void pf_executable_unload(struct pf_executable *executable);
 
-/* Free the source, which has neither a name nor an open file any more.  The compiled
- * program, or the compile under way, stays. */
+/* Free the source, which has neither name nor open file; what was compiled of it stays. */
 void pf_executable_discard(struct pf_executable *executable);
 
 /* The source, for readers: a reference, or NULL when it is empty. */
@@ -221,30 +220,25 @@ bool pf_executable_leave(struct pf_executable *executable, struct pf_wait *waite
 /* The compiled program if a living worker has it, with a reference; else NULL. */
 struct pf_loaded *pf_executable_loaded(struct pf_executable *executable);
 
-/* The compiled program, with a reference, also if no worker has it now; NULL: none was
- * compiled. */
+/* The same also if no worker has it now; NULL: none was compiled. */
 struct pf_loaded *pf_executable_known(struct pf_executable *executable);
 
 /* The plugin that its options name, which compiles it; borrowed. */
 struct pf_worker *pf_executable_worker(struct pf_executable *executable);
 
-/*
- * Cancel the compile under way: it fails with -ECANCELED, and its waiters are woken.
- * True if it had begun: the plugin still finishes it.  False if it had not begun, or none
- * was under way.
- */
+/* Cancel the compile under way: it fails with -ECANCELED.  True: it had begun, and the plugin
+ * finishes it; false: it had not, or there is none. */
 bool pf_executable_abandon(struct pf_executable *executable);
 
 /* The state at this moment, and its name ("ready"; static). */
 enum pf_executable_state pf_executable_state(struct pf_executable *executable);
 const char *pf_executable_state_name(enum pf_executable_state state);
 
-/* Append the worker's info under KEY ("cost") as a line of JSON; an empty object if none. */
+/* Append the worker's info under KEY ("cost") as a line of JSON, perhaps an empty object. */
 void pf_executable_fact(struct pf_executable *executable, const char *key,
 			struct pf_buf *out);
 
-/* Append signature.json and info.json (one line each); an empty object if nothing is
- * compiled. */
+/* Append signature.json (an empty object if nothing is compiled), or info.json: one line. */
 void pf_executable_signature(struct pf_executable *executable, struct pf_buf *out);
 void pf_executable_info(struct pf_executable *executable, struct pf_buf *out);
 

@@ -142,11 +142,8 @@ void pf_execution_lend(struct pf_execution *execution, struct pf_loaded *loaded,
  */
 void pf_execution_start(struct pf_execution *execution, bool spin);
 
-/*
- * The caller cancels it: if it waits for a slot, take it out of the queue and return
- * true; then the caller must call pf_execution_resume, which calls cancelled() and ends
- * it.  Does not block, calls nothing.
- */
+/* The caller cancels it: if it waits for a slot, take it out of the queue and return true; then
+ * the caller must call pf_execution_resume, which calls cancelled() and ends it. */
 bool pf_execution_dequeue(struct pf_execution *execution);
 void pf_execution_resume(struct pf_execution *execution);
 

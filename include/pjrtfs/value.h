@@ -64,11 +64,11 @@ int pf_bytes_align(struct pf_bytes *bytes, uint64_t at, uint64_t size,
  * Make room in *BYTES (NULL: none yet, taken from ARENA) for a write that ends at END; the first
  * SIZE bytes are kept.  If there are other references, *BYTES becomes a copy and they keep the old
  * bytes; else the bytes grow, in place if they can.  WANT is the size of the whole file, if that
- * is larger.  If it is not known (0), room is at least FIRST bytes and grows in steps of twice what
- * there was, as far as the limit allows.  -ENOSPC, -ENOMEM: *BYTES is as it was.
+ * is larger; if it is not known (0), room doubles as far as the limit allows.  -ENOSPC, -ENOMEM:
+ * *BYTES is as it was.
  */
 int pf_bytes_room(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t size,
-		  uint64_t end, uint64_t want, uint64_t first, struct pf_err *err);
+		  uint64_t end, uint64_t want, struct pf_err *err);
 
 /*
  * Make room as pf_bytes_room and write LEN bytes of SRC at OFF of *BYTES, whose *SIZE grows; a
@@ -77,7 +77,7 @@ int pf_bytes_room(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t size
  */
 int pf_bytes_write(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t *size,
 		   const void *src, size_t len, uint64_t off, uint64_t want,
-		   uint64_t first, struct pf_err *err);
+		   struct pf_err *err);
 
 /* Zero the bytes from FROM to TO, if there are any. */
 void pf_bytes_zero(struct pf_bytes *bytes, uint64_t from, uint64_t to);
@@ -137,34 +137,27 @@ struct pf_value {
 	struct pf_wait *waiters; /* for a transfer to end */
 };
 
-/*
- * A value of LEN host bytes at OFF of BYTES (a reference is taken), to live on DEVICE.  The
- * caller must not change the bytes any more.  One reference; NULL: no memory.
- */
+/* A value of LEN host bytes at OFF of BYTES (a reference is taken), which are frozen from now on,
+ * to live on DEVICE.  NULL: no memory. */
 struct pf_value *pf_value_of_bytes(enum pf_dtype dtype, const struct pf_shape *shape,
 				   uint64_t len, struct pf_bytes *bytes, uint64_t off,
 				   struct pf_worker *worker, unsigned device,
 				   unsigned memory);
 
-/*
- * The bytes of host memory that a copy of LEN host bytes takes on DEVICE of WORKER, in MEMORY: 0
- * if the device has memory of its own.
- */
+/* The host memory that LEN bytes take on DEVICE of WORKER, in MEMORY; 0: it has its own. */
 uint64_t pf_value_room(struct pf_worker *worker, unsigned device, unsigned memory,
 		       uint64_t len);
 
 /* The bytes that are charged for its device's copy. */
 uint64_t pf_value_own(struct pf_value *value);
 
-/* An execution consumed FROM and made a result in its memory: the bytes that were charged for
- * FROM's copy on the device, for the caller to discharge. */
+/* The bytes charged for FROM's device copy, whose memory a result took: the caller's now. */
 uint64_t pf_value_take_charge(struct pf_value *from);
 
 /*
  * The array that an execution on INSTANCE made under ID on DEVICE, where OUT says; MESSAGE is the
- * reply that OUT lies in, of which inline bytes are copied.  OWN bytes, which the caller has
- * charged to the worker's arena, become the value's to discharge, and ID its to free.  One
- * reference; NULL: no memory, and OWN and ID are the caller's.
+ * reply that OUT lies in, of which inline bytes are copied.  OWN bytes, which are charged to the
+ * worker's arena, and ID become the value's.  NULL: no memory, both stay the caller's.
  */
 struct pf_value *pf_value_of_result(const struct pf_shape *shape,
 				    struct pf_worker *worker, unsigned device,
@@ -185,7 +178,7 @@ struct pf_value *pf_value_at(struct pf_value *value, struct pf_worker *worker,
 			     unsigned device, unsigned memory);
 
 /* A value that the transfer makes on its device, with undefined contents (zeros in host memory).
- * One reference; NULL: no memory. */
+ * NULL: no memory. */
 struct pf_value *pf_value_blank(enum pf_dtype dtype, const struct pf_shape *shape,
 				uint64_t len, struct pf_worker *worker, unsigned device,
 				unsigned memory);
@@ -213,10 +206,8 @@ int pf_value_fetched(struct pf_value *value, struct pf_err *err);
  * been stopped.  Blocks. */
 void pf_values_finish(void);
 
-/*
- * The host bytes (len of them), or NULL if they are not in host memory.  Valid and unchanged
- * as long as the caller holds a reference to VALUE, and pins it if it may be donated.
- */
+/* The len host bytes, or NULL if they are not in host memory.  Valid as long as the caller has a
+ * reference to VALUE, and pins it if it may be donated. */
 const void *pf_value_host(struct pf_value *value);
 
 /* A segment of memory that the memory limit counts. */
@@ -245,10 +236,8 @@ enum pf_donation {
 	PF_DONATION_TAKEN,   /* it is consumed, its memory is the plugin's */
 };
 
-/*
- * Donate VALUE to an execution, which has pinned it.  After COPIED or TAKEN no other thread can
- * use it.
- */
+/* Donate VALUE to an execution, which has pinned it.  After COPIED or TAKEN no other thread can
+ * use it. */
 enum pf_donation pf_value_donate(struct pf_value *value);
 
 /*
@@ -258,8 +247,8 @@ enum pf_donation pf_value_donate(struct pf_value *value);
  */
 void pf_value_donated(struct pf_value *value, bool consumed);
 
-/* REPLACED: a result is about to take the name of the donated VALUE, which until then
- * counts as in use, not as donated.  False: that has ended. */
+/* REPLACED: a result is about to take the name of the donated VALUE, which until then is in
+ * use, not gone. */
 void pf_value_replaces(struct pf_value *value, bool replaced);
 
 /* The state at this moment, with *RET_WHY (may be NULL) for PF_VALUE_ERROR; and its name

@@ -9,8 +9,8 @@
 #include "internal.h"
 #include "pjrtfs/buffer.h"
 
-/* Bytes first reserved for a file of unknown size; bytes that are cheap to move. */
-enum { FIRST_ROOM = 4096, SOON = 1 << 20 };
+/* Bytes that are cheap to move. */
+enum { SOON = 1 << 20 };
 
 /* Bytes of a text whose lines are checked as they are written: about 1 ms. */
 enum { TEXT_CHECKED = 64 << 10 };
@@ -119,7 +119,7 @@ static uint64_t wanted(const struct pf_buffer *b)
 static int make_room_locked(struct pf_buffer *b, uint64_t end, struct pf_err *err)
 {
 	return pf_bytes_room(&b->content, pf_buffer_location(b)->arena, b->size, end,
-			     wanted(b), FIRST_ROOM, err);
+			     wanted(b), err);
 }
 
 /* The same, and write LEN bytes of SRC at OFF. */
@@ -127,7 +127,7 @@ static int write_bytes_locked(struct pf_buffer *b, const void *src, size_t len,
 			      uint64_t off, struct pf_err *err)
 {
 	return pf_bytes_write(&b->content, pf_buffer_location(b)->arena, &b->size, src,
-			      len, off, wanted(b), FIRST_ROOM, err);
+			      len, off, wanted(b), err);
 }
 
 /*
@@ -693,8 +693,7 @@ int pf_buffer_fill(struct pf_buffer *b, const void *element, struct pf_err *err)
 	size = pf_dtype_size(b->declared);
 	r = pf_shape_bytes(&b->declared_shape, b->declared, &len, err);
 	if (r == 0 && len)
-		r = pf_bytes_room(&b->content, location->arena, b->size, len, len, 0,
-				  err);
+		r = pf_bytes_room(&b->content, location->arena, b->size, len, len, err);
 	if (r < 0 || !len)
 		return r;
 	at = pf_bytes_at(b->content, 0);

@@ -5,6 +5,8 @@
 
 #include "pjrtfs/value.h"
 
+enum { FIRST_ROOM = 4096 }; /* bytes first reserved for a file */
+
 int pf_bytes_new(struct pf_arena *arena, uint64_t cap, struct pf_bytes **ret,
 		 struct pf_err *err)
 {
@@ -63,13 +65,14 @@ static int reserve(struct pf_bytes **bytes, uint64_t cap, uint64_t keep,
 }
 
 int pf_bytes_room(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t size,
-		  uint64_t end, uint64_t want, uint64_t first, struct pf_err *err)
+		  uint64_t end, uint64_t want, struct pf_err *err)
 {
 	uint64_t cap = *bytes ? (*bytes)->extent.len - (*bytes)->start : 0;
 	uint64_t need = want > end ? want : end;
 
 	if (!*bytes)
-		return pf_bytes_new(arena, need > first ? need : first, bytes, err);
+		return pf_bytes_new(arena, need > FIRST_ROOM ? need : FIRST_ROOM, bytes,
+				    err);
 	/* Twice the capacity, if that fits, so that it need not grow with each write. */
 	if (want <= end && end > cap && end < cap * 2 &&
 	    reserve(bytes, cap * 2, size, NULL) == 0)
@@ -79,7 +82,7 @@ int pf_bytes_room(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t size
 
 int pf_bytes_write(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t *size,
 		   const void *src, size_t len, uint64_t off, uint64_t want,
-		   uint64_t first, struct pf_err *err)
+		   struct pf_err *err)
 {
 	uint64_t end;
 	int r;
@@ -87,7 +90,7 @@ int pf_bytes_write(struct pf_bytes **bytes, struct pf_arena *arena, uint64_t *si
 	if (__builtin_add_overflow(off, len, &end) || end > INT64_MAX)
 		return pf_err_set(err, -EFBIG,
 				  "a write ends beyond the largest file offset");
-	r = pf_bytes_room(bytes, arena, *size, end, want, first, err);
+	r = pf_bytes_room(bytes, arena, *size, end, want, err);
 	if (r < 0)
 		return r;
 	pf_bytes_zero(*bytes, *size, off);

@@ -275,8 +275,6 @@ int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_objec
 	return r;
 }
 
-enum { FIRST_ROOM = 65536 };
-
 /* --- options and defaults --------------------------------------------------------------- */
 
 /* TEXT as an object, or NULL for a blank one; -EINVAL: it is not a JSON object. */
@@ -455,7 +453,7 @@ ssize_t pf_executable_write(struct pf_executable *x, const void *src, size_t len
 	PF_LOCK_SCOPE(&x->lock);
 	x->write_err = (struct pf_err)PF_ERR_INIT;
 	r = pf_bytes_write(&x->program, x->arena, &x->program_len, src, len, off, 0,
-			   FIRST_ROOM, &x->write_err);
+			   &x->write_err);
 	if (r < 0 && err)
 		*err = x->write_err;
 	return r < 0 ? r : (ssize_t)len;
@@ -475,7 +473,7 @@ int pf_executable_truncate(struct pf_executable *x, uint64_t size, struct pf_err
 	}
 	if (size > x->program_len)
 		r = pf_bytes_write(&x->program, x->arena, &x->program_len, NULL, 0, size,
-				   0, FIRST_ROOM, err);
+				   0, err);
 	else
 		x->program_len = size;
 	pf_unlock(&x->lock);

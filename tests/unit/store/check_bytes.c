@@ -77,7 +77,7 @@ END_TEST
 static int reserve(struct pf_bytes **bytes, uint64_t cap, uint64_t keep,
 		   struct pf_err *err)
 {
-	return pf_bytes_room(bytes, arena, keep, keep, cap, 0, err);
+	return pf_bytes_room(bytes, arena, keep, keep, cap, err);
 }
 
 /* Reserve CAP of LEN bytes of which KEEP are kept. */
@@ -166,7 +166,7 @@ START_TEST(bytes_grow_until_the_memory_limit)
 	int r = 0;
 
 	while (r == 0) {
-		r = pf_bytes_room(&b, arena, size, size + (1 << 20), 0, 4096, &err);
+		r = pf_bytes_room(&b, arena, size, size + (1 << 20), 0, &err);
 		if (r < 0)
 			break;
 		memset(pf_bytes_at(b, size), (int)(size >> 20), 1 << 20);
