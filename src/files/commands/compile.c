@@ -140,9 +140,9 @@ int op_compile(struct task *task, struct json_object *o, struct pf_err *err)
 {
 	const char *source, *as = NULL;
 	const struct command_key keys[] = {
-		command_key_string("program", &source),
-		command_key_optional("as", &as),
-		command_key_other("options"),
+		{ "program", .string = &source },
+		{ "as", .string = &as, .optional = true },
+		{ .key = "options" },
 		{ 0 },
 	};
 	pf_autobuf struct pf_buf options = PF_BUF_INIT;

@@ -18,8 +18,8 @@ static int op_delete(struct task *task, struct json_object *o, struct pf_err *er
 	const struct device *device;
 	const char *name;
 	const struct command_key keys[] = {
-		command_key_string("buffer", &name),
-		command_key_device(&device),
+		{ "buffer", .string = &name },
+		{ "device", .device = &device },
 		{ 0 },
 	};
 	int r = command_parse(task->fs, o, keys, err);
@@ -36,9 +36,9 @@ static int op_stat(struct task *task, struct json_object *o, struct pf_err *err)
 	const char *buffer = NULL, *executable = NULL;
 	const struct device *device;
 	const struct command_key keys[] = {
-		command_key_optional("buffer", &buffer),
-		command_key_optional("executable", &executable),
-		command_key_device(&device),
+		{ "buffer", .string = &buffer, .optional = true },
+		{ "executable", .string = &executable, .optional = true },
+		{ "device", .device = &device },
 		{ 0 },
 	};
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *b = NULL;
@@ -358,7 +358,7 @@ static void go_on(struct batch *b)
 
 static int op_batch(struct task *task, struct json_object *o, struct pf_err *err)
 {
-	const struct command_key keys[] = { command_key_other("steps"), { 0 } };
+	const struct command_key keys[] = { { .key = "steps" }, { 0 } };
 	struct json_object *steps;
 	struct batch *b;
 	int r = command_parse(task->fs, o, keys, err);

@@ -189,13 +189,13 @@ int op_create(struct task *task, struct json_object *o, struct pf_err *err)
 	const struct device *device;
 	const char *name;
 	const struct command_key keys[] = {
-		command_key_string("buffer", &name),
-		command_key_string("dtype", &d.dtype),
-		command_key_other("shape"),
-		command_key_other("fill"),
-		command_key_bool("uninitialized", &d.uninitialized),
-		command_key_optional("memory", &d.memory),
-		command_key_device(&device),
+		{ "buffer", .string = &name },
+		{ "dtype", .string = &d.dtype },
+		{ .key = "shape" },
+		{ .key = "fill" },
+		{ "uninitialized", .flag = &d.uninitialized },
+		{ "memory", .string = &d.memory, .optional = true },
+		{ "device", .device = &device },
 		{ 0 },
 	};
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
@@ -231,9 +231,9 @@ int op_copy(struct task *task, struct json_object *o, struct pf_err *err)
 	const struct device *device;
 	const char *name, *as;
 	const struct command_key keys[] = {
-		command_key_string("buffer", &name),
-		command_key_string("as", &as),
-		command_key_device(&device),
+		{ "buffer", .string = &name },
+		{ "as", .string = &as },
+		{ "device", .device = &device },
 		{ 0 },
 	};
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;

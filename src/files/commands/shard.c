@@ -340,9 +340,9 @@ int op_gather(struct task *task, struct json_object *o, struct pf_err *err)
 	const struct device *device;
 	const char *name, *as;
 	const struct command_key keys[] = {
-		command_key_string("buffer", &name),
-		command_key_string("as", &as),
-		command_key_device(&device),
+		{ "buffer", .string = &name },
+		{ "as", .string = &as },
+		{ "device", .device = &device },
 		{ 0 },
 	};
 	struct shards *all;
@@ -541,12 +541,12 @@ int op_shard(struct task *task, struct json_object *o, struct pf_err *err)
 	const struct device *device;
 	const char *name, *as;
 	const struct command_key keys[] = {
-		command_key_string("buffer", &name),
-		command_key_string("as", &as),
-		command_key_other("mesh"),
-		command_key_other("spec"),
-		command_key_other("devices"),
-		command_key_device(&device),
+		{ "buffer", .string = &name },
+		{ "as", .string = &as },
+		{ .key = "mesh" },
+		{ .key = "spec" },
+		{ .key = "devices" },
+		{ "device", .device = &device },
 		{ 0 },
 	};
 	struct shards *all;

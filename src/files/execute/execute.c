@@ -418,11 +418,10 @@ void files_execute(struct task *task, struct program *program, const char *name,
 
 int op_execute(struct task *task, struct json_object *o, struct pf_err *err)
 {
-	static const char *const others[] = { "executable", NULL };
 	struct exec_spec request = { .repeat = 0 };
 	struct program *program = NULL;
 	const char *name;
-	int r = exec_spec_parse(o, others, &request, err);
+	int r = exec_spec_parse(o, true, &request, err);
 
 	if (r == 0)
 		r = command_string(o, "executable", &name, err);

@@ -130,7 +130,7 @@ static int parse(struct task *task, const char *text, bool json, struct exec_spe
 	r = pf_json_parse(text, strlen(text), &o, err);
 	if (r < 0)
 		return r;
-	r = exec_spec_parse(o, (const char *[]){ NULL }, spec, err);
+	r = exec_spec_parse(o, false, spec, err);
 	task_set_id(task, o);
 	json_object_put(o);
 	return r;

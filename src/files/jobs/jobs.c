@@ -545,8 +545,8 @@ int op_cancel(struct task *task, struct json_object *o, struct pf_err *err)
 	uint64_t number = 0;
 	bool force = false;
 	const struct command_key keys[] = {
-		command_key_number("job", 1, INT64_MAX, &number),
-		command_key_bool("force", &force),
+		{ "job", .number = &number, .min = 1, .max = INT64_MAX },
+		{ "force", .flag = &force },
 		{ 0 },
 	};
 	PF_CLEANUP(job_unrefp) struct job *job = NULL;
@@ -644,7 +644,7 @@ int op_wait(struct task *task, struct json_object *o, struct pf_err *err)
 {
 	uint64_t number = 0;
 	const struct command_key keys[] = {
-		command_key_number("job", 1, INT64_MAX, &number),
+		{ "job", .number = &number, .min = 1, .max = INT64_MAX },
 		{ 0 },
 	};
 	struct job *job = NULL;

@@ -176,60 +176,26 @@ void exec_spec_release(struct exec_spec *spec);
 int exec_spec_parse_line(const char *line, struct exec_spec *spec, struct pf_err *err);
 
 /*
- * Read the JSON command O into SPEC.  -EINVAL, also for keys that are neither an execution's nor
- * in OTHERS (NULL-terminated).
+ * Read the JSON command O into SPEC.  -EINVAL, also for unknown keys; EXECUTABLE: it may have that
+ * key, which the caller reads.
  */
-int exec_spec_parse(struct json_object *o, const char *const *others,
-		    struct exec_spec *spec, struct pf_err *err);
+int exec_spec_parse(struct json_object *o, bool executable, struct exec_spec *spec,
+		    struct pf_err *err);
 
-/* A key that a command may have, and the destination of its value, which is unchanged if
- * the key is missing. */
+/*
+ * A key that a command may have, and the destination of its value, which decides the type of that
+ * and is unchanged if the key is missing.  One without a destination is the caller's to read.
+ */
 struct command_key {
 	const char *key;
-	enum {
-		COMMAND_OTHER,    /* the caller reads it */
-		COMMAND_STRING,   /* const char *, borrowed; it must not be missing */
-		COMMAND_OPTIONAL, /* const char *, borrowed */
-		COMMAND_NUMBER,   /* uint64_t, from MIN to MAX */
-		COMMAND_BOOL,     /* bool */
-		COMMAND_DEVICE, /* const struct device *; the default one if it is missing */
-	} type;
-	void *ret;
-	uint64_t min, max;
+	const char **string; /* borrowed from the command */
+	bool optional;       /* the string; else it must not be missing */
+	bool *flag;
+	uint64_t *number; /* from MIN to MAX */
+	const struct device *
+		*device;   /* by its name; the default one if the key is missing */
+	uint64_t min, max; /* of the number */
 };
-
-static inline struct command_key command_key_other(const char *key)
-{
-	return (struct command_key){ .key = key };
-}
-
-static inline struct command_key command_key_string(const char *key, const char **ret)
-{
-	return (struct command_key){ .key = key, .type = COMMAND_STRING, .ret = ret };
-}
-
-static inline struct command_key command_key_optional(const char *key, const char **ret)
-{
-	return (struct command_key){ .key = key, .type = COMMAND_OPTIONAL, .ret = ret };
-}
-
-static inline struct command_key command_key_number(const char *key, uint64_t min,
-						    uint64_t max, uint64_t *ret)
-{
-	return (struct command_key){ key, COMMAND_NUMBER, ret, min, max };
-}
-
-static inline struct command_key command_key_bool(const char *key, bool *ret)
-{
-	return (struct command_key){ .key = key, .type = COMMAND_BOOL, .ret = ret };
-}
-
-static inline struct command_key command_key_device(const struct device **ret)
-{
-	return (struct command_key){ .key = "device",
-				     .type = COMMAND_DEVICE,
-				     .ret = ret };
-}
 
 /*
  * Read the KEYS (ended by one without a name) of the command O.  -EINVAL: one is missing,

@@ -242,30 +242,28 @@ static int find_device(struct pf_fs *fs, struct json_object *o, const char *key,
 	return *ret ? 0 : pf_err_wrap(err, -ENODEV, "\"%s\"", key);
 }
 
-/* Key I of those that a command may have: OTHERS, KEYS, and the common ones; or NULL. */
-static const char *known_key(size_t i, const char *const *others,
-			     const struct command_key *keys)
+/* Key I of those that a command may have: KEYS and the common ones; or NULL. */
+static const char *known_key(size_t i, const struct command_key *keys)
 {
-	static const char *const always[] = { "op", "id", "async", "timeout_ms" };
+	static const char *const always[] = { "op", "id", "async", "timeout_ms", NULL };
+	size_t n = 0;
 
-	for (; *others; others++, i--)
-		if (!i)
-			return *others;
-	for (; keys->key; keys++, i--)
-		if (!i)
-			return keys->key;
-	return i < sizeof(always) / sizeof(always[0]) ? always[i] : NULL;
+	while (keys[n].key)
+		n++;
+	return i < n ? keys[i].key : always[i - n];
 }
 
-static int unknown_key(const char *word, const char *const *others,
-		       const struct command_key *keys, struct pf_err *err)
+static int check_key(const char *word, const struct command_key *keys, struct pf_err *err)
 {
 	struct pf_similar similar = { .word = word };
 	pf_autobuf struct pf_buf list = PF_BUF_INIT;
 	char hint[PF_SIMILAR_TEXT];
 	const char *known;
 
-	for (size_t i = 0; (known = known_key(i, others, keys)); i++) {
+	for (size_t i = 0; (known = known_key(i, keys)); i++)
+		if (!strcmp(known, word))
+			return 0;
+	for (size_t i = 0; (known = known_key(i, keys)); i++) {
 		pf_similar_try(&similar, known);
 		pf_buf_printf(&list, "%s%s", i ? ", " : "", known);
 	}
@@ -363,76 +361,52 @@ static int parse_by_name(struct json_object *inputs, struct exec_spec *spec,
 	return r;
 }
 
-static bool is_known(const char *word, const char *const *others,
-		     const struct command_key *keys)
-{
-	const char *known;
-	size_t i = 0;
-
-	while ((known = known_key(i++, others, keys)))
-		if (!strcmp(known, word))
-			return true;
-	return false;
-}
-
 static int read_key(struct pf_fs *fs, struct json_object *o,
 		    const struct command_key *key, struct pf_err *err)
 {
-	switch (key->type) {
-	case COMMAND_STRING:
-		return command_string(o, key->key, key->ret, err);
-	case COMMAND_OPTIONAL:
-		return json_object_object_get_ex(o, key->key, NULL)
-			       ? command_string(o, key->key, key->ret, err)
-			       : 0;
-	case COMMAND_NUMBER:
-		return command_number(o, key->key, key->min, key->max, key->ret, err);
-	case COMMAND_BOOL:
-		return command_bool(o, key->key, key->ret, err);
-	case COMMAND_DEVICE:
-		return find_device(fs, o, key->key, key->ret, err);
-	case COMMAND_OTHER:
-		break;
-	}
-	return 0;
+	bool there = json_object_object_get_ex(o, key->key, NULL);
+
+	if (key->string && (there || !key->optional))
+		return command_string(o, key->key, key->string, err);
+	if (key->number)
+		return command_number(o, key->key, key->min, key->max, key->number, err);
+	if (key->flag)
+		return command_bool(o, key->key, key->flag, err);
+	return key->device ? find_device(fs, o, key->key, key->device, err) : 0;
 }
 
-static int parse(struct pf_fs *fs, struct json_object *o, const char *const *others,
-		 const struct command_key *keys, struct pf_err *err)
+int command_parse(struct pf_fs *fs, struct json_object *o, const struct command_key *keys,
+		  struct pf_err *err)
 {
 	int r = 0;
 
 	json_object_object_foreach(o, key, value) {
 		(void)value;
-		if (!is_known(key, others, keys))
-			return unknown_key(key, others, keys, err);
+		r = check_key(key, keys, err);
+		if (r < 0)
+			return r;
 	}
 	for (; keys->key && r == 0; keys++)
 		r = read_key(fs, o, keys, err);
 	return r;
 }
 
-int command_parse(struct pf_fs *fs, struct json_object *o, const struct command_key *keys,
-		  struct pf_err *err)
-{
-	return parse(fs, o, (const char *[]){ NULL }, keys, err);
-}
-
-int exec_spec_parse(struct json_object *o, const char *const *others,
-		    struct exec_spec *spec, struct pf_err *err)
+int exec_spec_parse(struct json_object *o, bool executable, struct exec_spec *spec,
+		    struct pf_err *err)
 {
 	const char *device = NULL;
 	const struct command_key keys[] = {
-		command_key_other("inputs"),
-		command_key_other("outputs"),
-		command_key_other("donate"),
-		command_key_optional("device", &device),
-		command_key_bool("move", &spec->move),
-		command_key_number("repeat", 1, EXEC_MAX_REPEAT, &spec->repeat),
+		{ .key = "executable" },
+		{ .key = "inputs" },
+		{ .key = "outputs" },
+		{ .key = "donate" },
+		{ "device", .string = &device, .optional = true },
+		{ "move", .flag = &spec->move },
+		{ "repeat", .number = &spec->repeat, .min = 1, .max = EXEC_MAX_REPEAT },
 		{ 0 },
 	};
 	struct json_object *inputs;
-	int r = parse(NULL, o, others, keys, err);
+	int r = command_parse(NULL, o, executable ? keys : keys + 1, err);
 
 	if (r == 0 && json_object_object_get_ex(o, "inputs", &inputs) &&
 	    json_object_is_type(inputs, json_type_object))

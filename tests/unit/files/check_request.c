@@ -159,8 +159,6 @@ END_TEST
 
 /* --- JSON ---------------------------------------------------------------------------- */
 
-static const char *const others[] = { "executable", NULL };
-
 static const struct {
 	const char *text, *inputs, *outputs, *donate;
 } objects[] = {
@@ -181,7 +179,7 @@ START_TEST(a_json_request_is_understood)
 	struct exec_spec r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_msg(exec_spec_parse(o, others, &r, &err) == 0, "%s", err.text);
+	ck_assert_msg(exec_spec_parse(o, true, &r, &err) == 0, "%s", err.text);
 	json_object_put(o); /* the request holds what it needs */
 	ck_assert_uint_eq(r.inputs.n, 0);
 	ck_assert_str_eq(shown(r.inputs.at), objects[_i].inputs);
@@ -199,7 +197,7 @@ START_TEST(json_may_have_rows_and_options)
 	struct exec_spec r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_msg(exec_spec_parse(o, others, &r, &err) == 0, "%s", err.text);
+	ck_assert_msg(exec_spec_parse(o, true, &r, &err) == 0, "%s", err.text);
 	ck_assert_uint_eq(r.inputs.n, 3);
 	ck_assert_str_eq(shown(rows_at(&r.inputs, 0)), "[x][y]");
 	ck_assert_str_eq(shown(rows_at(&r.inputs, 1)), "[v]");
@@ -221,7 +219,7 @@ START_TEST(json_may_name_parameters)
 	struct exec_spec r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_int_eq(exec_spec_parse(o, others, &r, &err), 0);
+	ck_assert_int_eq(exec_spec_parse(o, true, &r, &err), 0);
 	ck_assert(r.by_name);
 	ck_assert_str_eq(shown(&r.params), "[p1][p0]");
 	json_object_put(o);
@@ -279,7 +277,7 @@ START_TEST(a_bad_json_request_is_refused)
 	struct exec_spec r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_int_eq(exec_spec_parse(o, others, &r, &err), -EINVAL);
+	ck_assert_int_eq(exec_spec_parse(o, true, &r, &err), -EINVAL);
 	if (bad_objects[_i].why)
 		ck_assert_str_eq(err.text, bad_objects[_i].why);
 	exec_spec_release(&r);
