@@ -65,7 +65,7 @@ struct task {
 	const char *late; /* static: what happens to it at its timeout */
 };
 
-/* Make a task of a command at FILE, with one reference, which task_done takes. */
+/* Make TASK, all zeros, that of a command at FILE, with one reference, which task_done takes. */
 void task_init(struct task *task, const struct task_ops *ops, struct pf_node *file,
 	       const struct pf_cred *cred);
 /* Take the id of the command O, if it has one. */

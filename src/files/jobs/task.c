@@ -26,19 +26,8 @@ void task_init(struct task *t, const struct task_ops *ops, struct pf_node *file,
 	t->fs = fs_of(file);
 	t->file = pf_node_ref(file);
 	t->cred = *cred;
-	t->id = NULL;
-	t->answered = false;
-	t->whole = NULL;
-	t->execution = NULL;
-	t->worker = NULL;
-	t->compiling = NULL;
-	t->wait = NULL;
-	t->timer = (struct pf_timer){ .fire = timed_out };
-	t->abandon = (struct pf_timer){ .fire = abandoned };
-	atomic_init(&t->left, false);
-	atomic_init(&t->over, false);
-	t->timeout_ms = 0;
-	t->late = NULL;
+	t->timer.fire = timed_out;
+	t->abandon.fire = abandoned;
 	atomic_init(&t->refs, 1);
 	if (pthread_mutex_init(&t->lock, NULL))
 		abort();
@@ -92,7 +81,7 @@ static void answer(struct task *t, int code, struct json_object *reply)
 
 void task_done(struct task *t, int code, struct json_object *reply)
 {
-	if (t->timer.fire && pf_timer_disarm(t->fs->timers, &t->timer))
+	if (pf_timer_disarm(t->fs->timers, &t->timer))
 		task_unref(t);
 	answer(t, code, reply);
 	atomic_store(&t->over, true);

@@ -9,118 +9,92 @@
 #include "internal.h"
 #include "pjrtfs/json.h"
 
-/* --- serialized: the compiled program, for programs/ of a mount of the same plugin -- */
+/* --- serialized, optimized.hlo.pb: what a plugin makes of the program at each open ------ */
 
-/* Each open reads it from the cache, or makes the plugin serialize it. */
+static const struct pf_kind serialized, optimized;
 
-struct serialized {
-	struct pf_bytes *bytes; /* owned reference, or NULL: nothing */
+/*
+ * The bytes of one open: a program for programs/ of a mount of the same plugin, or the program
+ * after the compiler's optimizations.  They may be as large as the program's constants, so no
+ * longer than that are they kept.
+ */
+struct image {
+	struct pf_bytes *file;       /* owned reference, or NULL */
+	struct pf_optimized *module; /* owned, or NULL */
+	const void *data;            /* of the one that there is; NULL: nothing */
 	uint64_t len;
 };
 
-static int serialize(struct pf_open *of, struct pf_err *err)
+static void image_free(struct image *image)
+{
+	if (!image)
+		return;
+	pf_bytes_unref(image->file);
+	pf_optimized_free(image->module);
+	free(image);
+}
+
+static int make_image(struct pf_open *of, struct pf_err *err)
 {
 	struct pf_executable *x = program_of(of->node)->x;
-	struct serialized *s = calloc(1, sizeof(*s));
-	int r = s ? pf_executable_serialize(x, &s->bytes, &s->len, err) : -ENOMEM;
+	struct image *image = calloc(1, sizeof(*image));
+	int r;
 
-	if (r < 0)
-		free(s);
+	if (!image)
+		return -ENOMEM;
+	if (of->node->kind == &serialized)
+		r = pf_executable_serialize(x, &image->file, &image->len, err);
 	else
-		of->state = s;
-	return r;
+		r = pf_executable_optimized(x, &image->module, err);
+	if (r < 0) {
+		image_free(image);
+		return r;
+	}
+	if (image->file)
+		image->data = pf_bytes_at(image->file, 0);
+	if (image->module) {
+		image->data = image->module->bytes;
+		image->len = image->module->len;
+	}
+	of->state = image;
+	return 0;
 }
 
-static void serialized_prepare(struct pf_open *of, struct pf_reply *reply)
+static void image_prepare(struct pf_open *of, struct pf_reply *reply)
 {
-	files_open_slowly(of, reply, serialize);
+	files_open_slowly(of, reply, make_image);
 }
 
-static void serialized_read(struct pf_open *of, size_t len, uint64_t off,
-			    struct pf_reply *reply)
+static void image_read(struct pf_open *of, size_t len, uint64_t off,
+		       struct pf_reply *reply)
 {
-	const struct serialized *s = of->state;
+	const struct image *image = of->state;
 
-	files_reply_part(reply, s->bytes ? pf_bytes_at(s->bytes, 0) : NULL, s->len, len,
-			 off);
+	files_reply_part(reply, image->data, image->len, len, off);
 }
 
-static void serialized_release(struct pf_open *of)
+static void image_release(struct pf_open *of)
 {
-	struct serialized *s = of->state;
-
-	if (s)
-		pf_bytes_unref(s->bytes);
-	free(s);
+	image_free(of->state);
 }
 
-static void serialized_getattr(struct pf_node *node, struct stat *st)
+static void image_getattr(struct pf_node *node, struct stat *st)
 {
-	struct program *program = node->object;
+	struct pf_executable *x = program_of(node)->x;
 
-	st->st_size = (off_t)pf_executable_serialized_len(program->x);
+	st->st_size = (off_t)(node->kind == &serialized ? pf_executable_serialized_len(x)
+							: pf_executable_optimized_len(x));
 }
 
-static const struct pf_kind serialized = {
-	.name = "serialized",
-	.mode = S_IFREG | 0444,
-	.prepare = serialized_prepare,
-	.read = serialized_read,
-	.release = serialized_release,
-	.getattr = serialized_getattr,
-	.free = program_node_free,
-};
+#define IMAGE(file)                                                                      \
+	{                                                                                \
+		.name = file, .mode = S_IFREG | 0444, .prepare = image_prepare,          \
+		.read = image_read, .release = image_release, .getattr = image_getattr,  \
+		.free = program_node_free                                                \
+	}
 
-/* --- optimized.hlo.pb: the program after the compiler's optimizations --------------- */
-
-/*
- * It may be as large as the program's constants, so it is not kept: at each open the
- * plugin writes it into shared memory, from which reads take it.
- */
-
-static int optimize(struct pf_open *of, struct pf_err *err)
-{
-	struct pf_optimized *o;
-	int r = pf_executable_optimized(program_of(of->node)->x, &o, err);
-
-	of->state = o;
-	return r;
-}
-
-static void optimized_prepare(struct pf_open *of, struct pf_reply *reply)
-{
-	files_open_slowly(of, reply, optimize);
-}
-
-static void optimized_read(struct pf_open *of, size_t len, uint64_t off,
-			   struct pf_reply *reply)
-{
-	const struct pf_optimized *o = of->state;
-
-	files_reply_part(reply, o ? o->bytes : NULL, o ? o->len : 0, len, off);
-}
-
-static void optimized_release(struct pf_open *of)
-{
-	pf_optimized_free(of->state);
-}
-
-static void optimized_getattr(struct pf_node *node, struct stat *st)
-{
-	struct program *program = node->object;
-
-	st->st_size = (off_t)pf_executable_optimized_len(program->x);
-}
-
-static const struct pf_kind optimized = {
-	.name = "optimized.hlo.pb",
-	.mode = S_IFREG | 0444,
-	.prepare = optimized_prepare,
-	.read = optimized_read,
-	.release = optimized_release,
-	.getattr = optimized_getattr,
-	.free = program_node_free,
-};
+static const struct pf_kind serialized = IMAGE("serialized");
+static const struct pf_kind optimized = IMAGE("optimized.hlo.pb");
 
 /* --- compiles that a request waits for ----------------------------------------------- */
 
@@ -209,33 +183,23 @@ static int error_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	return 0;
 }
 
-static int signature_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	pf_executable_signature(program_of(node)->x, out);
-	return 0;
-}
+/* The kind ID of a file of one line of JSON, which PRINT appends to out for the executable x. */
+#define JSON_OF(id, file, print)                                                         \
+	static int id##_show(struct pf_node *node, struct pf_buf *out,                   \
+			     struct pf_err *err)                                         \
+	{                                                                                \
+		struct pf_executable *x = program_of(node)->x;                           \
+                                                                                         \
+		(void)err;                                                               \
+		print;                                                                   \
+		return 0;                                                                \
+	}                                                                                \
+	FILES_TEXT(id, file, id##_show, program_node_free)
 
-static int info_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	pf_executable_info(program_of(node)->x, out);
-	return 0;
-}
-
-static int cost_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	pf_executable_fact(program_of(node)->x, "cost", out);
-	return 0;
-}
-
-static int memory_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	pf_executable_fact(program_of(node)->x, "memory", out);
-	return 0;
-}
+JSON_OF(signature, "signature.json", pf_executable_signature(x, out));
+JSON_OF(info, "info.json", pf_executable_info(x, out));
+JSON_OF(cost, "cost.json", pf_executable_fact(x, "cost", out));
+JSON_OF(memory, "memory.json", pf_executable_fact(x, "memory", out));
 
 static int program_readlink(struct pf_node *node, struct pf_buf *out)
 {
@@ -371,10 +335,6 @@ static void options_release(struct pf_open *of)
 
 FILES_TEXT(state, "state", state_show, program_node_free);
 FILES_TEXT(error, "error", error_show, program_node_free);
-FILES_TEXT(signature, "signature.json", signature_show, program_node_free);
-FILES_TEXT(info, "info.json", info_show, program_node_free);
-FILES_TEXT(cost, "cost.json", cost_show, program_node_free);
-FILES_TEXT(memory, "memory.json", memory_show, program_node_free);
 static const struct pf_kind options = {
 	.name = "options.json",
 	.mode = S_IFREG | 0644,
