@@ -201,9 +201,9 @@ struct pf_kind {
 	/* Called at close(2) and fsync(2) if the file was written since the last commit, so that
 	 * closing a second descriptor of the same open commits nothing. */
 	void (*commit)(struct pf_open *of, enum pf_commit why, struct pf_reply *reply);
-	/* O_TRUNC, truncate(2) and ftruncate(2); OF is NULL for truncate(2). */
+	/* O_TRUNC, truncate(2) and ftruncate(2) by CRED; OF is NULL for truncate(2). */
 	int (*truncate)(struct pf_node *node, struct pf_open *of, uint64_t size,
-			struct pf_err *err);
+			const struct pf_cred *cred, struct pf_err *err);
 
 	/*
 	 * Stream: as write, but the op answers, with pf_reply_count, and may do so later.  Every

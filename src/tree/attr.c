@@ -355,7 +355,7 @@ static int set_size(struct pf_node *node, struct pf_open *of, off_t size,
 		return r;
 	if (of)
 		pf_lock(&of->lock);
-	r = kind->truncate(node, of, (uint64_t)size, err);
+	r = kind->truncate(node, of, (uint64_t)size, cred, err);
 	/* close(2) commits the new size, but for an empty file, which is complete. */
 	if (of && r == 0) {
 		of->dirty = size > 0;

@@ -181,7 +181,7 @@ static int begin(struct pf_node *node, uint64_t ino, int flags,
 		return r;
 	}
 	if ((flags & O_TRUNC) && kind->truncate) {
-		r = kind->truncate(node, of, 0, err);
+		r = kind->truncate(node, of, 0, cred, err);
 		if (r < 0) {
 			pf_open_unref(of);
 			return r;

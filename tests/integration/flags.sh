@@ -5,6 +5,7 @@
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0
 requires setpriv --version
+requires perl --version
 mount_pjrtfs -o allow_other --flags-for-all xla_dump_max_hlo_modules
 chmod 755 "$work"
 p=$mnt/programs/all
@@ -69,6 +70,10 @@ fails_with 'not permitted' as bash -c 'cat add.mlir >"$1"' - "$p/shared.mlir"
 tells "$x/shared/error" "^options of all/shared: .*$owners"
 as_ask '{"op":"compile","program":"all/shared"}'
 tells reply '"errno":"EPERM"' "$owners"
+# that user does not empty it, either
+fails_with 'not permitted' as perl -e 'truncate($ARGV[0], 0) or die "$!\n"' "$p/shared.mlir"
+bounded cmp add.mlir "$p/shared.mlir"
+shows "$x/shared/state" ready
 bounded cp add.mlir "$p/shared.mlir"
 shows "$x/shared/state" ready
 # an editor's way: a scratch file that takes the program's name takes its options

@@ -100,11 +100,12 @@ static inline ssize_t bytes_write(struct pf_open *of, const void *src, size_t le
 }
 
 static inline int bytes_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
-				 struct pf_err *err)
+				 const struct pf_cred *cred, struct pf_err *err)
 {
 	struct bytes *b = node->object;
 
 	(void)of;
+	(void)cred;
 	PF_LOCK_SCOPE(&b->lock);
 	if (size > sizeof(b->data))
 		return pf_err_set(err, -EFBIG, "too large");

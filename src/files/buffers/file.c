@@ -600,7 +600,8 @@ static void try_again(struct pf_timer *timer)
 			       "another process has it open to write by another name");
 	}
 	if (r == 0 && (w->of->flags & O_TRUNC))
-		r = w->of->node->kind->truncate(w->of->node, w->of, 0, &err);
+		r = w->of->node->kind->truncate(w->of->node, w->of, 0, &w->of->cred,
+						&err);
 	if (r == 0)
 		opening_fetch(w);
 	else
@@ -770,10 +771,11 @@ static int buffer_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t 
 }
 
 static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
-			   struct pf_err *err)
+			   const struct pf_cred *cred, struct pf_err *err)
 {
 	int r;
 
+	(void)cred;
 	if (of && of->state && ((struct buffer_open *)of->state)->waits)
 		return 0; /* try_again truncates it */
 	if (!writer_is_listed(node))

@@ -315,16 +315,6 @@ static void options_commit(struct pf_open *of, enum pf_commit why, struct pf_rep
 		files_compile(x, reply);
 }
 
-static int options_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
-			    struct pf_err *err)
-{
-	(void)node;
-	(void)of;
-	(void)size;
-	(void)err;
-	return 0; /* a shell's ">" truncates before it writes: the options change at close */
-}
-
 static void options_release(struct pf_open *of)
 {
 	pf_buf_release(of->state);
@@ -335,6 +325,7 @@ static void options_release(struct pf_open *of)
 
 FILES_TEXT(state, "state", state_show, program_node_free);
 FILES_TEXT(error, "error", error_show, program_node_free);
+/* A shell's ">" truncates in vain: the options change at close. */
 static const struct pf_kind options = {
 	.name = "options.json",
 	.mode = S_IFREG | 0644,
@@ -342,7 +333,6 @@ static const struct pf_kind options = {
 	.show = options_show,
 	.write = options_write,
 	.commit = options_commit,
-	.truncate = options_truncate,
 	.release = options_release,
 	.free = program_node_free,
 };

@@ -37,22 +37,32 @@ static void source_read(struct pf_open *of, size_t len, uint64_t off,
 	pf_bytes_unref(bytes);
 }
 
+/* May user UID change PROGRAM's source?  0 or -EPERM. */
+static int may_change(struct program *program, uid_t uid, struct pf_err *err)
+{
+	int r = files_may_compile(program, uid, err);
+
+	if (r == 0 && program->x->format == PF_PROGRAM_NATIVE)
+		r = files_may_load(program->fs, uid, err);
+	return r;
+}
+
 static ssize_t source_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
 			    struct pf_err *err)
 {
 	struct program *program = program_of(of->node);
-	int r = files_may_compile(program, of->cred.uid, err);
+	int r = may_change(program, of->cred.uid, err);
 
-	if (r == 0 && program->x->format == PF_PROGRAM_NATIVE)
-		r = files_may_load(program->fs, of->cred.uid, err);
 	return r < 0 ? r : pf_executable_write(program->x, src, len, off, err);
 }
 
 static int source_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
-			   struct pf_err *err)
+			   const struct pf_cred *cred, struct pf_err *err)
 {
-	int r = pf_executable_truncate(program_of(node)->x, size, err);
+	int r = may_change(program_of(node), cred->uid, err);
 
+	if (r == 0)
+		r = pf_executable_truncate(program_of(node)->x, size, err);
 	/* truncate(2) opens no file, so that no close compiles it. */
 	if (r == 0 && !of && size)
 		pf_executable_compile(program_of(node)->x, NULL, NULL);

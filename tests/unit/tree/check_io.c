@@ -70,11 +70,12 @@ static ssize_t bytes_write(struct pf_open *of, const void *src, size_t len, uint
 }
 
 static int bytes_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
-			  struct pf_err *err)
+			  const struct pf_cred *cred, struct pf_err *err)
 {
 	struct bytes *f = node->object;
 
 	(void)of;
+	(void)cred;
 	(void)err;
 	f->len = size;
 	return 0;
