@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of buffers: which are valid, what names in commands stand for, which refusals are kept. */
+#include "files/buffers/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pjrtfs/shm.h"
+#include "unit.h"
+
+static const struct pf_kind kind_top = { .mode = S_IFDIR | 0755 };
+static const struct pf_cred owner = { .uid = 1000, .gid = 1000 };
+static const struct pf_cred other = { .uid = 1001, .gid = 1001 };
+
+static struct pf_fs *fs;
+static struct device *devices; /* of fs */
+
+/* Make NAME in DIR, which is closed then.  0, or -errno and a sentence in ERR. */
+static int make(struct pf_node *dir, const char *name, bool directory, struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	const struct pf_dir_ops *ops = dir->kind->dir;
+	int r;
+
+	pf_tree_lock_names(fs->tree);
+	r = (directory ? ops->mkdir : ops->create)(dir, name, directory ? 0755 : 0644,
+						   &owner, &node, err);
+	pf_tree_unlock_names(fs->tree);
+	return r;
+}
+
+static void make_below(struct pf_node *dir, const char *name, const char *const *files)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *sub = NULL;
+
+	ck_assert_int_eq(make(dir, name, true, NULL), 0);
+	sub = pf_dir_lookup(dir, name);
+	for (; *files; files++)
+		ck_assert_int_eq(make(sub, *files, false, NULL), 0);
+}
+
+/* buffers/ of two devices, with some files. */
+static void set_up(void)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *second = NULL;
+
+	fs = calloc(1, sizeof(*fs));
+	devices = calloc(2, sizeof(*devices));
+	ck_assert_int_eq(pf_arena_new(1 << 30, &fs->config.arena, NULL), 0);
+	fs->tree = pf_tree_new(&kind_top, fs, owner.uid, owner.gid);
+	fs->devices = devices;
+	fs->n_devices = 2;
+	for (unsigned i = 0; i < 2; i++) {
+		struct device *d = &devices[i];
+
+		d->fs = fs;
+		snprintf(d->name, sizeof(d->name), "cpu:%u", i);
+		d->location = (struct pf_location){ .arena = fs->config.arena,
+						    .device = i,
+						    .device_name = d->name };
+	}
+	ck_assert_int_eq(files_add_buffers(pf_tree_root(fs->tree), &devices[0]), 0);
+	ck_assert_int_eq(files_link(pf_tree_root(fs->tree), "1", &kind_top, NULL,
+				    &second),
+			 0);
+	ck_assert_int_eq(files_add_buffers(second, &devices[1]), 0);
+	ck_assert_int_eq(make(devices[0].buffers, "x.npy", false, NULL), 0);
+	ck_assert_int_eq(make(devices[0].buffers, "scratch", false, NULL), 0);
+	ck_assert_int_eq(make(devices[1].buffers, "z.raw", false, NULL), 0);
+	make_below(devices[0].buffers, "ns",
+		   (const char *const[]){ "y.txt", "b.npy", "tmp", NULL });
+	make_below(devices[0].buffers, "rows",
+		   (const char *const[]){ "10.npy", "9.npy", "01.npy", NULL });
+}
+
+static void tear_down(void)
+{
+	struct pf_arena *arena = fs->config.arena;
+
+	pf_fs_free(fs);
+	pf_arena_free(arena);
+}
+
+/* --- new names ---------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	bool directory;
+	int code;
+	const char *why;
+} made[] = {
+	{ "new.npy", false, 0, NULL },
+	{ "new.npy~", false, 0, NULL },
+	{ "ns.part", false, 0, NULL },
+	{ "new", true, 0, NULL },
+	{ "scratch.d", true, 0, NULL },
+	{ "ns.npy", false, -EEXIST, "ns.npy: there is a directory ns" },
+	{ "x", true, -EEXIST, "x: there is a buffer of that name" },
+	{ "a.npy.txt", false, -EINVAL,
+	  "a.npy.txt: the name before the extension must not end in .npy" },
+	{ "a.sharding.npy", false, -EINVAL,
+	  "a.sharding.npy: the name before the extension must not end in .sharding" },
+	{ "a.raw", true, -EINVAL,
+	  "a.raw: the name before the extension must not end in .raw" },
+	{ "a.json", false, -EINVAL,
+	  "a.json: .json is what is known of a buffer, not a format" },
+	{ "a.mlir", false, -EINVAL,
+	  "a.mlir: expected an array, which is called .npy, .txt, .raw or .safetensors, "
+	  "found .mlir: it is called as a program: those go to programs/" },
+	{ "a.npz", false, -EINVAL,
+	  ".npz files are not read; files of their arrays are made by: python3 -c 'import "
+	  "numpy,sys; [numpy.save(k, v) for k, v in numpy.load(sys.argv[1]).items()]' "
+	  "a.npz" },
+	{ "a.pt", false, -EINVAL,
+	  ".pt files are not read; files of their arrays are made by: python3 -c 'import "
+	  "torch,sys; from safetensors.torch import save_file; save_file(torch.load("
+	  "sys.argv[1], map_location=lambda s, _: s), sys.argv[2])' a.pt a.safetensors" },
+};
+
+START_TEST(a_new_name_is_valid_or_refused)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(make(devices[0].buffers, made[_i].name, made[_i].directory,
+			      &err),
+			 made[_i].code);
+	if (made[_i].why)
+		ck_assert_str_eq(err.text, made[_i].why);
+}
+END_TEST
+
+/* --- names in commands -------------------------------------------------------------- */
+
+static const struct {
+	const char *name, *found;
+	int code;
+	const char *why;
+} named[] = {
+	{ "x", "x.npy", 0, NULL },
+	{ "x.npy", "x.npy", 0, NULL },
+	{ "x.txt", "x.npy", 0, NULL },
+	{ "ns/y", "y.txt", 0, NULL },
+	{ "cpu:1/z.npy", "z.raw", 0, NULL },
+	{ "none", NULL, -ENOENT, "there is no buffer none" },
+	{ "scratch", NULL, -ENOENT, "there is no buffer scratch" },
+	{ "x,y", NULL, -ENOENT,
+	  "there is no buffer \"x,y\": names are separated by blanks, not by commas" },
+	{ "ns", NULL, -EISDIR, "ns is a directory, not a buffer" },
+	{ "x.json", NULL, -EINVAL,
+	  "x.json is what is known of a buffer, whose name is x" },
+	{ "cpu:9/x", NULL, -ENODEV,
+	  "cpu:9/x: there is no device cpu:9; there are cpu:0 and cpu:1" },
+	{ "x/y", NULL, -ENOENT, "there is no directory x in buffers/" },
+	{ "ns//y", NULL, -ENOENT, "there is no directory  in buffers/" },
+	{ "/x", NULL, -ENOENT, "/x: expected a name below buffers/, found a path" },
+	{ "/m/buffers/ns/y", NULL, -ENOENT,
+	  "/m/buffers/ns/y: expected a name below buffers/, found a path: write ns/y" },
+	{ "devices/cpu/1/buffers/z", NULL, -ENOENT,
+	  "devices/cpu/1/buffers/z: expected a name below buffers/, found a path: write "
+	  "cpu:1/z" },
+};
+
+START_TEST(a_name_means_a_buffer)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	char name[PF_NAME_MAX + 1];
+
+	ck_assert_int_eq(buffers_find_listed(&devices[0], named[_i].name, &owner, &dir,
+					     &node, &err),
+			 named[_i].code);
+	if (named[_i].why)
+		ck_assert_str_eq(err.text, named[_i].why);
+	if (!named[_i].found)
+		return;
+	pf_node_name(node, name);
+	ck_assert_str_eq(name, named[_i].found);
+}
+END_TEST
+
+START_TEST(rights_decide)
+{
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *ns = pf_dir_lookup(devices[0].buffers, "ns");
+	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	struct target target = { 0 };
+	struct names names = { 0 };
+	struct pf_attr attr;
+
+	ck_assert_int_eq(files_find_buffer(&devices[0], "ns/y", &other, R_OK, &buffer,
+					   &err),
+			 0);
+	ck_assert_int_eq(files_find_buffer(&devices[0], "ns/y", &other, W_OK, &buffer,
+					   &err),
+			 -EACCES);
+	ck_assert_str_eq(err.text, "buffer ns/y: permission denied");
+	ck_assert_int_eq(files_find_target(&devices[0], "new", &other, &target, &err),
+			 -EACCES);
+	pf_node_attr(ns, &attr);
+	attr.mode = S_IFDIR | 0700;
+	pf_node_set_attr(ns, &attr);
+	ck_assert_int_eq(files_find_buffer(&devices[0], "ns/y", &other, R_OK, &buffer,
+					   &err),
+			 -EACCES);
+	ck_assert_str_eq(err.text, "directory ns may not be searched");
+	ck_assert_int_eq(files_expand(&devices[0], "ns", &other, &names, &err), -EACCES);
+	ck_assert_str_eq(err.text, "directory ns may not be listed");
+	names_release(&names);
+}
+END_TEST
+
+static const struct {
+	const char *name;
+	int code;
+	const char *why;
+} targets[] = {
+	{ "x", 0, NULL },
+	{ "new", 0, NULL },
+	{ "new.txt", 0, NULL },
+	{ "cpu:1/new", 0, NULL },
+	{ "ns", -EEXIST, "ns: there is a directory ns" },
+	{ "a.npy.npy", -EINVAL,
+	  "a.npy.npy: the name before the extension must not end in .npy" },
+	{ "ns/a.npz", -EINVAL,
+	  "ns/a.npz: files of that format are neither written nor read" },
+	{ "a.json", -EINVAL, "a.json is what is known of a buffer, whose name is a" },
+	{ "", -EINVAL, NULL },
+	{ "..", -EINVAL, NULL },
+};
+
+START_TEST(a_result_has_a_place)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct target target = { 0 };
+
+	ck_assert_int_eq(files_find_target(&devices[0], targets[_i].name, &owner, &target,
+					   &err),
+			 targets[_i].code);
+	if (targets[_i].why)
+		ck_assert_str_eq(err.text, targets[_i].why);
+	files_target_release(&target);
+}
+END_TEST
+
+START_TEST(a_stem_leaves_room_for_the_extension)
+{
+	struct target target = { 0 };
+	char name[PF_NAME_MAX + 1] = "";
+
+	memset(name, 'n', PF_NAME_MAX - 4);
+	ck_assert_int_eq(files_find_target(&devices[0], name, &owner, &target, NULL), 0);
+	files_target_release(&target);
+	name[PF_NAME_MAX - 4] = 'n';
+	ck_assert_int_eq(files_find_target(&devices[0], name, &owner, &target, NULL),
+			 -ENAMETOOLONG);
+}
+END_TEST
+
+static const struct {
+	const char *name;
+	int expansion;
+	const char *leaves; /* separated by blanks */
+} expanded[] = {
+	{ "x", FILES_ITSELF, "x" },
+	{ "none", FILES_ITSELF, "none" },
+	{ "ns", FILES_LEAVES, "ns/b ns/y" },
+	{ "ns//", FILES_LEAVES, "ns/b ns/y" },
+	{ "rows", FILES_LEAVES, "rows/01 rows/9 rows/10" },
+	{ "cpu:1/", FILES_LEAVES, "cpu:1/z" },
+};
+
+START_TEST(a_directory_stands_for_its_buffers)
+{
+	pf_autobuf struct pf_buf list = PF_BUF_INIT;
+	struct names names = { 0 };
+
+	ck_assert_int_eq(files_expand(&devices[0], expanded[_i].name, &owner, &names,
+				      NULL),
+			 expanded[_i].expansion);
+	for (size_t i = 0; i < names.n; i++)
+		pf_buf_printf(&list, "%s%s", i ? " " : "", names.at[i]);
+	ck_assert_str_eq(list.data, expanded[_i].leaves);
+	names_release(&names);
+}
+END_TEST
+
+/* --- refusals ----------------------------------------------------------------------- */
+
+/* Does STEM.json say why a name was refused? */
+static bool remembered(const char *stem)
+{
+	struct pf_node *node;
+
+	pf_tree_lock_names(fs->tree);
+	node = buffers_refusal(devices[0].buffers, stem, strlen(stem));
+	pf_tree_unlock_names(fs->tree);
+	pf_node_unref(node);
+	return node;
+}
+
+START_TEST(a_refusal_stays_until_there_is_a_buffer)
+{
+	struct pf_node *dir = devices[0].buffers;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(make(dir, "r.npz", false, &err), -EINVAL);
+	ck_assert(remembered("r"));
+	ck_assert(!remembered("r.npz"));
+	ck_assert_int_eq(make(dir, "r.part", false, &err), 0);
+	ck_assert_int_eq(make(dir, "r", false, &err), 0);
+	ck_assert(remembered("r"));
+	ck_assert_int_eq(make(dir, "r.npy", false, &err), 0);
+	ck_assert(!remembered("r"));
+	/* x.json is about x */
+	ck_assert_int_eq(make(dir, "x.npz", false, &err), -EINVAL);
+	ck_assert(!remembered("x"));
+	ck_assert_int_eq(make(dir, "a.json", false, &err), -EINVAL);
+	ck_assert(!remembered("a"));
+}
+END_TEST
+
+START_TEST(the_last_refusals_are_kept)
+{
+	struct pf_err err = PF_ERR_INIT;
+	char name[32];
+
+	for (unsigned i = 0; i <= FILES_REFUSALS; i++) {
+		snprintf(name, sizeof(name), "r%u.npz", i);
+		ck_assert_int_eq(make(devices[0].buffers, name, false, &err), -EINVAL);
+	}
+	ck_assert(!remembered("r0"));
+	ck_assert(remembered("r1"));
+	snprintf(name, sizeof(name), "r%u", FILES_REFUSALS);
+	ck_assert(remembered(name));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("buffer_names");
+	TCase *tc = tcase_create("core");
+
+	tcase_add_checked_fixture(tc, set_up, tear_down);
+	unit_add_cases(tc, a_new_name_is_valid_or_refused, made);
+	unit_add_cases(tc, a_name_means_a_buffer, named);
+	tcase_add_test(tc, rights_decide);
+	unit_add_cases(tc, a_result_has_a_place, targets);
+	tcase_add_test(tc, a_stem_leaves_room_for_the_extension);
+	unit_add_cases(tc, a_directory_stands_for_its_buffers, expanded);
+	tcase_add_test(tc, a_refusal_stays_until_there_is_a_buffer);
+	tcase_add_test(tc, the_last_refusals_are_kept);
+	suite_add_tcase(s, tc);
+	return unit_run(s);
+}
