@@ -69,11 +69,9 @@ static inline struct pf_fs *fs_of(struct pf_node *node)
 		.name = file, .mode = S_IFREG | 0444, .show = show_fn, .free = free_fn   \
 	}
 
-/*
- * The kind ID of a file of one line.  PF_FIELD prints FORMAT, as printf(3) does, of expressions
- * with the variable node; PF_FIELD_JSON prints the JSON object that the expression OBJECT, with
- * the variable node, makes.  (json-c writes to what it prints: readers cannot share an object.)
- */
+/* The kind ID of a file of one line: of printf(3)'s FORMAT and expressions with the variable node,
+ * or of a JSON object that such an expression makes (json-c writes to what it prints: readers
+ * cannot share an object). */
 #define PF_FIELD(id, file, format, ...)                                                  \
 	static int id##_show(struct pf_node *node, struct pf_buf *out,                   \
 			     struct pf_err *err)                                         \
@@ -110,7 +108,7 @@ struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len,
  * worker, after config.abandoned_ms?  False for the mount's owner. */
 bool files_may_abandon(const struct pf_fs *fs, uid_t user);
 
-/* Such an execution still runs: end WORKER, and report that.  EXECUTABLE is its name, ID the
+/* Such an execution still runs: end WORKER, and report that.  EXECUTABLE: its name.  ID: the
  * command's, JSON text, or NULL.  Does not block. */
 void files_abandon(const struct pf_fs *fs, struct pf_worker *worker,
 		   const char *executable, uid_t user, const char *id);

@@ -10,26 +10,19 @@
  * -ENOMEM. */
 int files_add_buffers(struct pf_node *parent, struct device *device);
 
-/*
- * Find the buffer that NAME means ("x", "x.npy", "ns/x", "cpu:1/x") for CRED, relative to
- * DEVICE's directory, with a reference.  WANT: R_OK or W_OK.  -ENOENT, -EACCES, -EINVAL.
- */
+/* Find the buffer that NAME means ("x", "x.npy", "ns/x", "cpu:1/x") for CRED, relative to
+ * DEVICE's directory, with a reference.  WANT: R_OK or W_OK.  -ENOENT, -EACCES, -EINVAL. */
 int files_find_buffer(const struct device *device, const char *name,
 		      const struct pf_cred *cred, int want, struct pf_buffer **ret,
 		      struct pf_err *err);
 
-/*
- * Walk NAME's directories from DEVICE's buffers ("cpu:1/ns/x": from cpu:1's).  On success
- * *DIR has a reference and *LAST points to the last part of NAME.  -ENODEV, -ENOENT, -EACCES.
- */
+/* Walk NAME's directories from DEVICE's buffers ("cpu:1/ns/x": from cpu:1's).  *DIR gets a
+ * reference, *LAST the last part of NAME.  -ENODEV, -ENOENT, -EACCES. */
 int files_walk(const struct device *device, const char *name, const struct pf_cred *cred,
 	       struct pf_node **dir, const char **last, struct pf_err *err);
 
-/*
- * Also get the buffer's value, with a reference in *VALUE, as pf_buffer_value does.  If
- * another buffer gets the name meanwhile, *BUFFER becomes that one, and *VALUE its value.
- * *BUFFER, if it is not NULL, is the result of a look-up of NAME: its reference is taken.
- */
+/* Find a buffer and its value (pf_buffer_value), with references, both of the buffer that has
+ * NAME last.  *BUFFER, if it is not NULL, was found by NAME: its reference is taken. */
 int files_find_value(const struct device *device, const char *name,
 		     const struct pf_cred *cred, int want, struct pf_buffer **buffer,
 		     struct pf_value **value, struct pf_err *err);
@@ -57,10 +50,10 @@ mode_t files_mode_of_buffer(const struct device *device, const char *name,
 			    const struct pf_cred *cred);
 
 /*
- * Find the directory and the stem of NAME, for CRED to make or replace a buffer there.  The
- * caller releases *RET.  -ENOENT, -ENODEV: no such directory; -EINVAL, -ENAMETOOLONG, -EILSEQ:
- * no buffer can have that name; -EEXIST: a directory has it; -EACCES: no W_OK on the buffer
- * there, or, for a new one, on the directory; -ENOMEM.
+ * Find the directory and the stem of NAME, for CRED to make or replace a buffer there; the caller
+ * releases *RET.  -ENOENT, -ENODEV: no such directory; -EINVAL, -ENAMETOOLONG, -EILSEQ: no buffer
+ * can have that name; -EEXIST: a directory has it; -EACCES: no W_OK on the buffer there, or, for a
+ * new one, on the directory; -ENOMEM.
  */
 int files_find_target(const struct device *device, const char *name,
 		      const struct pf_cred *cred, struct target *ret, struct pf_err *err);
@@ -72,14 +65,12 @@ struct pf_buffer *files_target_buffer(const struct target *target);
 /*
  * Give BUFFER (a reference is taken) the name TARGET: a new inode, with the owner and mode of
  * the buffer that it replaces, or else CRED's.  With EXCL -EEXIST if there is one; -ENOENT: the
- * directory is gone; -ENAMETOOLONG, -ENOMEM.  Takes the name lock.
+ * directory is gone; -ENAMETOOLONG, -ENOMEM.  Takes the name lock; or, for several names that
+ * appear at once, the caller holds it, and has checked each target before.
  */
 int files_put_buffer(struct target *target, struct pf_buffer *buffer,
 		     enum pf_format format, const struct pf_cred *cred, bool excl,
 		     struct pf_err *err);
-
-/* The same with the name lock held, so that several names appear at once; and a check, to
- * be made before, that the directory still exists and the stem is still free. */
 int files_check_target_locked(struct target *target, struct pf_err *err);
 int files_put_buffer_locked(struct target *target, struct pf_buffer *buffer,
 			    enum pf_format format, const struct pf_cred *cred, bool excl,
@@ -89,15 +80,13 @@ int files_put_buffer_locked(struct target *target, struct pf_buffer *buffer,
 enum files_expansion {
 	FILES_ITSELF,
 	FILES_LEAVES,  /* the buffers below a directory, whose names may be parameters' */
-	FILES_RESULTS, /* the same, but all of them are results that a command numbered:
-			* their names give their order and nothing else */
+	FILES_RESULTS, /* the same, of results that a command numbered, in their order */
 };
 
 /*
- * Append to RET the names that NAME stands for: itself, or, for a directory ("weights",
- * "ns/"), all buffers below it: by stem, in a directory whose stems are all decimal by
- * number, depth first; each begins with the directory's name and one slash.  Returns an enum
- * files_expansion, or -ENOENT, -EACCES, -E2BIG, -ENOMEM.
+ * Append to RET the names that NAME stands for: itself, or, for a directory ("weights", "ns/"), all
+ * buffers below it ("weights/b"), depth first, by stem, or by number where all stems are decimal.
+ * Returns an enum files_expansion, or -ENOENT, -EACCES, -E2BIG, -ENOMEM.
  */
 int files_expand(const struct device *device, const char *name,
 		 const struct pf_cred *cred, struct names *ret, struct pf_err *err);
@@ -134,11 +123,9 @@ struct sharded {
 
 void sharded_release(struct sharded *sharded); /* all zeros is allowed */
 
-/*
- * The sharding of the array NAME ("ws", "ns/ws"), for CRED.  1: in *RET, valid while the caller
- * keeps the reference on *NODE.  0: NAME is a buffer on one device, or does not exist.  -EACCES;
- * -ENOENT, -ENODEV: no such directory.
- */
+/* The sharding of the array NAME ("ns/ws"), for CRED.  1: in *RET, which the caller's reference on
+ * *NODE keeps.  0: NAME is a buffer on one device, or does not exist.  -EACCES; -ENOENT, -ENODEV:
+ * no such directory. */
 int files_find_sharding(struct pf_fs *fs, const char *name, const struct pf_cred *cred,
 			struct pf_node **node, const struct sharded **ret,
 			struct pf_err *err);
@@ -149,10 +136,9 @@ int files_check_sharding(struct pf_fs *fs, const char *name, const struct pf_cre
 			 struct pf_err *err);
 
 /*
- * Make or replace it; the content of SHARDED is taken.  The name lock is held, and the
- * caller names the shards before it releases the lock.  The file is then listed before the
- * shards, for programs that remove a directory's files in order, and is removed with the
- * last shard.  -errno of files_check_sharding; -ENOMEM.
+ * Make or replace it; the content of SHARDED is taken.  The last shard's end removes it.  The name
+ * lock is held until the caller has named the shards: the file is listed before them, for programs
+ * that remove files in order.  -errno of files_check_sharding; -ENOMEM.
  */
 int files_put_sharding_locked(struct pf_fs *fs, const char *name,
 			      const struct pf_cred *cred, struct sharded *sharded,

@@ -13,8 +13,7 @@ struct buffer_open {
 	struct pf_snapshot snapshot; /* of a reader, if VIEWED */
 	bool viewed;
 	bool waits; /* until another view's writer has closed */
-	/* The first COPIED_LEN bytes of a snapshot were copied here; no byte was moved yet. */
-	bool copying;
+	/* The first COPIED_LEN bytes of a snapshot were copied here, but not moved yet. */
 	struct pf_snapshot copied;
 	uint64_t copied_len;
 };
@@ -150,7 +149,7 @@ static int copy_noted(struct pf_open *of, bool keep, struct pf_err *err)
 	uint64_t done = 0;
 	ssize_t n = keep;
 
-	if (!o->copying)
+	if (!o->copied_len)
 		return 0;
 	while (n > 0 && done < o->copied_len) {
 		n = copy_some(buffer_of(of->node), done, &o->copied, done,
@@ -158,7 +157,7 @@ static int copy_noted(struct pf_open *of, bool keep, struct pf_err *err)
 		done += n > 0 ? (uint64_t)n : 0;
 	}
 	pf_snapshot_release(&o->copied);
-	o->copying = false;
+	o->copied_len = 0;
 	return n < 0 ? (int)n : 0;
 }
 
@@ -171,17 +170,15 @@ static bool can_note(struct pf_open *of, uint64_t off, struct pf_open *from,
 	struct pf_buffer *b = buffer_of(of->node);
 	enum pf_format format = view_of(of->node)->format;
 
-	if (off != from_off || !o->viewed || pf_open_writes(from) ||
-	    (!o->snapshot.array && !o->snapshot.content) || format == PF_FORMAT_NONE ||
-	    format != view_of(from->node)->format)
+	if (off != from_off || off != to->copied_len || !o->viewed ||
+	    pf_open_writes(from) || (!o->snapshot.array && !o->snapshot.content) ||
+	    format == PF_FORMAT_NONE || format != view_of(from->node)->format)
 		return false;
 	if (format == PF_FORMAT_SAFETENSORS && !o->snapshot.content)
 		return false;
-	if (to->copying)
-		return off == to->copied_len && to->copied.array == o->snapshot.array &&
-		       to->copied.content == o->snapshot.content;
 	if (off)
-		return false;
+		return to->copied.array == o->snapshot.array &&
+		       to->copied.content == o->snapshot.content;
 	PF_LOCK_SCOPE(&b->lock);
 	return b->format == format && !b->size && !b->content;
 }
@@ -202,13 +199,11 @@ static ssize_t buffer_copy(struct pf_open *of, uint64_t off, struct pf_open *fro
 		return pf_err_set(err, -EXDEV, "the text of a large array is read");
 	if (can_note(of, off, from, from_off)) {
 		left = o->snapshot.size - off;
-		if (!to->copying && pf_snapshot_dup(&o->snapshot, &to->copied) < 0)
+		len = len < left ? len : left;
+		if (!off && len && pf_snapshot_dup(&o->snapshot, &to->copied) < 0)
 			return -ENOMEM;
-		if (!to->copying)
-			to->copied_len = 0;
-		to->copying = true;
-		to->copied_len += len < left ? len : left;
-		return (ssize_t)(len < left ? len : left);
+		to->copied_len += len;
+		return (ssize_t)len;
 	}
 	r = copy_noted(of, true, err);
 	if (r < 0)
@@ -227,7 +222,7 @@ static struct pf_value *buffer_copy_end(struct pf_open *of, enum pf_commit why)
 	struct pf_value *value = NULL;
 	bool all;
 
-	if (!o->copying || (o->copied_len < o->copied.size && why == PF_COMMIT_FSYNC))
+	if (!o->copied_len || (o->copied_len < o->copied.size && why == PF_COMMIT_FSYNC))
 		return NULL;
 	all = o->copied_len == o->copied.size &&
 	      pf_buffer_take(buffer_of(of->node), &o->copied, &value);
@@ -451,7 +446,7 @@ static void buffer_release(struct pf_open *of)
 
 	if (o->viewed)
 		pf_snapshot_release(&o->snapshot);
-	if (o->copying)
+	if (o->copied_len)
 		pf_snapshot_release(&o->copied);
 	if (pf_open_writes(of) && !o->waits)
 		count_out(of->node);

@@ -108,10 +108,8 @@ void buffer_node_free(struct pf_node *node);
  * held. */
 struct pf_node *inode_view(struct buffer_inode *inode, enum pf_format format);
 
-/*
- * INODE has lost its name: drop the views' nodes, and free its data once no process has it
- * open; the kernel may hold references on its nodes for long.  The name lock is held.
- */
+/* INODE has lost its name: drop the views' nodes, and free its data once no process has it open:
+ * the kernel may hold references on its nodes for long.  The name lock is held. */
 void inode_unlinked(struct buffer_inode *inode);
 
 /* A file of NODE's inode is closed: the last one of an inode without a name frees the data. */
@@ -120,8 +118,8 @@ void inode_leave(struct pf_node *node);
 /* The stem under which NODE's buffer is listed; "" if it has no name.  Takes the name lock. */
 void inode_stem(struct pf_node *node, char name[PF_NAME_MAX + 1]);
 
-/* A write to NODE changed the other nodes of its inode: invalidate their attributes and pages
- * in the kernel.  Takes the name lock. */
+/* A write to NODE changed the other nodes of its inode: invalidate the kernel's attributes and
+ * pages of them.  Takes the name lock. */
 void inode_changed(struct pf_node *node);
 
 /* List NODE instead of its inode's listed node, which becomes a view.  0; -ENAMETOOLONG,
@@ -130,12 +128,10 @@ int inode_list(struct pf_node *node);
 
 /* --- names.c ------------------------------------------------------------------------ */
 
-/* Refuse NAME if its extension is that of another format that is known: -EINVAL, and how to
- * convert such a file. */
+/* -EINVAL, with how to convert it, for a NAME with the extension of another known format. */
 int buffers_check_foreign(const char *name, struct pf_err *err);
 
-/* Refuse a stem (LEN bytes at NAME) that looks like a file name, and would be ambiguous in
- * commands: -EINVAL. */
+/* -EINVAL for a stem (LEN bytes at NAME) that looks like a file name: ambiguous in commands. */
 int buffers_check_stem(const char *name, size_t len, struct pf_err *err);
 
 /* -EEXIST if the first STEM_LEN bytes of NAME are the name of a directory in DIR. */
@@ -160,9 +156,8 @@ int buffers_find_listed(const struct device *device, const char *name,
 int buffers_named(struct pf_node *dir, const char *name, const struct pf_cred *cred,
 		  int r, const struct pf_err *err);
 
-/* The node that shows why a name STEM (LEN bytes), with any extension, was last
- * refused in DIR, with a reference; NULL: no such refusal is remembered.  The name
- * lock is held. */
+/* The node that shows why STEM (LEN bytes), with any extension, was last refused in DIR, with a
+ * reference; NULL: no such refusal is kept.  The name lock is held. */
 struct pf_node *buffers_refusal(struct pf_node *dir, const char *stem, size_t len);
 
 /* --- checkpoint.c: directories of the tensors of a .safetensors file ---------------- */
@@ -180,24 +175,16 @@ int checkpoint_build(struct pf_node *file, struct device *device, struct pf_node
 void checkpoint_abandon(struct pf_node *dir);
 PF_DEFINE_CLEANUP(struct pf_node *, checkpoint_abandon)
 
-/*
- * Link DIR, which was built of FILE (the reference is taken), and list it instead of
- * FILE, unless FILE has changed meanwhile.  The name lock is held.  -errno: the buffer of
- * FILE was refused.
- */
+/* Link DIR, which was built of FILE (the reference is taken), and list it instead of FILE, unless
+ * that has changed meanwhile.  The name lock is held.  -errno: FILE's buffer was refused. */
 int checkpoint_link(struct pf_node *file, struct pf_node *dir, struct pf_err *err);
 
-/*
- * FILE is about to change: if it has a directory of tensors, unlink these, and list FILE
- * instead of the directory.  The name lock is held.  -ENOTEMPTY: the directory has other
- * files, too.
- */
+/* FILE is about to change: list it instead of its directory of tensors, if it has one, and unlink
+ * these.  The name lock is held.  -ENOTEMPTY: the directory has other files, too. */
 int checkpoint_dissolve(struct pf_node *file, struct pf_err *err);
 
-/*
- * May CRED read FILE?  If it has a directory of tensors: list the directory, and read all of
- * them.  0 or -EACCES.  Takes the name lock.
- */
+/* May CRED read all tensors in FILE's directory, if it has one?  0 or -EACCES.  Takes the name
+ * lock. */
 int checkpoint_may_read(struct pf_node *file, const struct pf_cred *cred,
 			struct pf_err *err);
 
@@ -205,8 +192,7 @@ int checkpoint_may_read(struct pf_node *file, const struct pf_cred *cred,
  * there is one.  Takes the name lock. */
 void checkpoint_follow(struct pf_node *node);
 
-/* DIR was unlinked: if it is a directory of tensors, unlink its file.  The name lock is
- * held. */
+/* DIR was unlinked: unlink the file whose tensors it had, if any.  The name lock is held. */
 void checkpoint_gone(struct pf_node *dir);
 
 /* Make an array, or several, of the content of NODE's buffer and send it to its device;
