@@ -589,8 +589,10 @@ struct pf_command {
 	char *text;         /* the command, NUL-terminated, without its newline */
 	size_t len;
 	struct json_object *json; /* owned: of a kind with json, what TEXT says */
-	atomic_bool cancelled;    /* the tree's */
-	_Atomic(void *) user;     /* the kind's own; NULL at first */
+	/* The tree's: its writer was interrupted, and the file closed.  Then work that has not
+	 * begun should not begin. */
+	_Atomic bool cancelled;
+	_Atomic(void *) user; /* the kind's own; NULL at first */
 };
 
 /*
@@ -598,10 +600,6 @@ struct pf_command {
  * called by kind->command or later, on any thread, without locks.  Frees COMMAND.
  */
 void pf_command_done(struct pf_command *command, int code, const char *line, size_t len);
-
-/* Was the writer of COMMAND interrupted, and the file closed?  Then work that has not begun should
- * not begin.  Takes no lock. */
-bool pf_command_cancelled(const struct pf_command *command);
 
 /* As pf_command_done, with the failure ERR, for a kind with json. */
 void pf_command_fail(struct pf_command *command, const struct pf_err *err);

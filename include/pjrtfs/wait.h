@@ -37,16 +37,8 @@ static inline bool pf_wait_leave(struct pf_wait **list, struct pf_wait *waiter)
 	return true;
 }
 
-/* Take the whole list, under its lock; the caller unlocks, then calls pf_wake_all. */
-static inline struct pf_wait *pf_wait_take(struct pf_wait **list)
-{
-	struct pf_wait *all = *list;
-
-	*list = NULL;
-	return all;
-}
-
-/* Wake every waiter of LIST, which no lock protects any more; the caller holds no lock. */
+/* Wake every waiter of LIST, which the caller has taken (pf_steal) under its lock; it holds none
+ * now. */
 static inline void pf_wake_all(struct pf_wait *list)
 {
 	while (list) {

@@ -322,7 +322,7 @@ static void announce(struct pf_worker *w, enum pf_worker_state state,
 	w->state = state;
 	if (why)
 		w->why = *why;
-	waiters = pf_wait_take(&w->waiters);
+	waiters = pf_steal(&w->waiters);
 	pf_unlock(&w->lock);
 	pf_wake_all(waiters);
 }

@@ -62,7 +62,7 @@ static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_u
 		x->cache_use = use;
 		x->state = loaded ? PF_EXECUTABLE_READY : PF_EXECUTABLE_FAILED;
 		x->err = err ? *err : (struct pf_err)PF_ERR_INIT;
-		waiters = pf_wait_take(&x->waiters);
+		waiters = pf_steal(&x->waiters);
 	}
 	if (x->job == &c->job)
 		x->job = NULL;

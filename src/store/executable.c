@@ -400,7 +400,7 @@ struct pf_wait *pf_executable_supersede(struct pf_executable *x,
 	x->generation++;
 	x->state = state;
 	*gone = pf_steal(&x->loaded);
-	return pf_wait_take(&x->waiters);
+	return pf_steal(&x->waiters);
 }
 
 /* The same for the reason WHY; the lock is held on entry. */

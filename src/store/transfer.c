@@ -105,7 +105,7 @@ static void end_unlock(struct transfer *t)
 	pf_value_charged_locked(v, v->own, t->charged);
 	pf_value_recharge_locked(v);
 	source = pf_value_take_source_locked(v);
-	waiters = pf_wait_take(&v->waiters);
+	waiters = pf_steal(&v->waiters);
 	pf_unlock(&v->lock);
 	pf_value_release_source(source);
 	pf_wake_all(waiters);

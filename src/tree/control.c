@@ -389,16 +389,11 @@ static size_t unread(const struct control *c)
 	return c->out.len - c->out_head;
 }
 
-static bool is_busy(const struct control *c)
-{
-	return c->running || c->queue.first;
-}
-
 static bool ready(struct pf_stream *stream)
 {
 	const struct control *c = control_of(stream);
 
-	return unread(c) || c->out.failed || !is_busy(c);
+	return unread(c) || c->out.failed || !(c->running || c->queue.first);
 }
 
 /* Send the next reply, or LEN bytes of it, or the end of file if no command is left. */
@@ -593,11 +588,6 @@ void pf_command_fail(struct pf_command *command, const struct pf_err *err)
 	pf_command_done(command, err->code, line.data ? line.data : "", line.len);
 }
 
-bool pf_command_cancelled(const struct pf_command *command)
-{
-	return atomic_load(&command->cancelled);
-}
-
 /* Is the file closed, and the writer of the running command interrupted?  Then cancel it. */
 static void abandon_running_locked(struct control *c)
 {
@@ -605,7 +595,7 @@ static void abandon_running_locked(struct control *c)
 
 	if (!c->closed || !item || item->write)
 		return;
-	atomic_store(&item->command.cancelled, true);
+	item->command.cancelled = true;
 	if (c->of->node->kind->left)
 		c->of->node->kind->left(&item->command);
 }
@@ -701,19 +691,13 @@ void pf_control_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply)
 	struct control *c = of->state;
 	struct queue items = { 0 };
 	struct pf_err err = PF_ERR_INIT;
-	bool dying = false;
 	int r = 0;
 
 	pf_lock(&c->stream.lock);
-	if (c->part.len) {
-		pf_unlock(&c->stream.lock);
-		dying = pf_process_dying(pid);
-		pf_lock(&c->stream.lock);
-	}
-	if (c->part.len && !dying && c->of->node->kind->json)
-		r = pf_err_set(&err, -EINVAL, "the last command is not whole");
-	else if (c->part.len && !dying)
-		r = accept(c, "", 0, &items);
+	if (c->part.len && !pf_process_dying(pid))
+		r = of->node->kind->json
+			    ? pf_err_set(&err, -EINVAL, "the last command is not whole")
+			    : accept(c, "", 0, &items);
 	start(c, &items, r, &err, reply);
 }
 

@@ -109,9 +109,8 @@ void pf_last_reply_get(struct pf_node *node, uid_t uid, pid_t sid, struct pf_buf
 
 /* node.c: callers of functions named _locked hold the tree's lock. */
 
-/* Add 1 to the kernel's lookup count of NODE; subtract N from it. */
+/* Add 1 to the kernel's lookup count of NODE. */
 void pf_node_looked_up(struct pf_node *node);
-void pf_node_forget(struct pf_node *node, uint64_t n);
 
 struct timespec pf_now(void);
 

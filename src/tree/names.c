@@ -16,7 +16,6 @@ int pf_dir_find(struct pf_node *dir, const char *name, bool names_held,
 {
 	const struct pf_dir_ops *ops = dir->kind->dir;
 	struct pf_err err = PF_ERR_INIT;
-	int r = -ENOENT;
 
 	if (!S_ISDIR(dir->kind->mode))
 		return -ENOTDIR;
@@ -27,17 +26,11 @@ int pf_dir_find(struct pf_node *dir, const char *name, bool names_held,
 		return 0;
 	if (!ops || !ops->lookup)
 		return -ENOENT;
-	if (!names_held) {
-		pf_tree_lock_names(dir->tree);
-		*ret = pf_dir_lookup(dir, name);
-	}
-	if (*ret)
-		r = 0;
-	else
-		r = ops->lookup(dir, name, ret, &err);
-	if (!names_held)
-		pf_tree_unlock_names(dir->tree);
-	return r;
+	if (names_held)
+		return ops->lookup(dir, name, ret, &err);
+	PF_LOCK_SCOPE(&dir->tree->names);
+	*ret = pf_dir_lookup(dir, name);
+	return *ret ? 0 : ops->lookup(dir, name, ret, &err);
 }
 
 int pf_vfs_lookup(struct pf_tree *tree, uint64_t parent, const char *name,
@@ -62,14 +55,6 @@ int pf_vfs_lookup(struct pf_tree *tree, uint64_t parent, const char *name,
 	pf_node_looked_up(node);
 	pf_node_stat(node, 0, st);
 	return 0;
-}
-
-void pf_vfs_forget(struct pf_tree *tree, uint64_t ino, uint64_t n)
-{
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
-
-	if (node)
-		pf_node_forget(node, n);
 }
 
 int pf_dir_refuses(struct pf_node *dir, struct pf_err *err)

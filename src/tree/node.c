@@ -686,16 +686,16 @@ void pf_tree_unlock_names(struct pf_tree *tree)
 	pf_unlock(&tree->names);
 }
 
+static struct pf_node *by_ino_locked(struct pf_tree *tree, uint64_t ino)
+{
+	ino &= ((uint64_t)1 << PF_INO_BITS) - 1;
+	return ino ? pf_map_get(&tree->nodes, ino) : NULL;
+}
+
 struct pf_node *pf_tree_by_ino(struct pf_tree *tree, uint64_t ino)
 {
-	struct pf_node *node;
-
-	ino &= ((uint64_t)1 << PF_INO_BITS) - 1;
-	if (!ino)
-		return NULL;
 	PF_LOCK_SCOPE(&tree->lock);
-	node = pf_map_get(&tree->nodes, ino);
-	return ref_locked(node);
+	return ref_locked(by_ino_locked(tree, ino));
 }
 
 void pf_node_looked_up(struct pf_node *node)
@@ -705,16 +705,19 @@ void pf_node_looked_up(struct pf_node *node)
 		pf_node_ref(node);
 }
 
-void pf_node_forget(struct pf_node *node, uint64_t n)
+void pf_vfs_forget(struct pf_tree *tree, uint64_t ino, uint64_t n)
 {
+	struct pf_node *node;
 	uint64_t left;
 
-	pf_lock(&node->tree->lock);
-	left = node->priv->lookups;
-	node->priv->lookups = n < left ? left - n : 0;
+	pf_lock(&tree->lock);
+	node = by_ino_locked(tree, ino);
+	left = node ? node->priv->lookups : 0;
+	if (left)
+		node->priv->lookups = n < left ? left - n : 0;
 	if (left && n >= left)
 		drop_locked(node);
-	unlock_and_free(node->tree);
+	unlock_and_free(tree);
 }
 
 void pf_tree_set_notify(struct pf_tree *tree,

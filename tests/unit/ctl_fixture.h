@@ -60,7 +60,7 @@ static int under_way;
 static inline void *finish_soon(void *arg)
 {
 	struct pf_command *command = arg;
-	bool cancelled = pf_command_cancelled(command);
+	bool cancelled = command->cancelled;
 
 	pf_command_done(command, cancelled ? -ECANCELED : 0, command->text, command->len);
 	__atomic_sub_fetch(&under_way, 1, __ATOMIC_SEQ_CST);

@@ -68,7 +68,7 @@ static struct command_task *command_of(struct task *task)
 
 static bool command_cancelled(struct task *task)
 {
-	return pf_command_cancelled(command_of(task)->command);
+	return command_of(task)->command->cancelled;
 }
 
 static void command_answer(struct task *task, int code, struct json_object *reply)

@@ -247,7 +247,7 @@ static void job_answer(struct task *task, int code, struct json_object *reply)
 		job->state = code == -ECANCELED ? JOB_CANCELLED : JOB_FAILED;
 	job->result = reply;
 	clock_gettime(CLOCK_REALTIME, &job->ended);
-	waiters = pf_wait_take(&job->waiters);
+	waiters = pf_steal(&job->waiters);
 	node = job->node ? pf_node_ref(job->node) : NULL;
 	old = remember_locked(jobs, job);
 	pf_unlock(&jobs->lock);
