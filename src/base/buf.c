@@ -57,34 +57,24 @@ void pf_buf_puts(struct pf_buf *buf, const char *str)
 
 void pf_buf_printf(struct pf_buf *buf, const char *fmt, ...)
 {
-	char small[256];
+	size_t room = 128; /* for most */
 	va_list ap;
 	char *dst;
 	int r;
 
-	va_start(ap, fmt);
-	r = vsnprintf(small, sizeof(small), fmt, ap);
-	va_end(ap);
-	if (r < 0) {
-		buf->failed = true;
-		return;
-	}
-	if ((size_t)r < sizeof(small)) {
-		pf_buf_append(buf, small, (size_t)r);
-		return;
-	}
-	dst = pf_buf_reserve(buf, (size_t)r);
-	if (!dst)
-		return;
-	va_start(ap, fmt);
-	r = vsnprintf(dst, (size_t)r + 1, fmt, ap);
-	va_end(ap);
-	if (r < 0) {
+	while ((dst = pf_buf_reserve(buf, room))) {
+		va_start(ap, fmt);
+		r = vsnprintf(dst, room + 1, fmt, ap);
+		va_end(ap);
+		if (r >= 0 && (size_t)r <= room) {
+			buf->len += (size_t)r;
+			return;
+		}
 		*dst = '\0';
-		buf->failed = true;
-		return;
+		if (r < 0)
+			buf->failed = true;
+		room = (size_t)r;
 	}
-	buf->len += (size_t)r;
 }
 
 void pf_buf_consume(struct pf_buf *buf, size_t len)

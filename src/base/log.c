@@ -55,35 +55,31 @@ bool pf_log_would_block(void)
 
 void pf_log(enum pf_log_level level, const char *fmt, ...)
 {
-	int saved = errno;
-	char text[2048], line[2048];
+	int saved = errno, prefix, n;
+	char line[2048], *text;
 	va_list ap;
-	int n;
 
 	if (level > threshold)
 		return;
+	prefix = snprintf(line, sizeof(line),
+			  "%.200s: %s: ", program_invocation_short_name,
+			  levels[level].name);
+	text = line + prefix;
 	va_start(ap, fmt);
-	n = vsnprintf(text, sizeof(text), fmt, ap);
+	n = vsnprintf(text, sizeof(line) - (size_t)prefix, fmt, ap);
 	va_end(ap);
 	if (n < 0)
 		return;
+	if (n >= (int)sizeof(line) - prefix)
+		n = (int)sizeof(line) - prefix - 1;
 	/* Messages quote plugins and users: one line, whatever they hold. */
-	if ((size_t)n >= sizeof(text))
-		n = sizeof(text) - 1;
 	n = (int)pf_err_clean(text, (size_t)n);
-	if (use_syslog) {
+	text[n] = '\n';
+	/* One write, so that lines of several threads do not mix. */
+	if (use_syslog)
 		syslog(levels[level].priority, "%.*s", n, text);
-	} else {
-		n = snprintf(line, sizeof(line), "%s: %s: %.*s\n",
-			     program_invocation_short_name, levels[level].name, n, text);
-		if ((size_t)n >= sizeof(line)) {
-			n = sizeof(line) - 1;
-			line[n - 1] = '\n';
-		}
-		/* One write, so that lines of several threads do not mix. */
-		if (write(STDERR_FILENO, line, (size_t)n) < 0) {
-			/* No place is left to report this failure. */
-		}
+	else if (write(STDERR_FILENO, line, (size_t)(prefix + n + 1)) < 0) {
+		/* No place is left to report this failure. */
 	}
 	errno = saved;
 }
