@@ -97,14 +97,15 @@ static int health_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 		enum pf_worker_state state = pf_worker_state(fs->workers[i]);
 
 		if (state != PF_WORKER_READY) {
-			pf_buf_printf(out, "plugin %s is %s\n",
+			pf_buf_printf(out, "plugin %s %s %s\n",
 				      pf_worker_name(fs->workers[i]),
+				      state == PF_WORKER_FAILED ? "has" : "is",
 				      pf_worker_state_name(state));
 			return 0;
 		}
 	}
 	if (fs->config.n_failed)
-		pf_buf_printf(out, "plugin %s is failed\n", fs->config.failed[0].name);
+		pf_buf_printf(out, "plugin %s has failed\n", fs->config.failed[0].name);
 	else if (fs->config.cache && pf_cache_failing(fs->config.cache, &why) < 0)
 		pf_buf_printf(out, "cache: %s; programs are compiled but not kept\n",
 			      why.text);

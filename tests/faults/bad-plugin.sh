@@ -51,7 +51,7 @@ shows "$mnt/plugins/faulty/options.json" '{}'
 shows "$mnt/plugins/faulty/path" "$(realpath "$so")"
 shows "$mnt/plugins/good/state" ready
 equal "no error" "$(bounded cat "$mnt/plugins/good/error")" ""
-shows "$mnt/health" 'plugin faulty is failed'
+shows "$mnt/health" 'plugin faulty has failed'
 tells "$mnt/README" "Plugin faulty did not start; why: $mnt/plugins/faulty/error"
 equal "devices" "$(bounded ls "$mnt/devices")" good
 equal "the default" "$(bounded realpath "$mnt/devices/good/0/buffers")" "$mnt/buffers"

@@ -192,5 +192,5 @@ shows "$mnt/plugins/wrong/path" "$work/no/such.so"
 tells "$mnt/plugins/wrong/error" "^$work/no/such.so: No such file or directory$"
 tells "$mnt.log" 'error: plugin none: not found' "error: plugin wrong: $work/no/such.so: No such file"
 shows "$mnt/plugins/$first/state" ready
-shows "$mnt/health" 'plugin none is failed'
+shows "$mnt/health" 'plugin none has failed'
 equal "the default" "$(bounded realpath "$mnt/devices/$first/0/buffers")" "$mnt/buffers"
