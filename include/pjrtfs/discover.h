@@ -80,15 +80,11 @@ PF_DEFINE_CLEANUP(struct pf_discovery *, pf_discovery_free)
  * The plugin called NAME (or whose file is, without .so): of the first place that has one
  * which is not refused, the newest.  If that place has several, MINOR_OF (may be NULL)
  * returns the API version of each (0.MINOR; -1: unknown); of equals the versions in the
- * files' names decide.  NULL: none.  Borrowed from DISCOVERY.
+ * files' names decide.  If all are refused, one of them.  NULL: none.  Borrowed from DISCOVERY.
  */
 const struct pf_plugin_file *pf_discovery_pick(
 	const struct pf_discovery *discovery, const char *name,
 	int (*minor_of)(void *arg, const char *path), void *arg);
-
-/* A file called NAME that is refused, or NULL. */
-const struct pf_plugin_file *pf_discovery_refused(const struct pf_discovery *discovery,
-						  const char *name);
 
 /* May a plugin have NAME: up to 32 letters, digits, '.', '_', '-', no '.' first?  0; -EINVAL. */
 int pf_plugin_name_check(const char *name, struct pf_err *err);

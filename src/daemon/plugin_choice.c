@@ -99,15 +99,12 @@ static int find_by_name(struct search *s, const char *name, char **ret,
 	if (r < 0)
 		return r;
 	f = pf_discovery_pick(d, name, s->minor_of, NULL);
-	*ret = f ? realpath(f->path, NULL) : NULL;
-	if (*ret)
-		return 0;
-	if (!f)
-		f = pf_discovery_refused(d, name);
 	if (!f)
 		return not_found(s, name, err);
-	return pf_err_set(err, -ENOENT, "%s: %s", f->path,
-			  f->refused ? f->refused : strerror(errno));
+	*ret = f->refused ? NULL : realpath(f->path, NULL);
+	return *ret ? 0
+		    : pf_err_set(err, -ENOENT, "%s: %s", f->path,
+				 f->refused ? f->refused : strerror(errno));
 }
 
 /* Add the plugin that WORD means to O's: NAME, PATH or NAME=PATH.  A plugin whose file does not

@@ -573,11 +573,14 @@ int pf_discover(const struct pf_discover_config *c, struct pf_discovery **ret,
 		d->no_memory = !d->places || !d->files;
 	}
 	for (size_t i = 0; d && !d->no_memory && i < PF_ARRAY_SIZE(searches); i++) {
+		const struct pf_plugin_file *f = NULL;
+
 		if (c->own_only && !(searches[i].how & OWN))
 			continue;
 		look(&(struct searching){ d, c, &searches[i] });
-		if (c->until && !d->no_memory &&
-		    pf_discovery_pick(d, c->until, NULL, NULL))
+		if (c->until && !d->no_memory)
+			f = pf_discovery_pick(d, c->until, NULL, NULL);
+		if (f && !f->refused)
 			break;
 	}
 	if (!d || d->no_memory)
@@ -628,19 +631,11 @@ const struct pf_plugin_file *pf_discovery_pick(
 	for (unsigned i = 0; i < d->n_files; i++) {
 		const struct pf_plugin_file *f = &d->files[i];
 
-		if (f->refused || !is_called(f, name) || (best && f->place > best->place))
+		if (!is_called(f, name) || (best && f->refused))
 			continue;
-		if (!best || f->place < best->place || is_newer(f, best, minor_of, arg))
+		if (!best || best->refused || f->place < best->place ||
+		    (f->place == best->place && is_newer(f, best, minor_of, arg)))
 			best = f;
 	}
 	return best;
-}
-
-const struct pf_plugin_file *pf_discovery_refused(const struct pf_discovery *d,
-						  const char *name)
-{
-	for (unsigned i = 0; i < d->n_files; i++)
-		if (d->files[i].refused && is_called(&d->files[i], name))
-			return &d->files[i];
-	return NULL;
 }

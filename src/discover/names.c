@@ -7,22 +7,26 @@
 
 #include "internal.h"
 
-/* BEFORE and AFTER the name; the first form that matches counts. */
-static const struct {
+/* BEFORE and AFTER the name, or a name for just that; the first form that matches counts. */
+static const struct form {
 	const char *before, *after;
 	unsigned how; /* only with this LOOK_ bit */
+	const char
+		*name; /* "": the directory's; NULL: what is between BEFORE and AFTER */
 } forms[] = {
-	{ "pjrt_c_api_", "_plugin", 0 }, /* XLA's targets; JAX, go-xla with a version */
-	{ "libpjrt_c_api_", "_plugin", 0 }, /* the same */
-	{ "pjrt_plugin_", "", 0 },          /* IREE, Intel, Tenstorrent */
-	{ "libpjrt_plugin_", "", 0 },
-	{ "pjrt-plugin-", "", 0 },
-	{ "pjrt_", "_plugin", 0 },
-	{ "libpjrt_", "", 0 },
-	{ "", "_pjrt", 0 },             /* XLA's wheels */
-	{ "lib", "pjrt", 0 },           /* libneuronpjrt.so */
-	{ "", "_plugin", LOOK_PLUGIN }, /* JAX's wheels for GPUs */
-	{ "", "", LOOK_ANY },
+	{ "libtpu", "", 0, "tpu" },
+	{ "pjrt_plugin", "", 0, "" },
+	{ "libpjrt_plugin", "", 0, "" },
+	{ "pjrt_c_api_", "_plugin", 0, NULL }, /* XLA's; JAX's, go-xla's with a version */
+	{ "libpjrt_c_api_", "_plugin", 0, NULL },
+	{ "pjrt_plugin_", "", 0, NULL }, /* IREE, Intel, Tenstorrent */
+	{ "libpjrt_plugin_", "", 0, NULL },
+	{ "pjrt-plugin-", "", 0, NULL },
+	{ "pjrt_", "_plugin", 0, NULL },
+	{ "libpjrt_", "", 0, NULL },
+	{ "", "_pjrt", 0, NULL },             /* XLA's wheels */
+	{ "lib", "pjrt", 0, NULL },           /* libneuronpjrt.so */
+	{ "", "_plugin", LOOK_PLUGIN, NULL }, /* JAX's wheels for GPUs */
 };
 
 /* Length of NAME without ".so" and what follows it; 0: shared libraries have other names. */
@@ -80,29 +84,25 @@ void name_clean(const char *text, size_t len, char name[static PF_PLUGIN_NAME])
 	name[n] = '\0';
 }
 
-/* The NAME in the LEN bytes at STEM, by their form; false: no form matches. */
-static bool find_form(const char *stem, size_t len, unsigned how, const char **name,
-		      size_t *name_len)
+/* The form of the LEN bytes at STEM, or NULL. */
+static const struct form *find_form(const char *stem, size_t len, unsigned how)
 {
-	for (size_t i = 0; i < PF_ARRAY_SIZE(forms); i++) {
-		size_t b = strlen(forms[i].before), a = strlen(forms[i].after);
+	for (const struct form *f = forms; f < forms + PF_ARRAY_SIZE(forms); f++) {
+		size_t b = strlen(f->before), a = strlen(f->after);
 
-		if ((forms[i].how & how) != forms[i].how || len <= a + b ||
-		    strncmp(stem, forms[i].before, b) != 0 ||
-		    strncmp(stem + len - a, forms[i].after, a) != 0)
-			continue;
-		*name = stem + b;
-		*name_len = len - a - b;
-		return true;
+		if ((f->how & how) == f->how && (f->name ? len == a + b : len > a + b) &&
+		    !strncmp(stem, f->before, b) && !strncmp(stem + len - a, f->after, a))
+			return f;
 	}
-	return false;
+	return NULL;
 }
 
 static bool name_of_file(const char *file, unsigned how, char name[static PF_PLUGIN_NAME],
 			 char version[static PF_PLUGIN_VERSION])
 {
-	const char *after = "", *inner = file;
-	size_t stem = stem_of(file, &after), len, inner_len = 0;
+	const struct form *form;
+	const char *after = "";
+	size_t stem = stem_of(file, &after), len;
 
 	*name = *version = '\0';
 	if (!stem)
@@ -110,24 +110,23 @@ static bool name_of_file(const char *file, unsigned how, char name[static PF_PLU
 	len = cut_version(file, stem, version);
 	if (!*version && *after == '.' && strlen(after + 1) < PF_PLUGIN_VERSION)
 		strcpy(version, after + 1);
-	if (len == strlen("libtpu") && !strncmp(file, "libtpu", len)) {
-		strcpy(name, "tpu");
+	form = find_form(file, len, how);
+	if (form && form->name) {
+		strcpy(name, form->name);
 		return true;
 	}
-	if ((len == strlen("pjrt_plugin") && !strncmp(file, "pjrt_plugin", len)) ||
-	    (len == strlen("libpjrt_plugin") && !strncmp(file, "libpjrt_plugin", len)))
-		return true;
-	if (how & LOOK_ANY && !find_form(file, len, 0, &inner, &inner_len)) {
-		/* No known form: all of "cpu-0.106" is the name. */
-		*version = '\0';
-		name_clean(file, stem, name);
-		return true;
-	}
-	if (!inner_len && !find_form(file, len, how, &inner, &inner_len))
+	if (form) {
+		file += strlen(form->before);
+		len -= strlen(form->before) + strlen(form->after);
+		if (!*version)
+			len = cut_version(file, len, version);
+	} else if (how & LOOK_ANY) {
+		*version = '\0'; /* all of "cpu-0.106" is the name */
+		len = stem;
+	} else {
 		return false;
-	if (!*version)
-		inner_len = cut_version(inner, inner_len, version);
-	name_clean(inner, inner_len, name);
+	}
+	name_clean(file, len, name);
 	return *name;
 }
 
