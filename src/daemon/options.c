@@ -236,7 +236,8 @@ static void add_copy(struct json_object *out, const char *key, struct json_objec
 		json_object_object_add(out, key, pf_json_copy(value));
 }
 
-/* Add WORD, NAME, PATH or NAME=PATH, to LIST, with the plugin's settings. */
+/* Add WORD, NAME, PATH or NAME=PATH, to LIST, with the settings of that plugin which no later
+ * option for all overrides. */
 static void dump_plugin(const struct settings *s, const char *word,
 			struct json_object *list)
 {
@@ -245,27 +246,32 @@ static void dump_plugin(const struct settings *s, const char *word,
 	const struct plugin_settings *p = name ? settings_find(s, name) : NULL;
 	const char *at = own ? own : strchr(word, '/') ? word : p ? p->path : NULL;
 	pf_autofree char *path = at ? pf_absolute_path(at) : NULL;
-	struct json_object *o;
+	bool is_default = !json_object_array_length(list);
+	struct json_object *o, *options = NULL;
 
 	if (at == word) {
 		json_object_array_add(list, json_object_new_string(path ? path : word));
 		return;
 	}
 	o = json_object_new_object();
+	json_object_array_add(list, o);
 	pf_json_add_string(o, "name", name ? name : "");
 	if (path)
 		pf_json_add_string(o, "path", path);
-	if (p) {
-		add_copy(o, "options", p->options);
-		add_copy(o, "env", p->env);
-	}
-	if (p && p->sandbox) {
+	if (!p)
+		return;
+	add_copy(o, "options", p->options);
+	if (is_default && p->count_at < s->devices_at &&
+	    json_object_object_get_ex(o, "options", &options))
+		json_object_object_del(options, SETTINGS_COUNT);
+	add_copy(o, "env", p->env);
+	if (p->sandbox) {
 		json_object_object_foreach(p->sandbox, key, value)
-			json_object_object_add(o, key, pf_json_copy(value));
+			if (strcmp(key, "sandbox") || p->sandbox_at >= s->all.sandbox_at)
+				json_object_object_add(o, key, pf_json_copy(value));
 	}
-	if (p && p->log_level != NO_LOG_LEVEL && p->log_at >= s->all.log_at)
+	if (p->log_level != NO_LOG_LEVEL && p->log_at >= s->all.log_at)
 		pf_json_add_int(o, "log_level", p->log_level);
-	json_object_array_add(list, o);
 }
 
 static void dump_plugins(const struct options *o, const struct option_row *row,

@@ -178,6 +178,43 @@ START_TEST(the_configuration_is_dumped)
 }
 END_TEST
 
+/* A later option for all overrides a plugin's own setting: the file that is dumped has only what
+ * is in force. */
+static const struct {
+	const char *settings, *line; /* of plugin cpu in the file; the command line */
+	const char *want;            /* the plugin as dumped */
+} overridden[] = {
+	{ "\"options\":{\"a\":1,\"cpu_device_count\":2}", "--devices 3",
+	  "{\"name\":\"cpu\",\"options\":{\"a\":1}}" },
+	{ "\"sandbox\":\"off\",\"sandbox_uid\":7", "--sandbox device",
+	  "{\"name\":\"cpu\",\"sandbox_uid\":7}" },
+	{ "\"log_level\":1", "--plugin-log-level 2", "{\"name\":\"cpu\"}" },
+	{ "\"sandbox\":\"off\"", "--devices 3",
+	  "{\"name\":\"cpu\",\"sandbox\":\"off\"}" },
+};
+
+START_TEST(overridden_settings_are_not_dumped)
+{
+	struct options o;
+	struct pf_err err = PF_ERR_INIT;
+	struct json_object *dump, *plugins;
+	char text[256];
+
+	snprintf(text, sizeof(text), "{\"plugins\":{\"name\":\"cpu\",%s}}",
+		 overridden[_i].settings);
+	write_config(text);
+	snprintf(text, sizeof(text), "--dump-config --config file %s",
+		 overridden[_i].line);
+	ck_assert_msg(parse(text, &o, &err) == 0, "%s", err.text);
+	dump = options_dump(&o);
+	ck_assert(json_object_object_get_ex(dump, "plugins", &plugins));
+	ck_assert_str_eq(plain(json_object_array_get_idx(plugins, 0)),
+			 overridden[_i].want);
+	json_object_put(dump);
+	options_release(&o);
+}
+END_TEST
+
 START_TEST(the_path_is_searched_in_order)
 {
 	struct options o;
@@ -323,6 +360,7 @@ int main(void)
 	unit_add_cases(tc, plugins_have_settings, settings);
 	unit_add_cases(tc, plugins_are_chosen, chosen);
 	tcase_add_test(tc, the_configuration_is_dumped);
+	unit_add_cases(tc, overridden_settings_are_not_dumped, overridden);
 	tcase_add_test(tc, the_path_is_searched_in_order);
 	tcase_add_test(tc, a_missing_plugin_is_refused);
 	tcase_add_test(tc, advice_is_given);
