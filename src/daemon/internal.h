@@ -203,8 +203,8 @@ struct option_row {
 		     struct json_object *out);
 };
 
-/* Every option, in the order in which a configuration is taken, printed and explained: a more
- * special option follows.  A row without a name ends the table. */
+/* Every option, in the order of pjrtfs(1), --help, and a configuration that is taken or printed: a
+ * more special option follows.  A row without a name ends the table. */
 extern const struct option_row option_rows[];
 
 /* The defaults.  Release frees them; more than once is allowed. */

@@ -87,27 +87,27 @@ static const struct {
 	{ "", "{" PLUGINS "}" },
 	{ "{}", "{" PLUGINS "}" },
 	{ "{\"foreground\":true,\"debug\":true,\"allow_native\":true,\"no_cache\":true}",
-	  "{\"foreground\":true,\"debug\":true,\"allow_native\":true,\"no_cache\":true," PLUGINS
-	  "}" },
+	  "{\"foreground\":true,\"debug\":true," PLUGINS
+	  ",\"allow_native\":true,\"no_cache\":true}" },
 	{ "{\"allow-native\":true,\"no-cache\":true,\"memory-limit\":\"4G\"}",
-	  "{\"memory_limit\":4294967296,\"allow_native\":true,\"no_cache\":true," PLUGINS
-	  "}" },
+	  "{" PLUGINS
+	  ",\"memory_limit\":4294967296,\"allow_native\":true,\"no_cache\":true}" },
 	{ "{\"memory_limit\":1048576,\"cache_size\":\"max\",\"cache_dir\":\"/c/d\"}",
-	  "{\"memory_limit\":1048576,\"cache_dir\":\"/c/d\",\"cache_size\":\"max\"," PLUGINS
-	  "}" },
+	  "{" PLUGINS
+	  ",\"memory_limit\":1048576,\"cache_dir\":\"/c/d\",\"cache_size\":\"max\"}" },
 	{ "{\"mode\":\"1777\",\"group\":12}",
-	  "{\"mode\":\"1777\",\"group\":12," PLUGINS "}" },
+	  "{" PLUGINS ",\"mode\":\"1777\",\"group\":12}" },
 	{ "{\"mode\":2775,\"group\":\"12\"}",
-	  "{\"mode\":\"2775\",\"group\":12," PLUGINS "}" },
+	  "{" PLUGINS ",\"mode\":\"2775\",\"group\":12}" },
 	{ "{\"compile_jobs\":3,\"compile_timeout\":60,\"devices\":2,"
 	  "\"plugin_log_level\":0}",
-	  "{\"compile_jobs\":3,\"compile_timeout\":60,\"devices\":2," PLUGINS "}" },
+	  "{" PLUGINS ",\"devices\":2,\"compile_jobs\":3,\"compile_timeout\":60}" },
 	{ "{\"mount_options\":[\"allow_other\",\"nofail\",\"ro\"],"
 	  "\"plugin_dir\":[\"/a\",\"/b\"]}",
-	  "{\"mount_options\":[\"allow_other\",\"ro\"],\"plugin_dir\":[\"/a\",\"/b\"]," PLUGINS
-	  "}" },
+	  "{\"mount_options\":[\"allow_other\",\"ro\"]," PLUGINS
+	  ",\"plugin_dir\":[\"/a\",\"/b\"]}" },
 	{ "{\"mount_options\":\"ro\",\"plugin_dir\":\"/a\"}",
-	  "{\"mount_options\":[\"ro\"],\"plugin_dir\":[\"/a\"]," PLUGINS "}" },
+	  "{\"mount_options\":[\"ro\"]," PLUGINS ",\"plugin_dir\":[\"/a\"]}" },
 	{ "{\"plugins\":[\"gpu\",\"/p/x.so\",\"mine=/q.so\"]}",
 	  "{\"plugins\":[{\"name\":\"gpu\"},\"/p/x.so\",{\"name\":\"mine\",\"path\":"
 	  "\"/q.so\"}]}" },
@@ -416,12 +416,12 @@ START_TEST(later_files_override)
 		"\"options\":{\"y\":2,\"z\":3}}],\"debug_options\":{\"g\":2}}");
 	ck_assert_msg(read_config(&o, NULL, &err) == 0, "%s", err.text);
 	text = dumped(&o);
-	ck_assert_str_eq(text,
-			 "{\"compile_jobs\":3,\"devices\":5,\"plugin_dir\":[\"/u\"],"
-			 "\"plugins\":[{\"name\":\"b\"},{\"name\":\"a\",\"options\":{"
-			 "\"x\":1,\"y\":2,\"z\":3},\"log_level\":2}],"
-			 "\"compile_options\":{\"env_option_overrides\":{\"f\":1,"
-			 "\"g\":2}}}");
+	ck_assert_str_eq(
+		text,
+		"{\"plugins\":[{\"name\":\"b\"},{\"name\":\"a\",\"options\":{"
+		"\"x\":1,\"y\":2,\"z\":3},\"log_level\":2}],\"plugin_dir\":[\"/u\"],"
+		"\"devices\":5,\"compile_options\":{\"env_option_overrides\":{"
+		"\"f\":1,\"g\":2}},\"compile_jobs\":3}");
 	free(text);
 	options_release(&o);
 	/* A file of --config is the only one. */

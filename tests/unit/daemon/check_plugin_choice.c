@@ -158,11 +158,10 @@ START_TEST(the_configuration_is_dumped)
 		      "%s", err.text);
 	snprintf(want, sizeof(want),
 		 "{\"foreground\":true,\"debug\":false,\"mount_options\":[],"
-		 "\"memory_limit\":1048576,\"allow_native\":false,"
-		 "\"cache_size\":1048576,\"no_cache\":false,\"plugin_dir\":[\"%s/d\"],"
 		 "\"plugins\":[{\"name\":\"nope\",\"options\":{\"a\":1,\"b\":2}},"
 		 "{\"name\":\"cpu\"},{\"name\":\"x\",\"path\":\"%s/rel/x.so\"},"
-		 "\"%s/./y.so\"]}",
+		 "\"%s/./y.so\"],\"plugin_dir\":[\"%s/d\"],\"memory_limit\":1048576,"
+		 "\"allow_native\":false,\"cache_size\":1048576,\"no_cache\":false}",
 		 dir, dir, dir);
 	dump = options_dump(&o);
 	ck_assert_str_eq(json_object_to_json_string_ext(
