@@ -118,6 +118,9 @@ int settings_attach(const struct settings *s, struct pf_candidate *c, bool is_de
  */
 uint64_t memory_limit_cgroup(const char *root);
 
+/* Bytes of RAM. */
+uint64_t memory_limit_ram(void);
+
 /* 80 % of RAM or of the control group's limit, whichever is less. */
 uint64_t memory_limit_default(void);
 

@@ -27,11 +27,9 @@
  */
 static uint64_t pool_size(void)
 {
-	uint64_t ram =
-		(uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t least = UINT64_C(32) << 30;
+	uint64_t size = memory_limit_ram() * 4, least = UINT64_C(32) << 30;
 
-	return ram * 4 > least ? ram * 4 : least;
+	return size > least ? size : least;
 }
 
 enum { SETTLE_MS = 5000 };
@@ -39,14 +37,9 @@ enum { SETTLE_MS = 5000 };
 /* The objects of a running mount. */
 struct daemon {
 	const struct options *options;
-	struct pf_arena *arena;
-	struct pf_telemetry *telemetry;
+	struct pf_fs_config config; /* its objects are owned */
 	struct pf_worker *workers[MAX_PLUGINS];
-	unsigned n_workers;
 	struct pf_failed_plugin failed[MAX_PLUGINS];
-	unsigned n_failed;
-	struct pf_cache *cache; /* or NULL */
-	struct pf_compiler *compiler;
 	struct pf_fs *fs;
 	struct pf_mount *mount;
 	char *changes;    /* owned: the options that differ from the defaults; or NULL */
@@ -64,7 +57,7 @@ static int complain(const struct pf_err *err)
 static void note_failed(struct daemon *d, const struct pf_candidate *p,
 			const struct pf_err *why)
 {
-	d->failed[d->n_failed++] = (struct pf_failed_plugin){
+	d->failed[d->config.n_failed++] = (struct pf_failed_plugin){
 		.name = p->name,
 		.path = p->path,
 		.options = pf_json_text(p->options),
@@ -81,25 +74,25 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 
 	for (unsigned i = 0; i < d->options->n_plugins; i++) {
 		const struct pf_candidate *p = &d->options->plugins[i];
-		struct pf_worker **worker = &d->workers[d->n_workers];
+		struct pf_worker **worker = &d->workers[d->config.n_workers];
 		int r = plugin_choice_config(p, program, &config, err);
 
-		config.arena = d->arena;
+		config.arena = d->config.arena;
 		config.pool_size = pool_size();
-		config.telemetry = d->telemetry;
+		config.telemetry = d->config.telemetry;
 		r = r < 0 ? r : pf_worker_new(&config, worker, err);
 		if (r < 0) {
 			note_failed(d, p, err);
 			continue;
 		}
-		d->n_workers++;
-		pf_compiler_warm(d->compiler, *worker);
+		d->config.n_workers++;
+		pf_compiler_warm(d->config.compiler, *worker);
 	}
 	/* The mount has the plugins that have started. */
-	if (d->n_failed > 1 && !d->n_workers)
+	if (d->config.n_failed > 1 && !d->config.n_workers)
 		return pf_err_set(err, -ENODEV, "none of %u plugins could be started",
-				  d->n_failed);
-	if (!d->n_workers)
+				  d->config.n_failed);
+	if (!d->config.n_workers)
 		return pf_err_wrap(err, err->code, "plugin %s", d->failed[0].name);
 	return 0;
 }
@@ -124,36 +117,25 @@ static int start_compiler(struct daemon *d, struct pf_err *err)
 
 	if (!dir && !o->no_cache)
 		pf_log(PF_LOG_WARNING, "no cache: there is no home directory for one");
-	if (dir && pf_cache_open(&cache, &d->cache, &why) < 0)
+	if (dir && pf_cache_open(&cache, &d->config.cache, &why) < 0)
 		pf_log(PF_LOG_WARNING, "no cache: %s", why.text);
-	compiler.cache = d->cache;
+	compiler.cache = d->config.cache;
 	compiler.options = defaults ? pf_json_text(defaults) : NULL;
-	return pf_compiler_new(&compiler, &d->compiler, err);
+	return pf_compiler_new(&compiler, &d->config.compiler, err);
 }
 
 static void usage(void *arg, struct pf_usage *ret)
 {
 	struct daemon *d = arg;
 
-	pf_arena_usage(d->arena, &ret->used, &ret->limit);
+	pf_arena_usage(d->config.arena, &ret->used, &ret->limit);
 	ret->files = pf_tree_count(pf_fs_tree(d->fs));
 }
 
 static int start(struct daemon *d, struct pf_err *err)
 {
 	const struct options *o = d->options;
-	const mode_t mode = o->mode ? o->mode : o->has_group ? 02775 : 0755;
-	struct pf_fs_config fs = {
-		.workers = d->workers,
-		.mountpoint = pf_mount_fd(o->mountpoint) < 0 ? o->mountpoint : NULL,
-		.allow_native = o->allow_native,
-		.abandoned_ms = o->abandoned_s * UINT64_C(1000),
-		.flags_for_all = (const char *const *)o->flags_for_all.at,
-		.uid = getuid(),
-		.gid = getgid(),
-		.shared_mode = mode,
-		.shared_gid = o->has_group ? o->group : getgid(),
-	};
+	struct pf_fs_config *fs = &d->config;
 	struct pf_mount_config mount = {
 		.mountpoint = o->mountpoint,
 		.source = o->source ? o->source : o->plugins[0].name,
@@ -162,24 +144,31 @@ static int start(struct daemon *d, struct pf_err *err)
 		.usage = usage,
 		.arg = d,
 	};
-	int r = pf_arena_new(o->memory_limit, &d->arena, err);
+	int r;
 
-	if (r == 0 && !(d->telemetry = pf_telemetry_new(getuid(), 0, 0)))
+	*fs = (struct pf_fs_config){
+		.workers = d->workers,
+		.failed = d->failed,
+		.mountpoint = pf_mount_fd(o->mountpoint) < 0 ? o->mountpoint : NULL,
+		.allow_native = o->allow_native,
+		.abandoned_ms = o->abandoned_s * UINT64_C(1000),
+		.flags_for_all = (const char *const *)o->flags_for_all.at,
+		.uid = getuid(),
+		.gid = getgid(),
+		.shared_mode = o->mode        ? o->mode
+			       : o->has_group ? 02775
+					      : 0755,
+		.shared_gid = o->has_group ? o->group : getgid(),
+	};
+	r = pf_arena_new(o->memory_limit, &fs->arena, err);
+	if (r == 0 && !(fs->telemetry = pf_telemetry_new(getuid(), 0, 0)))
 		r = pf_err_set(err, -ENOMEM, "no memory");
 	if (r == 0)
 		r = start_compiler(d, err);
 	if (r == 0)
 		r = start_workers(d, err);
-	if (r < 0)
-		return r;
-	fs.arena = d->arena;
-	fs.cache = d->cache;
-	fs.compiler = d->compiler;
-	fs.n_workers = d->n_workers;
-	fs.failed = d->failed;
-	fs.n_failed = d->n_failed;
-	fs.telemetry = d->telemetry;
-	r = pf_fs_new(&fs, &d->fs, err);
+	if (r == 0)
+		r = pf_fs_new(fs, &d->fs, err);
 	if (r < 0)
 		return r;
 	mount.tree = pf_fs_tree(d->fs);
@@ -194,18 +183,18 @@ static int start(struct daemon *d, struct pf_err *err)
 static void stop(struct daemon *d)
 {
 	pf_mount_free(d->mount);
-	if (d->compiler)
-		pf_compiler_finish(d->compiler, SETTLE_MS);
-	for (unsigned i = 0; i < d->n_workers; i++)
+	if (d->config.compiler)
+		pf_compiler_finish(d->config.compiler, SETTLE_MS);
+	for (unsigned i = 0; i < d->config.n_workers; i++)
 		pf_worker_stop(d->workers[i]);
-	pf_compiler_stop(d->compiler);
+	pf_compiler_stop(d->config.compiler);
 	pf_fs_free(d->fs);
-	pf_compiler_free(d->compiler);
-	for (unsigned i = 0; i < d->n_workers; i++)
+	pf_compiler_free(d->config.compiler);
+	for (unsigned i = 0; i < d->config.n_workers; i++)
 		pf_worker_free(d->workers[i]);
-	pf_cache_close(d->cache);
-	pf_telemetry_free(d->telemetry);
-	pf_arena_free(d->arena);
+	pf_cache_close(d->config.cache);
+	pf_telemetry_free(d->config.telemetry);
+	pf_arena_free(d->config.arena);
 }
 
 /* --- signals -------------------------------------------------------------------------------- */
@@ -305,7 +294,7 @@ static void log_start(const struct daemon *d)
 	const struct options *o = d->options;
 	pf_autobuf struct pf_buf plugins = PF_BUF_INIT;
 
-	for (unsigned i = 0; i < d->n_workers; i++) {
+	for (unsigned i = 0; i < d->config.n_workers; i++) {
 		const struct pf_description *w = pf_worker_description(d->workers[i]);
 
 		pf_buf_printf(&plugins, "%s%s (API %d.%d, %u devices)", i ? ", " : "",

@@ -139,11 +139,14 @@ uint64_t memory_limit_cgroup(const char *root)
 	return best;
 }
 
+uint64_t memory_limit_ram(void)
+{
+	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 uint64_t memory_limit_default(void)
 {
-	uint64_t ram =
-		(uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t cgroup = memory_limit_cgroup("");
+	uint64_t ram = memory_limit_ram(), cgroup = memory_limit_cgroup("");
 
 	return (ram < cgroup ? ram : cgroup) / 10 * 8;
 }
