@@ -86,6 +86,14 @@ static inline size_t take_request(void)
 	return (size_t)n;
 }
 
+/* Ask, and take the request; its tag. */
+static inline uint64_t ask_and_take(struct question *q, uint64_t id)
+{
+	ask(q, id);
+	take_request();
+	return ((struct pf_msg_head *)message)->tag;
+}
+
 static inline void post_reply(const void *reply, size_t len)
 {
 	int r;

@@ -1,51 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arena: after any takes and gives, extents do not overlap and bytes are kept. */
-#include "pjrtfs/shm.h"
+/* The arena: sizes, the limit, growing and shrinking. */
+#include "arena_fixture.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "unit.h"
-
-#define KIB UINT64_C(1024)
-#define MIB (KIB * 1024)
-#define GIB (MIB * 1024)
-
-static struct pf_arena *arena;
-
-static void open_arena(uint64_t limit)
-{
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_msg(pf_arena_new(limit, &arena, &err) == 0, "%s", err.text);
-}
-
-static uint64_t used(void)
-{
-	uint64_t n, limit;
-
-	pf_arena_usage(arena, &n, &limit);
-	return n;
-}
-
-static void close_arena(void)
-{
-	ck_assert_uint_eq(used(), 0);
-	pf_arena_free(arena);
-	arena = NULL;
-}
-
-static uint64_t next(uint64_t *seed, uint64_t limit)
-{
-	*seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	return (*seed >> 20) % limit;
-}
 
 /* --- one extent ---------------------------------------------------------------------- */
 
@@ -111,6 +72,7 @@ START_TEST(offsets_are_places_in_the_file)
 	ck_assert_uint_eq((uint64_t)st.st_size, pf_arena_size(arena));
 	pf_arena_give(arena, &e);
 	close_arena();
+	pf_arena_free(NULL);
 }
 END_TEST
 
@@ -310,152 +272,10 @@ START_TEST(shrinking_gives_the_end_back)
 }
 END_TEST
 
-/* --- everything at random, with marks at both ends ------------------------------------- */
-
-enum { SLOTS = 64, STEPS = 20000 };
-
-struct slot {
-	struct pf_extent e;
-	uint64_t mark;
-};
-
-static uint64_t random_length(uint64_t *seed)
-{
-	switch (next(seed, 8)) {
-	case 0:
-		return next(seed, 24 * MIB);
-	case 1:
-		return next(seed, 3 * MIB);
-	case 2:
-		return (UINT64_C(1) << next(seed, 24)) + next(seed, 3) - 1;
-	default:
-		return next(seed, 20000);
-	}
-}
-
-static uint64_t *first_of(const struct slot *s)
-{
-	return pf_arena_at(arena, s->e.off);
-}
-
-static uint64_t *last_of(const struct slot *s)
-{
-	return pf_arena_at(arena, s->e.off + s->e.len - 8);
-}
-
-static void step(struct slot *s, uint64_t *seed, uint64_t limit)
-{
-	uint64_t len = random_length(seed), before = used();
-	struct pf_extent old = s->e;
-	int what = (int)next(seed, 4), r = 0;
-
-	if (old.len)
-		ck_assert(*first_of(s) == s->mark && *last_of(s) == s->mark);
-	if (!old.len) {
-		r = pf_arena_alloc(arena, len, &s->e, NULL);
-		ck_assert(r == 0 || (r == -ENOSPC && before + len * 2 + 2 * MIB > limit));
-		s->mark = next(seed, UINT64_MAX);
-	} else if (what == 0) {
-		r = pf_arena_grow(arena, &s->e, len, old.len, NULL);
-		ck_assert(r == 0 ? s->e.len >= len
-				 : r == -ENOSPC && s->e.off == old.off &&
-					   s->e.len == old.len);
-		ck_assert_uint_eq(*first_of(s), s->mark);
-	} else if (what == 1) {
-		pf_arena_shrink(arena, &s->e, len);
-		ck_assert_uint_eq(*first_of(s), s->mark);
-	} else {
-		pf_arena_give(arena, &s->e);
-	}
-	if (s->e.len)
-		*first_of(s) = *last_of(s) = s->mark;
-	ck_assert_uint_eq(used(), before - old.len + s->e.len);
-	ck_assert_uint_le(used(), limit);
-}
-
-static const struct {
-	uint64_t seed, limit;
-} runs[] = { { 1, GIB }, { 2, 64 * MIB }, { 3, 8 * MIB }, { 4, 200 * MIB } };
-
-START_TEST(random_use_keeps_order)
-{
-	static struct slot slots[SLOTS];
-	uint64_t seed = runs[_i].seed;
-
-	memset(slots, 0, sizeof(slots));
-	open_arena(runs[_i].limit);
-	for (int i = 0; i < STEPS; i++)
-		step(&slots[next(&seed, SLOTS)], &seed, runs[_i].limit);
-	for (int i = 0; i < SLOTS; i++)
-		pf_arena_give(arena, &slots[i].e);
-	close_arena();
-}
-END_TEST
-
-/* --- threads ------------------------------------------------------------------------- */
-
-enum { THREADS = 4, ROUNDS = 3000 };
-
-struct user {
-	pthread_t thread;
-	uint64_t seed;
-	unsigned wrong;
-};
-
-static void *use_main(void *arg)
-{
-	struct user *u = arg;
-	struct pf_extent e[16] = { { 0 } };
-
-	for (int i = 0; i < ROUNDS; i++) {
-		struct pf_extent *x = &e[next(&u->seed, 16)];
-		uint64_t len = next(&u->seed, next(&u->seed, 10) ? 30000 : 6 * MIB), *p;
-
-		if (x->len) {
-			p = pf_arena_at(arena, x->off);
-			u->wrong += *p != x->off;
-			if (next(&u->seed, 2)) {
-				pf_arena_grow(arena, x, len, 8, NULL);
-				*(uint64_t *)pf_arena_at(arena, x->off) = x->off;
-			} else {
-				pf_arena_give(arena, x);
-			}
-		} else if (pf_arena_alloc(arena, len, x, NULL) == 0) {
-			*(uint64_t *)pf_arena_at(arena, x->off) = x->off;
-		}
-	}
-	for (int i = 0; i < 16; i++)
-		pf_arena_give(arena, &e[i]);
-	return NULL;
-}
-
-START_TEST(threads_share_it)
-{
-	struct user users[THREADS];
-
-	open_arena(256 * MIB);
-	for (unsigned i = 0; i < THREADS; i++) {
-		users[i] = (struct user){ .seed = i + 1 };
-		pthread_create(&users[i].thread, NULL, use_main, &users[i]);
-	}
-	for (unsigned i = 0; i < THREADS; i++) {
-		pthread_join(users[i].thread, NULL);
-		ck_assert_uint_eq(users[i].wrong, 0);
-	}
-	close_arena();
-}
-END_TEST
-
-START_TEST(freeing_null_does_nothing)
-{
-	pf_arena_free(NULL);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *s = suite_create("arena");
-	TCase *tc = tcase_create("core"), *slow = tcase_create("stress");
+	TCase *tc = tcase_create("core");
 
 	unit_add_cases(tc, an_extent_is_charged_its_rounded_size, sizes);
 	tcase_add_test(tc, offsets_are_places_in_the_file);
@@ -464,12 +284,7 @@ int main(void)
 	tcase_add_test(tc, growing_beyond_the_limit_changes_nothing);
 	unit_add_cases(tc, growing_keeps_the_bytes, growths);
 	unit_add_cases(tc, shrinking_gives_the_end_back, shrinks);
-	tcase_add_test(tc, freeing_null_does_nothing);
 	tcase_set_timeout(tc, 30);
 	suite_add_tcase(s, tc);
-	tcase_set_timeout(slow, 60);
-	unit_add_cases(slow, random_use_keeps_order, runs);
-	tcase_add_test(slow, threads_share_it);
-	suite_add_tcase(s, slow);
 	return unit_run(s);
 }

@@ -164,16 +164,15 @@ END_TEST
 
 START_TEST(a_full_front_part_does_not_end_the_search)
 {
-	struct pf_extent e[4], more;
+	struct pf_extent more;
 
-	for (unsigned i = 0; i < 4; i++)
-		e[i] = take(SMALL_MAX);
+	for (uint64_t at = 0; at < SMALL; at += SMALL_MAX)
+		ck_assert_uint_eq(take(SMALL_MAX).off, at);
 	more = take(1);
 	ck_assert_uint_eq(more.off, SMALL);
 	ck_assert_uint_eq(more.len, 2 * MIB);
-	for (unsigned i = 0; i < 4; i++)
-		give(e[i].off, true);
-	give(more.off, true);
+	for (uint64_t at = 0; at <= SMALL; at += SMALL_MAX)
+		give(at, true);
 	check_empty();
 }
 END_TEST

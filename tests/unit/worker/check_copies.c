@@ -101,25 +101,14 @@ static int first_wrong(const float *numbers)
 	return -1;
 }
 
-static const struct {
-	uint32_t device;
-	const char *kind; /* NULL: the default */
-} places[] = {
-	{ 0, NULL },
-	{ 1, NULL },
-	{ 0, "device" },
-	{ 1, "device" },
-	{ 0, "pinned_host" },
-	{ 1, "pinned_host" },
-	{ 0, "unpinned_host" },
-	{ 1, "unpinned_host" },
-};
+/* The places of arrays: place I is on device I % 2, in its memory of kinds[I / 2]; NULL: the default. */
+static const char *const kinds[] = { NULL, "device", "pinned_host", "unpinned_host" };
 
-static uint32_t memory_at(const struct daemon *d, size_t i)
+enum { PLACES = 2 * ARRAY_SIZE(kinds) };
+
+static uint32_t memory_at(const struct daemon *d, unsigned i)
 {
-	if (!places[i].kind)
-		return UINT32_MAX;
-	return memory_of(d, places[i].device, places[i].kind);
+	return kinds[i / 2] ? memory_of(d, i % 2, kinds[i / 2]) : UINT32_MAX;
 }
 
 /* A copy has its own bytes, which stay when the source and the user's bytes go. */
@@ -128,13 +117,12 @@ START_TEST(copies_survive_their_sources)
 	struct daemon d;
 
 	start_with_array(&d, plugins[_i]);
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+	for (unsigned i = 0; i < PLACES; i++) {
 		const uint64_t source = i ? 100 + i - 1 : HERE, id = 100 + i;
 		const char *bytes;
 
-		ck_assert_msg(copy(&d, source, id, places[i].device, memory_at(&d, i)) ==
-				      0,
-			      "%s", complaint());
+		ck_assert_msg(copy(&d, source, id, i % 2, memory_at(&d, i)) == 0, "%s",
+			      complaint());
 		ck_assert_uint_eq(array()->dtype, PF_DTYPE_F32);
 		bytes = large_bytes(&d, id);
 		post_id(&d, PF_OP_BUFFER_FREE, source);
@@ -158,12 +146,12 @@ START_TEST(every_memory_is_read_and_computed_with)
 	start_ok(&d, plugins[_i]);
 	*(float *)(d.arena + 8192) = two;
 	ck_assert_int_eq(compile(&d, 1, add_scalars), 0);
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+	for (unsigned i = 0; i < PLACES; i++) {
 		struct pf_req_buffer q =
 			buffer_request(200 + i, 8192, sizeof(two), PF_DTYPE_F32);
 		const uint64_t args[] = { 200 + i, 100 + i };
 
-		q.device = places[i].device;
+		q.device = i % 2;
 		q.memory = memory_at(&d, i);
 		ck_assert_msg(ask(&d, PF_OP_BUFFER_CREATE, &q, sizeof(q)) == 0, "%s",
 			      complaint());
@@ -172,7 +160,7 @@ START_TEST(every_memory_is_read_and_computed_with)
 		ck_assert_uint_eq(array()->len, sizeof(two));
 		ck_assert_mem_eq(read_back(&d, 200 + i, sizeof(two)), &two, sizeof(two));
 		ck_assert_mem_eq(read_back(&d, 100 + i, sizeof(two)), &two, sizeof(two));
-		if (places[i].device != 0)
+		if (i % 2 != 0)
 			continue; /* not the program's device */
 		ck_assert_msg(execute(&d, 1, args, 2, 300 + i) == 0, "%s", complaint());
 		ck_assert_mem_eq(reply + result(0)->off, &four, sizeof(four));

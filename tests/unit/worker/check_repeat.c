@@ -194,6 +194,38 @@ START_TEST(wrong_requests_are_refused)
 }
 END_TEST
 
+/* Argument 0 gives its memory to the result only where the request allows it. */
+START_TEST(only_requested_donations_happen)
+{
+	static const char program[] =
+		"func.func public @main(%a: tensor<4xf32> {tf.aliasing_output = 0 : i32})"
+		" -> tensor<4xf32> {\n"
+		"  %0 = stablehlo.add %a, %a : tensor<4xf32>\n"
+		"  return %0 : tensor<4xf32>\n"
+		"}\n";
+	struct execute_message m;
+	const uint64_t args[] = { 11 };
+	struct pf_req_id read = { .id = 11 };
+	struct daemon d;
+	size_t len;
+
+	start_ok(&d, plugins[_i]);
+	((float *)(d.arena + 8192))[3] = 4;
+	create_floats(&d, 11, 8192, 4);
+	ck_assert_msg(compile(&d, 1, program) == 0, "%s", complaint());
+	ck_assert_int_eq(execute(&d, 1, args, 1, 100), 0);
+	ck_assert_int_eq(ask(&d, PF_OP_BUFFER_READ, &read, sizeof(read)), 0);
+	len = execute_message(&m, 1, args, 1, 101);
+	donate_of(&m)[0] = PF_DONATE_FIRST;
+	ck_assert_int_eq(ask(&d, PF_OP_EXECUTE, &m, len), 0);
+	ck_assert(((float *)(reply + result(0)->off))[3] == 8);
+	ck_assert_int_eq(ask(&d, PF_OP_BUFFER_READ, &read, sizeof(read)), -EINVAL);
+	/* The user's bytes are not the plugin's to change. */
+	ck_assert(((float *)(d.arena + 8192))[3] == 4);
+	ck_assert_int_eq(stop(&d), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("worker repeat");
@@ -204,6 +236,7 @@ int main(void)
 	tcase_set_timeout(once, 120);
 	tcase_add_loop_test(each, results_replace_arguments, 0, n_plugins);
 	tcase_add_loop_test(each, large_results_replace_arguments, 0, n_plugins);
+	tcase_add_loop_test(each, only_requested_donations_happen, 0, n_plugins);
 	suite_add_tcase(s, each);
 	unit_add_cases(once, the_first_failure_ends_the_repetitions, failures);
 	tcase_add_test(once, wrong_requests_are_refused);
