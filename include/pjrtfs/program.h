@@ -131,10 +131,6 @@ enum pf_program_format pf_program_format_of(const char *name, size_t *stem_len);
 /* The extension of FORMAT (".mlir"; static); NULL: FORMAT has none. */
 const char *pf_program_extension(enum pf_program_format format);
 
-/* The format's PJRT_Program.format: "mlir" or "hlo" ("mlir" for formats that no compiler reads).
- * Static. */
-const char *pf_program_pjrt_format(enum pf_program_format format);
-
 /*
  * Refuse files that cannot be of FORMAT before a plugin sees them, and read the facts of the
  * others.

@@ -448,7 +448,7 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *
 	c->program = pf_bytes_ref(program);
 	c->len = len;
 	c->native = x->format == PF_PROGRAM_NATIVE;
-	snprintf(c->format, sizeof(c->format), "%s", pf_program_pjrt_format(x->format));
+	strcpy(c->format, x->format == PF_PROGRAM_HLO ? "hlo" : "mlir");
 	c->generation = x->generation;
 	x->job = &c->job;
 	return c;

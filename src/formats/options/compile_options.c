@@ -47,15 +47,14 @@ static const char *const for_all[] = {
 	"xla_gpu_enable_while_loop_double_buffering",
 	"xla_gpu_exclude_nondeterministic_ops",
 	"xla_gpu_ftz",
+	NULL,
 };
 
-static bool is_listed(const char *flag, const char *const *more)
+/* Is WORD in LIST, which NULL ends? */
+static bool is_listed(const char *word, const char *const *list)
 {
-	for (size_t i = 0; i < PF_ARRAY_SIZE(for_all); i++)
-		if (!strcmp(flag, for_all[i]))
-			return true;
-	for (; more && *more; more++)
-		if (!strcmp(flag, *more))
+	for (; list && *list; list++)
+		if (!strcmp(word, *list))
 			return true;
 	return false;
 }
@@ -83,7 +82,7 @@ int pf_options_check_flags(struct json_object *options, const char *const *more,
 	    !json_object_is_type(flags, json_type_object))
 		return 0;
 	json_object_object_foreach(flags, flag, value) {
-		if (!is_listed(flag, more))
+		if (!is_listed(flag, for_all) && !is_listed(flag, more))
 			return pf_err_set(
 				err, -EPERM,
 				"option env_option_overrides.%.80s: only the mount's owner "
@@ -113,18 +112,15 @@ static bool has(struct json_object *o, const char *key)
 /* Do the options OWN replace the default KEY? */
 static bool is_replaced(struct json_object *own, const char *key)
 {
-	static const char *const places[] = { "plugin", "device", "device_assignment" };
-	bool placed = false, place = false;
+	static const char *const places[] = { "plugin", "device", "device_assignment",
+					      NULL };
+	static const char *const counts[] = { "num_replicas", "num_partitions", NULL };
+	bool assigned = has(own, "device_assignment");
 
-	if (has(own, key))
+	if (is_listed(key, places) &&
+	    (assigned || has(own, "plugin") || has(own, "device")))
 		return true;
-	for (size_t i = 0; i < PF_ARRAY_SIZE(places); i++) {
-		placed |= has(own, places[i]);
-		place |= !strcmp(key, places[i]);
-	}
-	if (!strcmp(key, "num_replicas") || !strcmp(key, "num_partitions"))
-		return has(own, "device_assignment");
-	return placed && place;
+	return has(own, key) || (assigned && is_listed(key, counts));
 }
 
 /* Add to O the members of DEFAULTS that OWN lacks or does not replace. */
@@ -249,6 +245,7 @@ struct row {
 	uint32_t field;
 	int (*write)(struct maker *mk, const struct row *row, struct json_object *value,
 		     struct pf_buf *out);
+	bool bools; /* in the list; else integers */
 };
 
 static int write_bool(struct maker *mk, const struct row *row, struct json_object *value,
@@ -274,10 +271,10 @@ static int write_int(struct maker *mk, const struct row *row, struct json_object
 }
 
 static int write_list(struct maker *mk, const struct row *row, struct json_object *value,
-		      bool bools, struct pf_buf *out)
+		      struct pf_buf *out)
 {
-	const char *want =
-		bools ? "a list of true and false" : "a list of integers of 0 or more";
+	const char *want = row->bools ? "a list of true and false"
+				      : "a list of integers of 0 or more";
 	pf_autobuf struct pf_buf list = PF_BUF_INIT;
 	int64_t n;
 
@@ -286,27 +283,15 @@ static int write_list(struct maker *mk, const struct row *row, struct json_objec
 	for (size_t i = 0; i < json_object_array_length(value); i++) {
 		struct json_object *member = json_object_array_get_idx(value, i);
 
-		if (bools ? !json_object_is_type(member, json_type_boolean)
-			  : !pf_json_get_int(member, &n) || n < 0)
+		if (row->bools ? !json_object_is_type(member, json_type_boolean)
+			       : !pf_json_get_int(member, &n) || n < 0)
 			return refuse(mk, row->key, want, value);
-		put_varint(&list, bools ? (uint64_t)json_object_get_boolean(member)
-					: (uint64_t)n);
+		put_varint(&list, row->bools ? (uint64_t)json_object_get_boolean(member)
+					     : (uint64_t)n);
 	}
 	if (list.len || list.failed)
 		put_bytes(out, row->field, &list);
 	return 0;
-}
-
-static int write_bools(struct maker *mk, const struct row *row, struct json_object *value,
-		       struct pf_buf *out)
-{
-	return write_list(mk, row, value, true, out);
-}
-
-static int write_ints(struct maker *mk, const struct row *row, struct json_object *value,
-		      struct pf_buf *out)
-{
-	return write_list(mk, row, value, false, out);
 }
 
 static int write_precision(struct maker *mk, const struct row *row,
@@ -486,10 +471,12 @@ static const struct row rows[] = {
 	{ "use_spmd_partitioning", true, 6, write_bool },
 	{ "use_auto_spmd_partitioning", true, 7, write_bool },
 	{ "device_assignment", true, 9, write_assignment },
-	{ "allow_spmd_sharding_propagation_to_output", true, 12, write_bools },
-	{ "auto_spmd_partitioning_mesh_shape", true, 16, write_ints },
-	{ "auto_spmd_partitioning_mesh_ids", true, 17, write_ints },
-	{ "allow_spmd_sharding_propagation_to_parameters", true, 18, write_bools },
+	{ "allow_spmd_sharding_propagation_to_output", true, 12, write_list,
+	  .bools = true },
+	{ "auto_spmd_partitioning_mesh_shape", true, 16, write_list },
+	{ "auto_spmd_partitioning_mesh_ids", true, 17, write_list },
+	{ "allow_spmd_sharding_propagation_to_parameters", true, 18, write_list,
+	  .bools = true },
 	{ "use_shardy_partitioner", true, 19, write_bool },
 	{ "compile_portable_executable", false, 4, write_bool },
 	{ "profile_version", false, 5, write_int },

@@ -246,11 +246,6 @@ const char *pf_program_extension(enum pf_program_format format)
 	return NULL;
 }
 
-const char *pf_program_pjrt_format(enum pf_program_format format)
-{
-	return format == PF_PROGRAM_HLO ? "hlo" : "mlir";
-}
-
 static bool starts(const char *p, size_t len, const char *with, size_t with_len)
 {
 	return len >= with_len && memcmp(p, with, with_len) == 0;

@@ -59,15 +59,6 @@ START_TEST(every_format_has_an_extension)
 }
 END_TEST
 
-START_TEST(pjrt_formats)
-{
-	ck_assert_str_eq(pf_program_pjrt_format(PF_PROGRAM_MLIR), "mlir");
-	ck_assert_str_eq(pf_program_pjrt_format(PF_PROGRAM_MLIRBC), "mlir");
-	ck_assert_str_eq(pf_program_pjrt_format(PF_PROGRAM_HLO), "hlo");
-	ck_assert_str_eq(pf_program_pjrt_format(PF_PROGRAM_JAX), "mlir");
-}
-END_TEST
-
 #define T(text) (text), sizeof(text) - 1
 
 static const struct {
@@ -518,7 +509,6 @@ int main(void)
 	TCase *tc = tcase_create("core");
 
 	unit_add_cases(tc, extensions, names);
-	tcase_add_test(tc, pjrt_formats);
 	unit_add_cases(tc, checks_contents, contents);
 	unit_add_cases(tc, nesting, nests);
 	tcase_add_test(tc, nesting_errors_name_the_line);
