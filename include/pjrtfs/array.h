@@ -10,11 +10,9 @@
 
 struct json_object;
 
-/* Element types: PJRT's, and their names in every format that pjrtfs reads or writes. */
-
 /*
- * The numbers are PJRT_Buffer_Type's (pjrt_c_api.h), so that they cross the wire as
- * they are; src/pjrt/ asserts that at compile time.
+ * Element types, and their names in every format that pjrtfs reads or writes.  The numbers are
+ * PJRT_Buffer_Type's (pjrt_c_api.h); src/pjrt/ asserts that at compile time.
  */
 enum pf_dtype {
 	PF_DTYPE_INVALID = 0,
@@ -166,38 +164,30 @@ const char *pf_shape_str(char *dst, size_t len, enum pf_dtype dtype,
 /* The extents as a JSON array ([2,3]), the caller's; NULL: no memory. */
 struct json_object *pf_shape_json(const struct pf_shape *shape);
 
-/*
- * Copy an array from column-major (Fortran) order SRC to row-major DST.  Both hold
- * product(dims) elements of SIZE bytes and do not overlap.  Blocks for the copy's time.
- */
+/* Copy an array of elements of SIZE bytes from column-major (Fortran) order SRC to row-major DST,
+ * which does not overlap. */
 void pf_shape_to_row_major(const struct pf_shape *shape, size_t size, const void *src,
 			   void *dst);
 
-/* Elements smaller than a byte: one a byte, as hosts have them, and packed, as files do. */
-
 /*
- * Packed, element 0 is in the lowest bits of byte 0, and an array ends with a whole byte,
- * whose unused high bits are 0.  Types of 8 bits and more are the same bytes either way.
+ * Elements smaller than a byte: one a byte, as hosts have them, and packed, as files do.  Packed,
+ * element 0 is in the lowest bits of byte 0, and an array ends with a whole byte, whose unused
+ * high bits are 0.  Types of 8 bits and more are the same bytes either way.
  */
 
-/*
- * The bytes of N packed elements: n * bits / 8, rounded up; 0 if DTYPE is not valid.  Does
- * not overflow where pf_shape_bytes does not.
- */
+/* The bytes of N packed elements; 0 if DTYPE is not valid.  Does not overflow where pf_shape_bytes
+ * does not. */
 uint64_t pf_pack_size(enum pf_dtype dtype, uint64_t n);
 
 /*
- * Pack N elements of SRC, pf_dtype_size bytes each, into the pf_pack_size bytes of DST.
- * Bits above a value's own are ignored.  A part of an array may be packed alone if it
- * starts at a byte.  SRC and DST do not overlap.  Blocks for the copy's time.
+ * Pack N elements of SRC, pf_dtype_size bytes each, into the pf_pack_size bytes of DST, which does
+ * not overlap.  Bits above a value's own are ignored.  A part of an array may be packed alone if it
+ * starts at a byte.
  */
 void pf_pack(void *dst, const void *src, size_t n, enum pf_dtype dtype);
 
-/*
- * The reverse: N elements out of the pf_pack_size bytes of SRC into DST.  Each becomes a
- * byte whose high bits repeat the sign (S1, S2, S4: a NumPy int8) or are 0 (U1, U2, U4,
- * F4E2M1FN).
- */
+/* The reverse.  Each element becomes a byte whose high bits repeat the sign (S1, S2, S4: a NumPy
+ * int8) or are 0 (U1, U2, U4, F4E2M1FN). */
 void pf_unpack(void *dst, const void *src, size_t n, enum pf_dtype dtype);
 
 #endif

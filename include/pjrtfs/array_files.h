@@ -118,13 +118,10 @@ void pf_safetensors_print(struct pf_buf *out, const char *name, enum pf_dtype dt
 /*
  * Append an array's elements (DATA: dense, row-major, little-endian, sub-byte types one
  * per byte) as text: one row of the last axis a line, elements separated by one space,
- * an empty line between the slices of the last two axes (one more for each further
- * axis's boundary is not added); a scalar is one line, an array without elements none.
- * Floats are the shortest decimal that reads back to the same value ("1", "0.1",
- * "1e+20", "nan", "inf", "-inf", "-0"), PRED is "true" or "false", integers are
- * decimal, complex numbers "1+2j".  No brackets, padding or ellipsis.
- * The element count must not overflow.  Blocks for the rendering's time; the caller
- * checks buf->failed for lack of memory.
+ * an empty line between the slices of the last two axes; a scalar is one line, an array
+ * without elements none.  Floats are the shortest decimal that reads back to the same value
+ * ("1", "0.1", "1e+20", "nan", "inf", "-inf", "-0"), PRED is "true" or "false", complex
+ * numbers are "1+2j".  The element count must not overflow.  The caller checks buf->failed.
  */
 void pf_text_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shape *shape,
 		   const void *data);

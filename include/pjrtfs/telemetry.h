@@ -40,9 +40,7 @@ struct pf_lines {
 	uint64_t lost;  /* lines that were dropped for lack of memory */
 };
 
-/*
- * One reader's place.  All zeros is the start; pf_lines_reader_release frees it.
- */
+/* One reader's place.  All zeros is the start; pf_lines_reader_release frees it. */
 struct pf_lines_reader {
 	uint64_t next; /* where its last read ended, as it counts */
 	uint64_t pos;  /* where in the log it continues after rest */
@@ -51,8 +49,7 @@ struct pf_lines_reader {
 	size_t rest_at, rest_len;
 };
 
-/* Prepare a log of at most BYTES, at least two chunks.  No memory is taken but a table's:
- * -ENOMEM. */
+/* Prepare a log of at most BYTES, at least two chunks.  -ENOMEM. */
 int pf_lines_init(struct pf_lines *lines, size_t bytes);
 void pf_lines_release(struct pf_lines *lines); /* all zeros is allowed */
 
@@ -138,10 +135,8 @@ bool pf_telemetry_name(struct pf_telemetry *telemetry, uint64_t subject,
  * nanoseconds, even while others read.
  */
 
-/*
- * An event while it is written: on the stack.  What does not fit in a line is cut, strings at
- * the end of a character.
- */
+/* An event while it is written.  What does not fit in a line is cut, strings at the end of a
+ * character. */
 struct pf_event {
 	struct pf_telemetry *to; /* borrowed */
 	uid_t user;
