@@ -241,11 +241,10 @@ static int refuse(struct maker *mk, const char *key, const char *want,
 /* An option that is a field of CompileOptionsProto or, with BUILD, of its build options. */
 struct row {
 	const char *key;
-	bool build;
+	enum { TOP = 0, BUILD = 1, BOOLS = 2 /* in its list; else integers */ } flags;
 	uint32_t field;
 	int (*write)(struct maker *mk, const struct row *row, struct json_object *value,
 		     struct pf_buf *out);
-	bool bools; /* in the list; else integers */
 };
 
 static int write_bool(struct maker *mk, const struct row *row, struct json_object *value,
@@ -273,8 +272,9 @@ static int write_int(struct maker *mk, const struct row *row, struct json_object
 static int write_list(struct maker *mk, const struct row *row, struct json_object *value,
 		      struct pf_buf *out)
 {
-	const char *want = row->bools ? "a list of true and false"
-				      : "a list of integers of 0 or more";
+	const bool bools = row->flags & BOOLS;
+	const char *want =
+		bools ? "a list of true and false" : "a list of integers of 0 or more";
 	pf_autobuf struct pf_buf list = PF_BUF_INIT;
 	int64_t n;
 
@@ -283,11 +283,11 @@ static int write_list(struct maker *mk, const struct row *row, struct json_objec
 	for (size_t i = 0; i < json_object_array_length(value); i++) {
 		struct json_object *member = json_object_array_get_idx(value, i);
 
-		if (row->bools ? !json_object_is_type(member, json_type_boolean)
-			       : !pf_json_get_int(member, &n) || n < 0)
+		if (bools ? !json_object_is_type(member, json_type_boolean)
+			  : !pf_json_get_int(member, &n) || n < 0)
 			return refuse(mk, row->key, want, value);
-		put_varint(&list, row->bools ? (uint64_t)json_object_get_boolean(member)
-					     : (uint64_t)n);
+		put_varint(&list, bools ? (uint64_t)json_object_get_boolean(member)
+					: (uint64_t)n);
 	}
 	if (list.len || list.failed)
 		put_bytes(out, row->field, &list);
@@ -468,20 +468,19 @@ static bool split_device(const char *text, size_t *name_len, int64_t *id)
 }
 
 static const struct row rows[] = {
-	{ "use_spmd_partitioning", true, 6, write_bool },
-	{ "use_auto_spmd_partitioning", true, 7, write_bool },
-	{ "device_assignment", true, 9, write_assignment },
-	{ "allow_spmd_sharding_propagation_to_output", true, 12, write_list,
-	  .bools = true },
-	{ "auto_spmd_partitioning_mesh_shape", true, 16, write_list },
-	{ "auto_spmd_partitioning_mesh_ids", true, 17, write_list },
-	{ "allow_spmd_sharding_propagation_to_parameters", true, 18, write_list,
-	  .bools = true },
-	{ "use_shardy_partitioner", true, 19, write_bool },
-	{ "compile_portable_executable", false, 4, write_bool },
-	{ "profile_version", false, 5, write_int },
-	{ "env_option_overrides", false, 7, write_overrides },
-	{ "matrix_unit_operand_precision", false, 10, write_precision },
+	{ "use_spmd_partitioning", BUILD, 6, write_bool },
+	{ "use_auto_spmd_partitioning", BUILD, 7, write_bool },
+	{ "device_assignment", BUILD, 9, write_assignment },
+	{ "allow_spmd_sharding_propagation_to_output", BUILD | BOOLS, 12, write_list },
+	{ "auto_spmd_partitioning_mesh_shape", BUILD, 16, write_list },
+	{ "auto_spmd_partitioning_mesh_ids", BUILD, 17, write_list },
+	{ "allow_spmd_sharding_propagation_to_parameters", BUILD | BOOLS, 18,
+	  write_list },
+	{ "use_shardy_partitioner", BUILD, 19, write_bool },
+	{ "compile_portable_executable", TOP, 4, write_bool },
+	{ "profile_version", TOP, 5, write_int },
+	{ "env_option_overrides", TOP, 7, write_overrides },
+	{ "matrix_unit_operand_precision", TOP, 10, write_precision },
 	/* These are read before the others are written. */
 	{ "num_replicas", .write = NULL },
 	{ "num_partitions", .write = NULL },
@@ -615,7 +614,7 @@ static int write_all(struct maker *mk, struct pf_buf *ret)
 		if (rows[i].write &&
 		    json_object_object_get_ex(mk->options, rows[i].key, &value))
 			r = rows[i].write(mk, &rows[i], value,
-					  rows[i].build ? &build : &rest);
+					  rows[i].flags & BUILD ? &build : &rest);
 		if (r < 0)
 			return r;
 	}
