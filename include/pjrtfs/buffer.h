@@ -61,10 +61,9 @@ struct pf_buffer {
 	bool shaped;          /* declared_shape holds */
 	enum pf_dtype former; /* of the value before: types a .npy that names no type */
 	unsigned memory;      /* index of the device's memory, UINT32_MAX: its default */
-	struct pf_text_check
-		text;             /* of a .txt that is being written from its beginning */
-	struct pf_bytes *content; /* owned reference, or NULL: no bytes, or an output */
-	uint64_t size;            /* bytes of the content */
+	struct pf_text_check text; /* of a .txt that is written from its beginning */
+	struct pf_bytes *content;  /* owned reference, or NULL: no bytes, or an output */
+	uint64_t size;             /* bytes of the content */
 	/* Of a .npy or .safetensors: bytes before the data, and of the data. */
 	uint64_t header_len, data_len; /* header_len 0: not known yet */
 	struct pf_npy npy;             /* of a .npy: valid if header_len > 0 */

@@ -63,19 +63,11 @@ enum pf_executable_state {
 	PF_EXECUTABLE_FAILED,
 };
 
-/* Whether a compile was saved. */
-enum pf_cache_use {
-	PF_CACHE_UNUSED, /* it failed */
-	PF_CACHE_MISS,
-	PF_CACHE_HIT, /* it came from the cache, or from the same compile of another program */
-};
-
 /* A compiled program.  Immutable; counted, so that an execution keeps the program it runs. */
 struct pf_loaded {
 	_Atomic unsigned refs;
-	struct pf_worker *worker; /* borrowed: of the plugin that compiled it */
-	struct pf_instance
-		*instance; /* owned reference; the instance that id belongs to */
+	struct pf_worker *worker;     /* borrowed: of the plugin that compiled it */
+	struct pf_instance *instance; /* owned reference: the one that has id */
 	uint64_t id;
 	struct pf_bytes *program; /* owned reference: its source, frozen */
 	uint64_t program_len;
@@ -110,8 +102,7 @@ void pf_loaded_limit(unsigned n);
 
 struct pf_executable {
 	_Atomic unsigned refs;
-	struct pf_worker *const
-		*workers; /* borrowed: all plugins; the first is the default */
+	struct pf_worker *const *workers; /* borrowed: all; the first is the default */
 	unsigned n_workers;
 	struct pf_arena *arena;       /* borrowed */
 	struct pf_compiler *compiler; /* borrowed */
@@ -129,12 +120,14 @@ struct pf_executable {
 	struct pf_err write_err;   /* why the last write to the source was refused */
 	unsigned generation;       /* +1 for each compile and each dropped source */
 	enum pf_executable_state state;
-	struct pf_loaded *loaded;    /* owned reference, or NULL */
-	enum pf_cache_use cache_use; /* of loaded */
-	struct pf_compile_job *job;  /* the compile under way, borrowed, or NULL */
-	struct pf_err err;           /* what "error" shows */
-	struct timespec started;     /* the compile under way, or the last one */
-	struct pf_wait *waiters;     /* for the state to leave compiling */
+	struct pf_loaded *loaded; /* owned reference, or NULL */
+	/* Was loaded's compile saved by the cache, or by the same compile of another program?  "hit",
+	 * "miss"; NULL: it was no compile.  Static. */
+	const char *cache_use;
+	struct pf_compile_job *job; /* the compile under way, borrowed, or NULL */
+	struct pf_err err;          /* what "error" shows */
+	struct timespec started;    /* the compile under way, or the last one */
+	struct pf_wait *waiters;    /* for the state to leave compiling */
 };
 
 /*

@@ -11,9 +11,9 @@ struct pf_exec_arg {
 	struct pf_value *value; /* owned reference; NULL: bytes of lent, from off on */
 	uint64_t off;
 	const char *name; /* borrowed, for messages */
-	uint32_t carry;   /* index of the result of the same row that replaces it in the
-			      * next run; PF_NO_CARRY: none */
-	bool donate;      /* the first run may consume it */
+	uint32_t
+		carry; /* index of the row's result that replaces it next; PF_NO_CARRY: none */
+	bool donate;         /* the first run may consume it */
 	bool donate_carried; /* later runs may consume the results that replace it */
 
 	bool donated; /* the store's: no other execution can use it until the end */
@@ -57,8 +57,7 @@ struct pf_execution {
 		*lent; /* owned reference: pf_execution_lend's, until done; or NULL */
 	bool take;     /* the results are bytes, not values, and the end makes no event */
 	void *user;
-	/* Called before it is sent; true: it ends with ECANCELED instead.  May be
-	 * NULL. */
+	/* Called before it is sent; true: it ends with ECANCELED instead.  May be NULL. */
 	bool (*cancelled)(struct pf_execution *execution);
 	/* Called as it is sent, and perhaps again if it must be sent again.  May be NULL. */
 	void (*began)(struct pf_execution *execution);
@@ -84,8 +83,7 @@ struct pf_execution {
 	double device_seconds;       /* in the plugin */
 
 	/* The store's. */
-	_Atomic unsigned
-		refs; /* the caller's, the starter's while it spins, the answer's */
+	_Atomic unsigned refs; /* the caller's, the starter's, the answer's */
 	_Atomic bool ended;
 	struct pf_call call;
 	struct pf_wait waiter;

@@ -120,8 +120,7 @@ struct pf_value {
 	struct pf_value *source;
 	bool blank; /* to be made on the device, without bytes */
 	/* The device's copy. */
-	struct pf_instance
-		*instance; /* owned reference; the instance that id belongs to */
+	struct pf_instance *instance; /* owned reference: the one that has id */
 	uint64_t id;
 	uint64_t alias_off; /* where in the arena the device reads, or PF_NO_OFFSET */
 	uint64_t on_device_bytes;
@@ -212,7 +211,7 @@ const void *pf_value_host(struct pf_value *value);
 
 /* A segment of memory that the memory limit counts. */
 struct pf_segment {
-	char id[64];    /* the same for all that share it: "arena:4096", "cpu:3:8192" */
+	char id[96]; /* the same for all that share it: "arena 4096", "buffer 7 of cpu, instance 3" */
 	uint64_t bytes; /* of the memory limit */
 };
 

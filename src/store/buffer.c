@@ -520,9 +520,9 @@ bool pf_buffer_commit_is_slow(struct pf_buffer *b)
 
 /* --- its type ---------------------------------------------------------------------------- */
 
-static bool type_locked(const struct pf_buffer *b, enum pf_dtype *dtype,
-			struct pf_shape *shape)
+bool pf_buffer_type(struct pf_buffer *b, enum pf_dtype *dtype, struct pf_shape *shape)
 {
+	PF_LOCK_SCOPE(&b->lock);
 	if (b->value) {
 		*dtype = b->value->dtype;
 		*shape = b->value->shape;
@@ -539,34 +539,25 @@ static bool type_locked(const struct pf_buffer *b, enum pf_dtype *dtype,
 	return true;
 }
 
-bool pf_buffer_type(struct pf_buffer *b, enum pf_dtype *dtype, struct pf_shape *shape)
+/*
+ * 1: the array has SHAPE (NULL: DTYPE) already.  0: it may be given it.  -EINVAL: only a content
+ * that does not name its type can be given one.
+ */
+static int check_retype(const struct pf_buffer *b, enum pf_dtype dtype,
+			const struct pf_shape *shape, struct pf_err *err)
 {
-	PF_LOCK_SCOPE(&b->lock);
-	return type_locked(b, dtype, shape);
-}
+	bool named = b->format == PF_FORMAT_NPY && b->header_len &&
+		     b->npy.dtype != PF_DTYPE_INVALID;
+	const struct pf_shape *has = b->value ? &b->value->shape : &b->npy.shape;
+	char text[128];
 
-/* Its type by its value or its header; false: neither is known. */
-static bool says_locked(const struct pf_buffer *b, enum pf_dtype *dtype,
-			struct pf_shape *shape)
-{
-	if (!b->value && b->format == PF_FORMAT_NPY && b->header_len &&
-	    b->npy.dtype != PF_DTYPE_INVALID) {
-		*dtype = b->npy.dtype;
-		*shape = b->npy.shape;
-		return true;
-	}
-	return type_locked(b, dtype, shape) && b->value;
-}
-
-/* Only a content that does not name its type can be given one. */
-static int check_retype(const struct pf_buffer *b, struct pf_err *err)
-{
-	char shape[128];
-
-	if (b->format == PF_FORMAT_NPY && b->header_len &&
-	    b->npy.dtype != PF_DTYPE_INVALID)
+	if ((named || b->value) &&
+	    (shape ? pf_shape_equal(has, shape)
+		   : dtype == (b->value ? b->value->dtype : b->npy.dtype)))
+		return 1;
+	if (named)
 		return pf_err_set(err, -EINVAL, "its .npy header says %s",
-				  pf_shape_str(shape, sizeof(shape), b->npy.dtype,
+				  pf_shape_str(text, sizeof(text), b->npy.dtype,
 					       &b->npy.shape));
 	if (b->value && !b->content)
 		return pf_err_set(err, -EINVAL,
@@ -611,14 +602,12 @@ static int check_text(const struct pf_buffer *b, enum pf_dtype dtype, struct pf_
 
 int pf_buffer_set_dtype(struct pf_buffer *b, enum pf_dtype dtype, struct pf_err *err)
 {
-	struct pf_shape shape;
-	enum pf_dtype now;
 	int r;
 
 	PF_LOCK_SCOPE(&b->lock);
-	if (says_locked(b, &now, &shape) && now == dtype)
+	r = check_retype(b, dtype, NULL, err);
+	if (r > 0)
 		return 0;
-	r = check_retype(b, err);
 	if (r == 0 && b->format == PF_FORMAT_NPY && b->header_len &&
 	    pf_dtype_size(dtype) != b->npy.void_size)
 		r = pf_err_set(err, -EINVAL, "%s has %zu bytes, its .npy header says %u",
@@ -657,19 +646,15 @@ static int check_shape(const struct pf_buffer *b, const struct pf_shape *shape,
 int pf_buffer_set_shape(struct pf_buffer *b, const struct pf_shape *shape,
 			struct pf_err *err)
 {
-	struct pf_shape was = { 0 };
-	enum pf_dtype dtype = PF_DTYPE_INVALID;
+	enum pf_dtype dtype;
 	uint64_t want;
 	int r;
 
 	PF_LOCK_SCOPE(&b->lock);
-	if (says_locked(b, &dtype, &was) && pf_shape_equal(&was, shape))
-		return 0;
-	r = check_retype(b, err);
-	if (r < 0)
-		return r;
-	if (!b->value && b->declared)
-		dtype = b->declared;
+	r = check_retype(b, PF_DTYPE_INVALID, shape, err);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	dtype = b->value ? b->value->dtype : b->declared;
 	if (dtype == PF_DTYPE_INVALID)
 		dtype = b->format == PF_FORMAT_TXT ? PF_DTYPE_F32 : PF_DTYPE_U8;
 	r = pf_shape_bytes(shape, dtype, &want, err);

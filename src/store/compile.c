@@ -25,19 +25,14 @@ static void compile_free(struct compile *c)
 
 /* Report a compile that ended after SECONDS: with ERR, or NULL. */
 static void report_compile(struct pf_worker *worker, struct pf_report_compile *report,
-			   const struct pf_err *err, double seconds,
-			   enum pf_cache_use use)
+			   const struct pf_err *err, double seconds, const char *cache)
 {
-	const char *cache = NULL;
-
-	if (use != PF_CACHE_UNUSED)
-		cache = use == PF_CACHE_HIT ? "hit" : "miss";
 	pf_report_compiled(pf_worker_telemetry(worker), pf_worker_meter(worker), report,
 			   err, seconds, cache);
 }
 
 /* The compile ended: publish its result, unless a newer source has begun meanwhile. */
-static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
+static void publish(struct compile *c, struct pf_loaded *loaded, const char *use,
 		    const struct pf_err *err)
 {
 	struct pf_executable *x = c->x;
@@ -77,7 +72,7 @@ static void publish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_u
 
 /* C ended: publish the result for it and the followers of its flight.  The caller keeps
  * its reference on LOADED. */
-static void finish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
+static void finish(struct compile *c, struct pf_loaded *loaded, const char *use,
 		   const struct pf_err *err)
 {
 	struct pf_cache *cache = c->x->compiler->cache;
@@ -92,13 +87,13 @@ static void finish(struct compile *c, struct pf_loaded *loaded, enum pf_cache_us
 		next = job->next;
 		if (loaded && cache)
 			pf_cache_hit(cache, NULL);
-		publish(follower, loaded, PF_CACHE_HIT, err);
+		publish(follower, loaded, "hit", err);
 		compile_free(follower);
 	}
 }
 
 /* The same, and drop that reference and C. */
-static void end(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use use,
+static void end(struct compile *c, struct pf_loaded *loaded, const char *use,
 		const struct pf_err *err)
 {
 	finish(c, loaded, use, err);
@@ -109,7 +104,7 @@ static void end(struct compile *c, struct pf_loaded *loaded, enum pf_cache_use u
 /* C failed and is not tried again; it is freed. */
 static void fail(struct compile *c, const struct pf_err *err)
 {
-	end(c, NULL, PF_CACHE_UNUSED, err);
+	end(c, NULL, NULL, err);
 }
 
 /* --- programs that are too new ------------------------------------------------------------- */
@@ -302,7 +297,7 @@ static void take_over(struct compile *c, const struct pf_rep_compile *rep)
 		return;
 	}
 	pf_compiler_begin_put(compiler);
-	finish(c, l, PF_CACHE_MISS, NULL);
+	finish(c, l, "miss", NULL);
 	pf_compile_to_cache(c, l, rep);
 	free_blocks(c, rep);
 	pf_compiler_end_put(compiler);
@@ -364,7 +359,7 @@ static bool lead(struct compile *c)
 	case PF_HIT:
 		if (cache)
 			pf_cache_hit(cache, NULL);
-		end(c, loaded, PF_CACHE_HIT, NULL);
+		end(c, loaded, "hit", NULL);
 		return false;
 	default:
 		pf_err_set(&err, r, "no memory for a compile");
@@ -390,7 +385,7 @@ static bool end_superseded(struct compile *c)
 		next = job->next;
 		pf_compiler_add(c->x->compiler, job, true);
 	}
-	publish(c, NULL, PF_CACHE_UNUSED, NULL);
+	publish(c, NULL, NULL, NULL);
 	compile_free(c);
 	return true;
 }
@@ -409,7 +404,7 @@ static void compile_run(struct pf_compile_job *job)
 	r = c->native ? pf_compile_native(c, &l, &err)
 		      : pf_compile_from_cache(c, &l, &err);
 	if (r > 0)
-		end(c, l, c->native ? PF_CACHE_UNUSED : PF_CACHE_HIT, NULL);
+		end(c, l, c->native ? NULL : "hit", NULL);
 	else if (r == 0)
 		compile_now(c);
 	else if (!c->native)
@@ -483,7 +478,7 @@ static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uin
 	pf_wake_all(waiters);
 	pf_loaded_unref(gone);
 	if (!c) {
-		report_compile(worker, &report, &why, 0, PF_CACHE_UNUSED);
+		report_compile(worker, &report, &why, 0, NULL);
 		if (err)
 			*err = why;
 		return why.code;

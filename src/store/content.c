@@ -282,20 +282,15 @@ bool pf_content_is_nothing(const struct pf_buffer *b)
 	return true;
 }
 
-/* An array without elements, which needs no bytes. */
-static int no_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
-{
-	m->dtype = b->declared;
-	m->shape = b->declared_shape;
-	return pf_bytes_new(pf_buffer_location(b)->arena, 1, &m->bytes, err);
-}
-
 static int meaning_of(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
 {
 	int r;
 
-	if (pf_content_is_nothing(b))
-		return no_meaning(b, m, err);
+	if (pf_content_is_nothing(b)) {
+		m->dtype = b->declared;
+		m->shape = b->declared_shape;
+		return pf_bytes_new(pf_buffer_location(b)->arena, 1, &m->bytes, err);
+	}
 	if (!b->content && b->format != PF_FORMAT_RAW)
 		return pf_err_set(err, -EINVAL, "an empty file is not an array");
 	r = check_size(b, b->format, err);

@@ -708,9 +708,8 @@ void pf_executable_info(struct pf_executable *x, struct pf_buf *out)
 			pf_json_add_int(o, "queue_position", at);
 	}
 	if (x->loaded) {
-		if (x->cache_use != PF_CACHE_UNUSED)
-			pf_json_add_string(o, "cache",
-					   x->cache_use == PF_CACHE_HIT ? "hit" : "miss");
+		if (x->cache_use)
+			pf_json_add_string(o, "cache", x->cache_use);
 		pf_json_add_seconds(o, "compile_seconds", x->loaded->compile_seconds);
 		json_object_object_foreach(x->loaded->info, key, value)
 			json_object_object_add(o, key, pf_json_copy(value));

@@ -133,6 +133,17 @@ static int missing_locked(const struct pf_value *v, const char *text, struct pf_
 	return v->err.code;
 }
 
+/* Send REQ, LEN bytes; the answer has REPLY_MIN bytes at least. */
+static int send(struct transfer *t, void *req, size_t len,
+		void (*done)(struct pf_call *, int, const struct pf_err *, const void *,
+			     size_t),
+		uint32_t reply_min, struct pf_err *err)
+{
+	t->call.done = done;
+	t->call.reply_min = reply_min;
+	return pf_instance_call(t->instance, &t->call, req, len, NULL, 0, err);
+}
+
 /* --- to host memory ---------------------------------------------------------------------- */
 
 static void download_end(struct transfer *t, int code, const struct pf_err *err,
@@ -205,8 +216,6 @@ int pf_value_fetch(struct pf_value *v, struct pf_wait *waiter, struct pf_err *er
 	if (t) {
 		v->fetching = true;
 		t->instance = pf_instance_ref(v->instance);
-		t->call.done = download_done;
-		t->call.reply_min = sizeof(struct pf_rep_block);
 		req.id = v->id;
 	}
 	pf_unlock(&v->lock);
@@ -215,8 +224,8 @@ int pf_value_fetch(struct pf_value *v, struct pf_wait *waiter, struct pf_err *er
 	r = pf_arena_charge(pf_worker_arena(v->worker), room, &why);
 	if (r == 0) {
 		t->charged = room;
-		r = pf_instance_call(t->instance, &t->call, &req, sizeof(req), NULL, 0,
-				     &why);
+		r = send(t, &req, sizeof(req), download_done, sizeof(struct pf_rep_block),
+			 &why);
 	}
 	if (r < 0)
 		download_end(t, r, &why, 0);
@@ -404,17 +413,6 @@ static int charge(struct transfer *t, struct pf_err *err)
 	t->refused = r < 0;
 	t->charged = r < 0 ? 0 : room;
 	return r;
-}
-
-/* Send REQ, LEN bytes; the answer has REPLY_MIN bytes at least. */
-static int send(struct transfer *t, void *req, size_t len,
-		void (*done)(struct pf_call *, int, const struct pf_err *, const void *,
-			     size_t),
-		uint32_t reply_min, struct pf_err *err)
-{
-	t->call.done = done;
-	t->call.reply_min = reply_min;
-	return pf_instance_call(t->instance, &t->call, req, len, NULL, 0, err);
 }
 
 /* Have the device make the value: of the bytes at OFF of the arena, or with whatever lies in its

@@ -456,7 +456,7 @@ const char *pf_value_state_name(enum pf_value_state state)
 
 void pf_bytes_segment(const struct pf_bytes *bytes, struct pf_segment *ret)
 {
-	snprintf(ret->id, sizeof(ret->id), "arena:%" PRIu64, bytes->extent.off);
+	snprintf(ret->id, sizeof(ret->id), "arena %" PRIu64, bytes->extent.off);
 	ret->bytes = bytes->extent.len;
 }
 
@@ -471,10 +471,11 @@ unsigned pf_value_segments(struct pf_value *v, struct pf_segment ret[2])
 		struct pf_instance *instance =
 			v->pool_instance ? v->pool_instance : v->instance;
 
-		snprintf(ret[n].id, sizeof(ret[n].id), "%.16s:%" PRIu64 ":%s%" PRIu64,
-			 pf_worker_name(v->worker), pf_instance_number(instance),
-			 v->pool_instance ? "" : "buffer-",
-			 v->pool_instance ? v->pool_off : v->id);
+		snprintf(ret[n].id, sizeof(ret[n].id),
+			 "%s %" PRIu64 " of %.16s, instance %" PRIu64,
+			 v->pool_instance ? "pool" : "buffer",
+			 v->pool_instance ? v->pool_off : v->id,
+			 pf_worker_name(v->worker), pf_instance_number(instance));
 		ret[n++].bytes = v->charged;
 	}
 	return n;
