@@ -177,15 +177,7 @@ void files_event_begin(struct pf_event *e, const char *event, struct pf_node *no
 		       path.data ? path.data : "");
 }
 
-void files_report(struct pf_node *node, const char *event)
-{
-	struct pf_event e;
-
-	files_event_begin(&e, event, node);
-	pf_event_send(&e);
-}
-
-void files_report_moved(struct pf_node *node, const char *event, const char *from)
+void files_report(struct pf_node *node, const char *event, const char *from)
 {
 	struct pf_event e;
 

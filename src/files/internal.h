@@ -133,11 +133,8 @@ void files_open_slowly(struct pf_open *of, struct pf_reply *reply,
 /* Begin EVENT about NODE, which belongs to NODE's owner. */
 void files_event_begin(struct pf_event *e, const char *event, struct pf_node *node);
 
-/* Report EVENT about NODE, which is still linked. */
-void files_report(struct pf_node *node, const char *event);
-
-/* Report EVENT: NODE had the path FROM until now. */
-void files_report_moved(struct pf_node *node, const char *event, const char *from);
+/* Report EVENT about NODE, which is still linked; FROM: the path that it had until now, or NULL. */
+void files_report(struct pf_node *node, const char *event, const char *from);
 
 /* Report that a command of UID with ID (JSON text, or NULL) at FILE ("control") failed: ERR. */
 void files_report_failed(struct pf_fs *fs, const char *file, uid_t uid, const char *id,
@@ -167,6 +164,9 @@ int files_add_devices(struct pf_fs *fs);
 
 /* Afterwards no worker calls a node of plugins/. */
 void files_remove_plugins(struct pf_fs *fs);
+
+/* pf_node_ready of NODE, as a callback. */
+void files_ready(void *node);
 
 /* Link events, and give the telemetry the names of nodes.  0 or -ENOMEM. */
 int files_add_events(struct pf_fs *fs);

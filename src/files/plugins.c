@@ -107,11 +107,6 @@ static struct json_object *alive_of(struct pf_node *node)
 	return o;
 }
 
-static void log_came(void *log)
-{
-	pf_node_ready(log);
-}
-
 /* --- the directory ------------------------------------------------------------------ */
 
 PF_FIELD(path, "path", "%s", pf_worker_path(worker_of(node)));
@@ -173,7 +168,7 @@ static int add_plugin(struct pf_node *plugins, struct pf_worker *worker)
 		r = files_link(dir, "log", &kind_log, worker, &log);
 	/* The directory keeps it until the file system ends. */
 	if (r == 0)
-		pf_plugin_log_on_add(pf_worker_plugin_log(worker), log_came, log);
+		pf_plugin_log_on_add(pf_worker_plugin_log(worker), files_ready, log);
 	return r;
 }
 

@@ -318,9 +318,9 @@ static bool name_of(void *arg, uint64_t subject, struct pf_buf *path, uid_t *ret
 	return path->len && !path->failed;
 }
 
-static void on_add(void *arg)
+void files_ready(void *node)
 {
-	pf_node_ready(arg);
+	pf_node_ready(node);
 }
 
 static void let_go(void *arg)
@@ -331,7 +331,7 @@ static void let_go(void *arg)
 int files_add_events(struct pf_fs *fs)
 {
 	struct pf_telemetry_names names = { .name = name_of,
-					    .added = on_add,
+					    .added = files_ready,
 					    .free = let_go };
 	struct pf_node *node = NULL;
 	int r = files_link(pf_tree_root(fs->tree), "events", &kind_events, NULL, &node);

@@ -358,7 +358,7 @@ static int link_instead(struct pf_node *file, struct pf_node *dir, struct pf_err
 	dir_of(dir)->file = pf_node_ref(file);
 	pf_dir_hide(file);
 	atomic_store(&view_of(file)->inode->directory, dir);
-	files_report(dir, "buffer.ready");
+	files_report(dir, "buffer.ready", NULL);
 	return 0;
 }
 

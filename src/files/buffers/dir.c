@@ -89,7 +89,7 @@ static int buffers_create(struct pf_node *dir, const char *name, mode_t mode,
 	r = pf_dir_link(dir, name, node, false);
 	if (r < 0)
 		return r;
-	files_report(node, "buffer.created");
+	files_report(node, "buffer.created", NULL);
 	*ret = pf_steal(&node);
 	return buffers_named(dir, name, cred, 0, NULL);
 }
@@ -141,7 +141,7 @@ static int buffers_unlink(struct pf_node *dir, struct pf_node *node, struct pf_e
 	if (inode->listed != node)
 		return pf_err_set(err, -EPERM,
 				  "it is a view: remove the file it is a view of");
-	files_report(node, "buffer.removed");
+	files_report(node, "buffer.removed", NULL);
 	pf_node_name(node, name);
 	pf_dir_unlink(node);
 	inode_unlinked(inode);
@@ -155,7 +155,7 @@ static int buffers_rmdir(struct pf_node *dir, struct pf_node *node, struct pf_er
 	if (pf_dir_count(node))
 		return pf_err_set(err, -ENOTEMPTY, "the directory is not empty");
 	if (dir_of(node)->file)
-		files_report(node, "buffer.removed");
+		files_report(node, "buffer.removed", NULL);
 	pf_dir_unlink(node);
 	checkpoint_gone(node);
 	return 0;
@@ -181,7 +181,7 @@ static int move_node(struct pf_node *node, struct pf_node *to, const char *name)
 	pf_node_path(node, NULL, &from);
 	r = pf_dir_move(node, to, name);
 	if (r == 0)
-		files_report_moved(node, "buffer.moved", from.data);
+		files_report(node, "buffer.moved", from.data);
 	return r;
 }
 
@@ -287,7 +287,7 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 	if (r < 0)
 		return r;
 	if (target && view_of(target)->inode != inode) {
-		files_report(target, "buffer.removed");
+		files_report(target, "buffer.removed", NULL);
 		pf_dir_unlink(target);
 		inode_unlinked(view_of(target)->inode);
 	}
@@ -318,8 +318,8 @@ static int exchange(struct pf_node *node, struct pf_node *target, struct pf_err 
 	r = pf_dir_exchange(node, target);
 	if (r < 0)
 		return r;
-	files_report_moved(node, "buffer.moved", from.data);
-	files_report_moved(target, "buffer.moved", target_from.data);
+	files_report(node, "buffer.moved", from.data);
+	files_report(target, "buffer.moved", target_from.data);
 	return 0;
 }
 

@@ -505,20 +505,17 @@ static struct member *list_members(struct pf_node *dir, size_t *n)
 	*n = 0;
 	for (size_t i = 0; i < all; i++) {
 		struct member *m = members ? &members[*n] : NULL;
-		size_t len = 0;
+		size_t len;
 
-		if (!m || (!buffers_is_directory(list[i]) &&
-			   (!is_buffer(list[i]) ||
-			    view_of(list[i])->format == PF_FORMAT_NONE))) {
+		if (!m || (!is_buffer(list[i]) && !buffers_is_directory(list[i])) ||
+		    (is_buffer(list[i]) && view_of(list[i])->format == PF_FORMAT_NONE)) {
 			pf_node_unref(list[i]);
 			continue;
 		}
 		m->node = list[i];
 		pf_node_name(m->node, m->stem);
-		if (!buffers_is_directory(m->node)) {
-			pf_format_of(m->stem, &len);
-			m->stem[len] = '\0';
-		}
+		pf_format_of(m->stem, &len); /* no directory's name has an extension */
+		m->stem[len] = '\0';
 		numbers = numbers && is_decimal(m->stem);
 		(*n)++;
 	}

@@ -391,7 +391,7 @@ void files_drop_executable_locked(struct program *program)
 {
 	if (!program->executable)
 		return;
-	files_report(program->executable, "executable.removed");
+	files_report(program->executable, "executable.removed", NULL);
 	pf_executable_name(program->x, 0);
 	pf_dir_unlink(program->executable);
 	pf_node_unref(pf_steal(&program->executable));

@@ -80,7 +80,7 @@ static void source_commit(struct pf_open *of, enum pf_commit why, struct pf_repl
 		return;
 	}
 	if (atomic_load(&program_of(of->node)->x->subject)) /* no scratch file */
-		files_report(of->node, "program.committed");
+		files_report(of->node, "program.committed", NULL);
 	files_compile(program_of(of->node)->x, reply);
 }
 
@@ -304,7 +304,7 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 		files_drop_executable_locked(program);
 	if (r < 0)
 		return r;
-	files_report_moved(node, "program.moved", from.data);
+	files_report(node, "program.moved", from.data);
 	pf_executable_set_format(program->x, format);
 	if (format == PF_PROGRAM_NONE)
 		files_drop_executable_locked(program);
