@@ -17,9 +17,6 @@ enum {
 	MAX_ENDED = 1000, /* that have ended; older ones are forgotten */
 };
 
-/* JOB_QUEUED: its program is being compiled, or it waits for a slot of its device. */
-enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_DONE, JOB_FAILED, JOB_CANCELLED };
-
 /* Counted: its directory, its running task and the waits for its end hold references. */
 struct job {
 	struct task task; /* its references count the job's, too */
@@ -29,7 +26,8 @@ struct job {
 	struct timespec started;
 
 	/* Under the lock of struct jobs: */
-	enum job_state state;
+	/* Queued: its program is being compiled, or it waits for a slot of its device. */
+	enum pf_report_job state;
 	bool cancel, force;
 	struct json_object *result; /* owned, once it has ended */
 	struct timespec ended;
@@ -63,27 +61,28 @@ static void job_unref(struct job *job)
 
 PF_DEFINE_CLEANUP(struct job *, job_unref)
 
-static bool has_ended_locked(const struct job *job)
-{
-	return job->state > JOB_RUNNING;
-}
-
 static struct jobs *jobs_of(const struct job *job)
 {
 	return job->task.fs->jobs;
 }
 
-/* --- how many there are ------------------------------------------------------------- */
-
-static uintptr_t open_locked(const struct jobs *jobs, uid_t user)
+static bool has_ended(enum pf_report_job state)
 {
-	return (uintptr_t)pf_map_get(&jobs->open, (uint64_t)user + 1);
+	return state > PF_REPORT_JOB_STARTED;
 }
+
+static enum pf_report_job state_of(struct job *job)
+{
+	PF_LOCK_SCOPE(&jobs_of(job)->lock);
+	return job->state;
+}
+
+/* --- how many there are ------------------------------------------------------------- */
 
 /* One more of USER.  -EAGAIN: this user, or all users, have too many; -ENOMEM. */
 static int count_locked(struct jobs *jobs, uid_t user, struct pf_err *err)
 {
-	uintptr_t n = open_locked(jobs, user);
+	uintptr_t n = (uintptr_t)pf_map_get(&jobs->open, (uint64_t)user + 1);
 
 	if (jobs->n_open >= MAX_ALL)
 		return pf_err_set(err, -EAGAIN, "%d jobs of all users are under way",
@@ -99,13 +98,14 @@ static int count_locked(struct jobs *jobs, uid_t user, struct pf_err *err)
 
 static void uncount_locked(struct jobs *jobs, uid_t user)
 {
-	uintptr_t n = open_locked(jobs, user) - 1;
+	uint64_t key = (uint64_t)user + 1;
+	uintptr_t n = (uintptr_t)pf_map_get(&jobs->open, key) - 1;
 
 	jobs->n_open--;
 	if (n)
-		(void)pf_map_put(&jobs->open, (uint64_t)user + 1, (void *)n);
+		(void)pf_map_put(&jobs->open, key, (void *)n);
 	else
-		pf_map_remove(&jobs->open, (uint64_t)user + 1);
+		pf_map_remove(&jobs->open, key);
 }
 
 static const char *const state_names[] = { "queued", "running", "done", "failed",
@@ -171,12 +171,12 @@ static void forget(struct job *job)
 	job_unref(job);
 }
 
-/* Report an event of JOB before its end.  The lock keeps these events in order. */
-static void report_locked(struct job *job, enum pf_report_job what)
+/* Report JOB's state, with ERR if it failed.  The lock keeps the events before its end in order. */
+static void report(struct job *job, double seconds, const struct pf_err *err)
 {
 	/* Without the task's lock: the id of a job does not change. */
-	pf_report_job(job->task.fs->config.telemetry, what, job->number,
-		      job->task.cred.uid, NULL, job->task.id, 0, NULL);
+	pf_report_job(job->task.fs->config.telemetry, job->state, job->number,
+		      job->task.cred.uid, NULL, job->task.id, seconds, err);
 }
 
 static void job_began(struct task *task)
@@ -185,10 +185,10 @@ static void job_began(struct task *task)
 	bool first;
 
 	pf_lock(&jobs_of(job)->lock);
-	first = job->state == JOB_QUEUED;
+	first = job->state == PF_REPORT_JOB_QUEUED;
 	if (first) {
-		job->state = JOB_RUNNING;
-		report_locked(job, PF_REPORT_JOB_STARTED);
+		job->state = PF_REPORT_JOB_STARTED;
+		report(job, 0, NULL);
 	}
 	pf_unlock(&jobs_of(job)->lock);
 	if (first && job->node)
@@ -197,33 +197,22 @@ static void job_began(struct task *task)
 
 static void report_end(struct job *job, int code)
 {
-	pf_autofree char *id = task_id(&job->task);
-	struct json_object *error, *text;
-	enum pf_report_job what = PF_REPORT_JOB_FINISHED;
 	struct pf_err err = PF_ERR_INIT;
+	struct json_object *error;
 
-	if (code < 0)
-		what = code == -ECANCELED ? PF_REPORT_JOB_CANCELLED
-					  : PF_REPORT_JOB_FAILED;
-	if (code < 0 && json_object_object_get_ex(job->result, "error", &error) &&
-	    json_object_object_get_ex(error, "message", &text))
-		pf_err_set(&err, code, "%s", json_object_get_string(text));
-	pf_report_job(job->task.fs->config.telemetry, what, job->number,
-		      job->task.cred.uid, NULL, id,
-		      pf_seconds_since(CLOCK_REALTIME, &job->started), &err);
+	if (code < 0 && json_object_object_get_ex(job->result, "error", &error))
+		pf_err_set(&err, code, "%s", pf_json_get_string(error, "message"));
+	report(job, pf_seconds_since(CLOCK_REALTIME, &job->started), &err);
 }
 
 /* "cancel" with force ended the worker, so that the job failed: it was cancelled. */
-static void report_forced(struct json_object *reply)
+static int forced(struct json_object *reply)
 {
 	struct pf_err err = PF_ERR_INIT;
-	struct json_object *o, *error;
 
 	pf_err_set(&err, -ECANCELED, "cancelled: its worker was ended");
-	o = reply_failure(&err);
-	if (json_object_object_get_ex(o, "error", &error))
-		json_object_object_add(reply, "error", json_object_get(error));
-	json_object_put(o);
+	json_object_object_add(reply, "error", reply_error(&err));
+	return err.code;
 }
 
 static void job_answer(struct task *task, int code, struct json_object *reply)
@@ -237,14 +226,11 @@ static void job_answer(struct task *task, int code, struct json_object *reply)
 	if (code == 0)
 		job_began(task); /* an op that ends at once does not call it */
 	pf_lock(&jobs->lock);
-	if (job->force && code == -EIO) {
-		code = -ECANCELED;
-		report_forced(reply);
-	}
-	if (code == 0)
-		job->state = JOB_DONE;
-	else
-		job->state = code == -ECANCELED ? JOB_CANCELLED : JOB_FAILED;
+	if (job->force && code == -EIO)
+		code = forced(reply);
+	job->state = code == 0            ? PF_REPORT_JOB_FINISHED
+		     : code == -ECANCELED ? PF_REPORT_JOB_CANCELLED
+					  : PF_REPORT_JOB_FAILED;
 	job->result = reply;
 	clock_gettime(CLOCK_REALTIME, &job->ended);
 	waiters = pf_steal(&job->waiters);
@@ -279,23 +265,17 @@ static struct job *job_of_step(struct task *task)
 
 static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
-	struct job *job = node->object;
-
 	(void)err;
-	PF_LOCK_SCOPE(&jobs_of(job)->lock);
-	pf_buf_printf(out, "%s\n", state_names[job->state]);
+	pf_buf_printf(out, "%s\n", state_names[state_of(node->object)]);
 	return 0;
 }
 
 static short state_poll(struct pf_open *of)
 {
-	struct job *job = of->node->object;
-
-	PF_LOCK_SCOPE(&jobs_of(job)->lock);
-	return has_ended_locked(job) ? POLLIN : 0;
+	return has_ended(state_of(of->node->object)) ? POLLIN : 0;
 }
 
-static int exec_spec_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+static int request_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	struct job *job = node->object;
 
@@ -314,12 +294,12 @@ static struct json_object *job_describe(struct job *job)
 	pf_json_add_int(o, "job", (int64_t)job->number);
 	PF_LOCK_SCOPE(&jobs_of(job)->lock);
 	pf_json_add_string(o, "state", state_names[job->state]);
-	if (job->state == JOB_QUEUED && position)
+	if (job->state == PF_REPORT_JOB_QUEUED && position)
 		pf_json_add_int(o, "position", position);
 	pf_json_add_int(o, "user", job->task.cred.uid);
 	pf_json_add_time(o, "started", &job->started);
 	until = job->ended;
-	if (!has_ended_locked(job))
+	if (!has_ended(job->state))
 		clock_gettime(CLOCK_REALTIME, &until);
 	else
 		pf_json_add_time(o, "ended", &job->ended);
@@ -355,9 +335,7 @@ static struct json_object *cancel(struct job *job, bool force)
 	pf_unlock(&jobs_of(job)->lock);
 	task_unqueue(&job->task);
 	/* If it still waits for a compile, that is given up. */
-	pf_lock(&jobs_of(job)->lock);
-	ended = has_ended_locked(job);
-	pf_unlock(&jobs_of(job)->lock);
+	ended = has_ended(state_of(job));
 	worker = ended ? NULL : task_stop(&job->task);
 	if (!ended)
 		task_left(&job->task);
@@ -369,9 +347,7 @@ static struct json_object *cancel(struct job *job, bool force)
 			"everything else that the plugin was executing failed, "
 			"and results that were only in its memory are lost");
 	}
-	pf_lock(&jobs_of(job)->lock);
-	pf_json_add_string(o, "state", state_names[job->state]);
-	pf_unlock(&jobs_of(job)->lock);
+	pf_json_add_string(o, "state", state_names[state_of(job)]);
 	return o;
 }
 
@@ -395,7 +371,7 @@ static const struct pf_kind kind_state = {
 };
 static const struct pf_kind kind_request = { .name = "request.json",
 					     .mode = S_IFREG | 0400,
-					     .show = exec_spec_show };
+					     .show = request_show };
 static const struct pf_kind kind_result = { .name = "result.json",
 					    .mode = S_IFREG | 0400,
 					    .show = result_show };
@@ -461,15 +437,11 @@ static int enlist(struct jobs *jobs, struct job *job, struct pf_err *err)
 	if (r < 0)
 		return r;
 	snprintf(name, sizeof(name), "%" PRIu64, job->number);
-	job_ref(job);
 	job->node =
 		pf_node_new(jobs->dir->tree, &kind_job, job, (mode_t)-1, &job->task.cred);
-	if (!job->node) {
-		job_unref(job);
-		r = -ENOMEM;
-	} else {
-		r = pf_dir_link(jobs->dir, name, job->node, false);
-	}
+	if (job->node)
+		job_ref(job); /* the node's */
+	r = job->node ? pf_dir_link(jobs->dir, name, job->node, false) : -ENOMEM;
 	if (r == 0)
 		return 0;
 	pf_lock(&jobs->lock);
@@ -506,8 +478,8 @@ int job_start(struct task *task, const char *request_text,
 	if (run(&job->task, arg, &why) < 0)
 		task_fail(&job->task, &why);
 	pf_lock(&jobs_of(job)->lock);
-	if (job->state == JOB_QUEUED)
-		report_locked(job, PF_REPORT_JOB_QUEUED);
+	if (job->state == PF_REPORT_JOB_QUEUED)
+		report(job, 0, NULL);
 	pf_unlock(&jobs_of(job)->lock);
 	job_unref(job);
 	task_done(task, 0, reply);
@@ -516,15 +488,26 @@ int job_start(struct task *task, const char *request_text,
 
 /* --- commands about one ------------------------------------------------------------- */
 
-/* The job with that number (0: the key is missing), with a reference, if TASK's user may
- * see it.  -EINVAL, -ENOENT, -EACCES. */
-static int job_find(struct task *task, uint64_t number, struct job **ret,
-		    struct pf_err *err)
+/*
+ * Read the command O, which names a job, *RET (a reference), that TASK's user may see; and its
+ * "force", unless FORCE is NULL.  -EINVAL, -ENOENT, -EACCES.
+ */
+static int job_find(struct task *task, struct json_object *o, bool *force,
+		    struct job **ret, struct pf_err *err)
 {
+	uint64_t number = 0;
+	const struct command_key keys[] = {
+		{ "job", .number = &number, .min = 1, .max = INT64_MAX },
+		{ force ? "force" : NULL, .flag = force },
+		{ 0 },
+	};
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	struct pf_attr owner;
 	char name[24];
+	int r = command_parse(task->fs, o, keys, err);
 
+	if (r < 0)
+		return r;
 	if (!number)
 		return pf_err_set(err, -EINVAL, "\"job\" is missing");
 	snprintf(name, sizeof(name), "%" PRIu64, number);
@@ -542,18 +525,10 @@ static int job_find(struct task *task, uint64_t number, struct job **ret,
 
 int op_cancel(struct task *task, struct json_object *o, struct pf_err *err)
 {
-	uint64_t number = 0;
-	bool force = false;
-	const struct command_key keys[] = {
-		{ "job", .number = &number, .min = 1, .max = INT64_MAX },
-		{ "force", .flag = &force },
-		{ 0 },
-	};
 	PF_CLEANUP(job_unrefp) struct job *job = NULL;
-	int r = command_parse(task->fs, o, keys, err);
+	bool force = false;
+	int r = job_find(task, o, &force, &job, err);
 
-	if (r == 0)
-		r = job_find(task, number, &job, err);
 	if (r == 0)
 		task_done(task, 0, cancel(job, force));
 	return r;
@@ -563,9 +538,8 @@ int op_cancel(struct task *task, struct json_object *o, struct pf_err *err)
 
 struct job_wait {
 	struct pf_wait ended;
-	struct task_wait wait;
-	struct task *task;
-	struct job *job; /* owned reference */
+	struct task_wait wait; /* has the task */
+	struct job *job;       /* owned reference */
 };
 
 static void job_wait_free(struct job_wait *w)
@@ -580,7 +554,7 @@ static void job_wait_free(struct job_wait *w)
  */
 static int await(struct job_wait *w, struct pf_err *err)
 {
-	struct job *self = job_of_step(w->task);
+	struct job *self = job_of_step(w->wait.task);
 	const struct job *at = self ? w->job : NULL;
 
 	PF_LOCK_SCOPE(&jobs_of(w->job)->lock);
@@ -590,7 +564,7 @@ static int await(struct job_wait *w, struct pf_err *err)
 		return pf_err_set(err, -EDEADLK,
 				  "job %" PRIu64 " would wait for itself%s", self->number,
 				  w->job == self ? "" : ", by way of others");
-	if (has_ended_locked(w->job))
+	if (has_ended(w->job->state))
 		return 1;
 	if (self)
 		self->awaits = w->job;
@@ -600,7 +574,7 @@ static int await(struct job_wait *w, struct pf_err *err)
 
 static void await_no_more(struct job_wait *w)
 {
-	struct job *self = job_of_step(w->task);
+	struct job *self = job_of_step(w->wait.task);
 
 	PF_LOCK_SCOPE(&jobs_of(w->job)->lock);
 	if (self)
@@ -612,10 +586,10 @@ static void wait_ended(struct pf_wait *ended)
 	struct job_wait *w = pf_container_of(ended, struct job_wait, ended);
 	struct json_object *o = job_describe(w->job);
 
-	task_wait_end(w->task);
+	task_wait_end(w->wait.task);
 	await_no_more(w);
 	json_object_object_add(o, "ok", json_object_new_boolean(true));
-	task_done(w->task, 0, o);
+	task_done(w->wait.task, 0, o);
 	job_wait_free(w);
 }
 
@@ -636,23 +610,16 @@ static void wait_cancelled(struct task_wait *wait)
 		   "wait: cancelled; job %" PRIu64 ", which it waited for, goes on",
 		   w->job->number);
 	await_no_more(w);
-	task_fail(w->task, &err);
+	task_fail(w->wait.task, &err);
 	job_wait_free(w);
 }
 
 int op_wait(struct task *task, struct json_object *o, struct pf_err *err)
 {
-	uint64_t number = 0;
-	const struct command_key keys[] = {
-		{ "job", .number = &number, .min = 1, .max = INT64_MAX },
-		{ 0 },
-	};
 	struct job *job = NULL;
 	struct job_wait *w;
-	int r = command_parse(task->fs, o, keys, err);
+	int r = job_find(task, o, NULL, &job, err);
 
-	if (r == 0)
-		r = job_find(task, number, &job, err);
 	if (r < 0)
 		return r;
 	w = calloc(1, sizeof(*w));
@@ -663,7 +630,6 @@ int op_wait(struct task *task, struct json_object *o, struct pf_err *err)
 	*w = (struct job_wait){
 		.ended.wake = wait_ended,
 		.wait = { task, wait_leave, wait_cancelled, "the job goes on" },
-		.task = task,
 		.job = job,
 	};
 	task_ref(task); /* W may be gone once it waits */

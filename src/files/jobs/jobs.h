@@ -135,7 +135,10 @@ void task_command_left(struct pf_command *command);
 /* {"ok":true} */
 struct json_object *reply_new(void);
 
-/* {"ok":false,"error":{"errno","code","message"}} */
+/* {"errno","code","message"} */
+struct json_object *reply_error(const struct pf_err *err);
+
+/* {"ok":false,"error": reply_error} */
 struct json_object *reply_failure(const struct pf_err *err);
 
 /* Run one op, the command O.  0: TASK is, or will be, answered; -errno with *ERR: the caller

@@ -333,14 +333,21 @@ struct json_object *reply_new(void)
 	return o;
 }
 
-struct json_object *reply_failure(const struct pf_err *err)
+struct json_object *reply_error(const struct pf_err *err)
 {
-	struct json_object *o = json_object_new_object(), *e = json_object_new_object();
+	struct json_object *e = json_object_new_object();
 
-	json_object_object_add(o, "ok", json_object_new_boolean(false));
 	pf_json_add_string(e, "errno", pf_errno_name(err->code));
 	pf_json_add_string(e, "code", pf_pjrt_code_name(err->pjrt_code, err->code));
 	pf_json_add_string(e, "message", err->text);
-	json_object_object_add(o, "error", e);
+	return e;
+}
+
+struct json_object *reply_failure(const struct pf_err *err)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "ok", json_object_new_boolean(false));
+	json_object_object_add(o, "error", reply_error(err));
 	return o;
 }
