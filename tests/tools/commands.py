@@ -159,7 +159,7 @@ def batch_stops(d):
             ("ENOENT", "none", step("t", "none", "u")),
             ("ENOENT", "nobody", {**step("t", "y", "u"), "executable": "nobody"}),
             ("EINVAL", "donated", step("gone", "y", "u")),
-            ("EINVAL", "no input", step("t", "y", "u", donate=[here + "x"])),
+            ("EINVAL", "not an input", step("t", "y", "u", donate=[here + "x"])),
             ("EINVAL", "unknown key", step("t", "y", "u", steps=1))):
         numbers(d, gone=(1, 1, 1))
         reply = refused(errno_name, message, op="batch", steps=[
