@@ -3,6 +3,7 @@
 #ifndef PJRTFS_TESTS_UNIT_PJRT_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_PJRT_FIXTURE_H
 
+#include <dlfcn.h>
 #include <string.h>
 
 #include "plugins.h"
@@ -19,6 +20,18 @@ static inline struct pj_plugin *load(const char *path)
 
 	ck_assert_msg(pj_plugin_load(path, &plugin, &err) == 0, "%s", err.text);
 	return plugin;
+}
+
+/* The table that the plugin at PATH offers. */
+static inline const PJRT_Api *table(const char *path)
+{
+	const PJRT_Api *(*get)(void);
+	void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+	ck_assert_msg(object != NULL, "%s", dlerror());
+	*(void **)&get = dlsym(object, "GetPjrtApi");
+	ck_assert_ptr_nonnull((void *)get);
+	return get();
 }
 
 static inline struct pj_client *connect_client(const struct pj_plugin *plugin,

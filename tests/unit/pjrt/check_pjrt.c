@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The PJRT layer on real plugins, and on shortened tables that look older. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,18 +23,6 @@ static const char add[] =
 
 static _Alignas(64) float numbers[] = { 1, 2, 3, 4 };
 static const struct pf_shape two_by_two = { .rank = 2, .dims = { 2, 2 } };
-
-/* The table that the plugin at PATH offers. */
-static const PJRT_Api *table(const char *path)
-{
-	const PJRT_Api *(*get)(void);
-	void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-
-	ck_assert_msg(object != NULL, "%s", dlerror());
-	*(void **)&get = dlsym(object, "GetPjrtApi");
-	ck_assert_ptr_nonnull((void *)get);
-	return get();
-}
 
 static struct PJRT_Buffer *upload(const struct pj_client *client, const void **alias)
 {
@@ -198,76 +185,6 @@ START_TEST(facts_are_reported_or_refused)
 }
 END_TEST
 
-START_TEST(memory_spaces_can_be_chosen)
-{
-	struct pj_plugin *plugin = load(plugins[_i]);
-	struct pj_client *client = connect_client(plugin, "{}");
-	const struct pj_device *device = &client->devices[client->n_devices - 1];
-
-	for (size_t i = 0; i < device->n_memories; i++) {
-		const struct pj_place place = { device, device->memories[i] };
-		struct PJRT_Buffer *buffer = NULL;
-		struct pf_err err = PF_ERR_INIT;
-		const void *alias;
-		float back[4];
-
-		ck_assert_msg(pj_buffer_from_host(client, &place, numbers,
-						  sizeof(numbers), PF_DTYPE_F32,
-						  &two_by_two, &buffer, &alias,
-						  &err) == 0,
-			      "memory %zu: %s", i, err.text);
-		ck_assert_int_eq(pj_buffer_read(plugin, buffer, PF_DTYPE_F32, back,
-						sizeof(back), &err),
-				 0);
-		ck_assert_mem_eq(back, numbers, sizeof(numbers));
-		pj_buffer_destroy(plugin, buffer);
-	}
-	pj_client_free(client);
-	pj_plugin_free(plugin);
-}
-END_TEST
-
-/* Arguments that make plugins abort or crash are refused before. */
-START_TEST(arguments_that_crash_plugins_are_refused)
-{
-	static const struct {
-		int dtype;
-		struct pf_shape shape;
-		uint64_t len;
-		int want;
-	} cases[] = {
-		{ PF_DTYPE_INVALID, { 0 }, 4, -EINVAL },
-		{ PF_DTYPE_TOKEN, { 0 }, 4, -EINVAL },
-		{ 200, { 0 }, 4, -EINVAL },
-		{ -1, { 0 }, 4, -EINVAL },
-		{ PF_DTYPE_F32, { 1, { -1 } }, 4, -EINVAL },
-		{ PF_DTYPE_F32, { 2, { INT64_C(1) << 62, 4 } }, 0, -EOVERFLOW },
-		{ PF_DTYPE_F32, { 3, { INT64_C(1) << 62, 4, 0 } }, 0, -EOVERFLOW },
-		{ PF_DTYPE_F32, { 1, { 4 } }, 15, -EINVAL },
-		{ PF_DTYPE_F32, { PF_MAX_RANK + 1, { 0 } }, 0, -EINVAL },
-	};
-	struct pj_plugin *plugin = load(plugins[_i]);
-	struct pj_client *client = connect_client(plugin, "{}");
-	const struct pj_place place = { &client->devices[0], NULL };
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct PJRT_Buffer *buffer = NULL;
-		struct pf_err err = PF_ERR_INIT;
-		const void *alias;
-
-		ck_assert_int_eq(pj_buffer_from_host(client, &place, numbers,
-						     cases[i].len, cases[i].dtype,
-						     &cases[i].shape, &buffer, &alias,
-						     &err),
-				 cases[i].want);
-		ck_assert_uint_gt(strlen(err.text), 0);
-		ck_assert_ptr_null(buffer);
-	}
-	pj_client_free(client);
-	pj_plugin_free(plugin);
-}
-END_TEST
-
 /* The types that the API version allows, by the numbers of PJRT_Buffer_Type. */
 START_TEST(new_types_need_new_plugins)
 {
@@ -285,47 +202,6 @@ START_TEST(new_types_need_new_plugins)
 	plugin->api.pjrt_api_version.minor_version = 94;
 	ck_assert_int_eq(pj_plugin_check_dtype(plugin, PF_DTYPE_U1, &err), 0);
 	pj_plugin_free(plugin);
-}
-END_TEST
-
-START_TEST(files_without_a_plugin_are_refused)
-{
-	struct pj_plugin *plugin = NULL;
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_int_eq(pj_plugin_load("/no/such.so", &plugin, &err), -ENOENT);
-	ck_assert_int_eq(pj_plugin_load("/dev/null", &plugin, &err), -ENOEXEC);
-	ck_assert_int_eq(pj_plugin_load("libm.so.6", &plugin, &err), -ENOEXEC);
-	ck_assert_ptr_nonnull(strstr(err.text, "GetPjrtApi"));
-	ck_assert_int_eq(pj_plugin_adopt(NULL, &plugin, &err), -ENOEXEC);
-	ck_assert_ptr_null(plugin);
-}
-END_TEST
-
-static struct {
-	const char *what;
-	int major, minor;
-	size_t size;
-	const char *want;
-} strangers[] = {
-	{ "another major version", 1, 81, sizeof(PJRT_Api), "PJRT 1.81" },
-	{ "before the table was rearranged", 0, 56, sizeof(PJRT_Api), "0.57 or newer" },
-	{ "no functions", 0, 81, offsetof(PJRT_Api, PJRT_Error_Message), "PJRT_Error" },
-	{ "no version", 0, 81, sizeof(size_t), "8 bytes" },
-};
-
-START_TEST(strange_tables_are_refused)
-{
-	PJRT_Api api = *table(plugins[0]);
-	struct pj_plugin *plugin = NULL;
-	struct pf_err err = PF_ERR_INIT;
-
-	api.struct_size = strangers[_i].size;
-	api.pjrt_api_version.major_version = strangers[_i].major;
-	api.pjrt_api_version.minor_version = strangers[_i].minor;
-	ck_assert_int_eq(pj_plugin_adopt(&api, &plugin, &err), -ENOEXEC);
-	ck_assert_msg(strstr(err.text, strangers[_i].want) != NULL, "%s", err.text);
-	ck_assert_ptr_null(plugin);
 }
 END_TEST
 
@@ -435,12 +311,8 @@ int main(void)
 	tcase_add_loop_test(each, program_runs, 0, n_plugins);
 	tcase_add_loop_test(each, lone_replica_is_refused, 0, n_plugins);
 	tcase_add_loop_test(each, facts_are_reported_or_refused, 0, n_plugins);
-	tcase_add_loop_test(each, memory_spaces_can_be_chosen, 0, n_plugins);
-	tcase_add_loop_test(each, arguments_that_crash_plugins_are_refused, 0, n_plugins);
 	tcase_add_loop_test(each, short_tables_are_respected, 0, n_plugins);
 	tcase_add_test(once, new_types_need_new_plugins);
-	tcase_add_test(once, files_without_a_plugin_are_refused);
-	unit_add_cases(once, strange_tables_are_refused, strangers);
 	tcase_add_test(once, options_are_checked);
 	suite_add_tcase(s, each);
 	suite_add_tcase(s, once);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of real plugins, whole and truncated to every length. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,16 +107,6 @@ START_TEST(functions_of_extensions_have_names)
 }
 END_TEST
 
-static const PJRT_Api *table(const char *path)
-{
-	const PJRT_Api *(*get)(void);
-	void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-
-	ck_assert_msg(object != NULL, "%s", dlerror());
-	*(void **)&get = dlsym(object, "GetPjrtApi");
-	return get();
-}
-
 /*
  * With any length, no byte beyond it is read, and either the plugin starts and describes
  * itself, or it is refused with the name of a function.
@@ -199,6 +188,47 @@ START_TEST(missing_functions_are_named)
 }
 END_TEST
 
+START_TEST(files_without_a_plugin_are_refused)
+{
+	struct pj_plugin *plugin = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(pj_plugin_load("/no/such.so", &plugin, &err), -ENOENT);
+	ck_assert_int_eq(pj_plugin_load("/dev/null", &plugin, &err), -ENOEXEC);
+	ck_assert_int_eq(pj_plugin_load("libm.so.6", &plugin, &err), -ENOEXEC);
+	ck_assert_ptr_nonnull(strstr(err.text, "GetPjrtApi"));
+	ck_assert_int_eq(pj_plugin_adopt(NULL, &plugin, &err), -ENOEXEC);
+	ck_assert_ptr_null(plugin);
+}
+END_TEST
+
+static struct {
+	const char *what;
+	int major, minor;
+	size_t size;
+	const char *want;
+} strangers[] = {
+	{ "another major version", 1, 81, sizeof(PJRT_Api), "PJRT 1.81" },
+	{ "before the table was rearranged", 0, 56, sizeof(PJRT_Api), "0.57 or newer" },
+	{ "no functions", 0, 81, offsetof(PJRT_Api, PJRT_Error_Message), "PJRT_Error" },
+	{ "no version", 0, 81, sizeof(size_t), "8 bytes" },
+};
+
+START_TEST(strange_tables_are_refused)
+{
+	PJRT_Api api = *table(plugins[0]);
+	struct pj_plugin *plugin = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	api.struct_size = strangers[_i].size;
+	api.pjrt_api_version.major_version = strangers[_i].major;
+	api.pjrt_api_version.minor_version = strangers[_i].minor;
+	ck_assert_int_eq(pj_plugin_adopt(&api, &plugin, &err), -ENOEXEC);
+	ck_assert_msg(strstr(err.text, strangers[_i].want) != NULL, "%s", err.text);
+	ck_assert_ptr_null(plugin);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("pjrt_tables");
@@ -212,6 +242,8 @@ int main(void)
 	tcase_add_loop_test(each, functions_of_extensions_have_names, 0, n_plugins);
 	tcase_add_test(once, tables_of_every_length);
 	tcase_add_test(once, missing_functions_are_named);
+	tcase_add_test(once, files_without_a_plugin_are_refused);
+	unit_add_cases(once, strange_tables_are_refused, strangers);
 	suite_add_tcase(s, each);
 	suite_add_tcase(s, once);
 	return unit_run(s);

@@ -9,14 +9,13 @@
 
 #include "unit.h"
 
-#define KIB UINT64_C(1024)
-#define MIB (KIB * 1024)
+#define MIB (UINT64_C(1) << 20)
 
 enum { SHIFT = 8 }; /* of the small granules */
 
 #define SMALL (2 * MIB) /* the parts' bytes */
 #define LARGE (64 * MIB)
-#define SMALL_MAX (512 * KIB)
+#define SMALL_MAX (MIB / 2)
 
 static struct pf_heap heap;
 static int file;
@@ -323,8 +322,6 @@ END_TEST
 
 enum { EXTENTS = 200 };
 
-static const uint64_t seeds[] = { 1, 2, 3, 4, 5 };
-
 static uint64_t next(uint64_t *seed, uint64_t limit)
 {
 	*seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -345,7 +342,7 @@ static void check_apart(const struct pf_extent *all, const struct pf_extent *e)
 static void random_step(struct pf_extent *all, uint64_t *seed)
 {
 	struct pf_extent *e = &all[next(seed, EXTENTS)];
-	uint64_t len = next(seed, next(seed, 8) ? 20 * KIB : 8 * MIB);
+	uint64_t len = next(seed, next(seed, 8) ? 20000 : 8 * MIB);
 	bool cold;
 
 	if (!e->len) {
@@ -369,7 +366,7 @@ static void random_step(struct pf_extent *all, uint64_t *seed)
 START_TEST(random_use_keeps_order)
 {
 	static struct pf_extent all[EXTENTS];
-	uint64_t seed = seeds[_i];
+	uint64_t seed = (uint64_t)_i;
 
 	memset(all, 0, sizeof(all));
 	for (int i = 0; i < 20000; i++)
@@ -398,7 +395,7 @@ int main(void)
 	tcase_add_test(tc, pages_are_faulted_in_ahead);
 	tcase_add_test(tc, excess_warm_pages_are_released);
 	tcase_add_test(tc, idle_pages_are_released);
-	unit_add_cases(tc, random_use_keeps_order, seeds);
+	tcase_add_loop_test(tc, random_use_keeps_order, 1, 6);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }
