@@ -3,7 +3,11 @@
 #ifndef PJRTFS_TESTS_UNIT_MOUNT_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_MOUNT_FIXTURE_H
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "pjrtfs/fuse.h"
@@ -49,6 +53,89 @@ static void mount_teardown(void)
 	pf_mount_stop(mount);
 	pthread_join(server, NULL);
 	mount_end();
+}
+
+/* --- the process that uses the mount: this one has to answer its requests ------------ */
+
+enum { PATIENCE_S = 20 };
+
+static inline int open_in(const char *name, int flags)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", point, name);
+	fd = open(path, flags | O_CLOEXEC);
+	if (fd < 0)
+		_exit(100);
+	return fd;
+}
+
+/* Another process uses the mount: this one has to answer its requests. */
+static inline pid_t start(void (*fn)(int go, int done), int *go, int *done)
+{
+	int there[2], back[2], in, out;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(there), 0);
+	ck_assert_int_eq(pipe(back), 0);
+	pid = fork();
+	if (pid == 0) {
+		alarm(PATIENCE_S);
+		signal(SIGBUS, SIG_DFL); /* a sanitizer would report it, and exit */
+		/* A process that has the connection open too would wait for itself at the end. */
+		in = dup(there[0]);
+		out = dup(back[1]);
+		if (in < 0 || out < 0 || close_range(3, (unsigned)in - 1, 0) ||
+		    (out > in + 1 &&
+		     close_range((unsigned)in + 1, (unsigned)out - 1, 0)) ||
+		    close_range((unsigned)out + 1, ~0U, 0))
+			_exit(104);
+		fn(in, out);
+		_exit(0);
+	}
+	close(there[0]);
+	close(back[1]);
+	*go = there[1];
+	*done = back[0];
+	return pid;
+}
+
+static inline void step(int fd)
+{
+	if (write(fd, "", 1) != 1)
+		_exit(102);
+}
+
+static inline void await(int fd)
+{
+	char c;
+
+	if (read(fd, &c, 1) != 1)
+		_exit(103);
+}
+
+static inline int end(pid_t pid)
+{
+	int status;
+
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+/* The same in the process that answers: if the other one has ended, report its status. */
+static inline void await_from(pid_t pid, int fd)
+{
+	char c;
+
+	if (read(fd, &c, 1) != 1)
+		ck_abort_msg("the other process ended with status 0x%x", end(pid));
+}
+
+static inline void expect(bool ok, int code)
+{
+	if (!ok)
+		_exit(code);
 }
 
 #endif

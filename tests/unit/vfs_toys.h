@@ -4,6 +4,7 @@
 #define PJRTFS_TESTS_UNIT_VFS_TOYS_H
 
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <stdio.h>
 
 #include "pjrtfs/kind.h"
@@ -55,31 +56,36 @@ static inline int link_read(struct pf_node *node, struct pf_buf *out)
 	return 0;
 }
 
+/* A reader sees the bytes of when it opened the file, a writer those of now. */
 static inline int bytes_open(struct pf_open *of, struct pf_err *err)
 {
-	(void)of;
+	struct bytes *b = of->node->object, *seen = malloc(sizeof(*seen));
+
 	(void)err;
+	PF_LOCK_SCOPE(&b->lock);
+	*seen = *b;
+	of->state = seen;
 	__atomic_add_fetch(&alive, 1, __ATOMIC_SEQ_CST);
 	return 0;
 }
 
 static inline void bytes_release(struct pf_open *of)
 {
-	(void)of;
+	free(of->state);
 	__atomic_sub_fetch(&alive, 1, __ATOMIC_SEQ_CST);
 }
 
 static inline void bytes_read(struct pf_open *of, size_t len, uint64_t off,
 			      struct pf_reply *reply)
 {
-	struct bytes *b = of->node->object;
+	struct bytes *b = of->node->object, *seen = pf_open_writes(of) ? b : of->state;
 	char copy[sizeof(b->data)];
 	size_t n = 0;
 
 	pf_lock(&b->lock);
-	if (off < b->len) {
-		n = b->len - off < len ? b->len - off : len;
-		memcpy(copy, b->data + off, n);
+	if (off < seen->len) {
+		n = seen->len - off < len ? seen->len - off : len;
+		memcpy(copy, seen->data + off, n);
 	}
 	pf_unlock(&b->lock);
 	pf_reply_data(reply, copy, n);
@@ -122,10 +128,7 @@ static inline void bytes_commit(struct pf_open *of, enum pf_commit why,
 	bool bad, later;
 
 	pf_lock(&b->lock);
-	if (why == PF_COMMIT_FLUSH)
-		b->flushes++;
-	else
-		b->fsyncs++;
+	*(why == PF_COMMIT_FLUSH ? &b->flushes : &b->fsyncs) += 1;
 	bad = why == PF_COMMIT_FLUSH && !memcmp(b->data, "bad", 3);
 	later = !memcmp(b->data, "later", 5);
 	pf_unlock(&b->lock);
@@ -133,6 +136,39 @@ static inline void bytes_commit(struct pf_open *of, enum pf_commit why,
 		waiting = reply;
 	else
 		pf_reply_code(reply, bad ? -EINVAL : 0);
+}
+
+static inline ssize_t bytes_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
+				 uint64_t from_off, size_t len, struct pf_err *err)
+{
+	struct bytes *b = from->node->object;
+	char copy[sizeof(b->data)];
+
+	if (from->node->kind != of->node->kind)
+		return -EXDEV;
+	ck_assert_int_ne(pthread_mutex_trylock(&of->lock), 0);
+	ck_assert_int_ne(pthread_mutex_trylock(&from->lock), 0);
+	pf_lock(&b->lock);
+	len = from_off >= b->len ? 0 : len > b->len - from_off ? b->len - from_off : len;
+	memcpy(copy, b->data + from_off, len);
+	pf_unlock(&b->lock);
+	return len ? bytes_write(of, copy, len, off, err) : 0;
+}
+
+static inline int bytes_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len,
+				 struct pf_err *err)
+{
+	struct bytes *b = of->node->object;
+
+	(void)err;
+	if (mode & ~(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE))
+		return -EOPNOTSUPP;
+	PF_LOCK_SCOPE(&b->lock);
+	if (mode & FALLOC_FL_PUNCH_HOLE)
+		memset(b->data + off, 0, len);
+	else if (!(mode & FALLOC_FL_KEEP_SIZE) && off + len > b->len)
+		b->len = off + len;
+	return 0;
 }
 
 static inline void bytes_getattr(struct pf_node *node, struct stat *st)
@@ -161,11 +197,13 @@ static const struct pf_kind bytes = {
 	.write = bytes_write,
 	.truncate = bytes_truncate,
 	.commit = bytes_commit,
+	.copy = bytes_copy,
+	.allocate = bytes_allocate,
 	.getattr = bytes_getattr,
 	.free = bytes_free,
 };
 
-static inline int dir_create(struct pf_node *dir, const char *name, mode_t mode,
+static inline int dir_create(struct pf_node *in, const char *name, mode_t mode,
 			     const struct pf_cred *cred, struct pf_node **ret,
 			     struct pf_err *err)
 {
@@ -175,54 +213,57 @@ static inline int dir_create(struct pf_node *dir, const char *name, mode_t mode,
 	(void)err;
 	pthread_mutex_init(&b->lock, NULL);
 	__atomic_add_fetch(&alive, 1, __ATOMIC_SEQ_CST);
-	*ret = pf_node_new(dir->tree, &bytes, b, mode, cred);
-	r = pf_dir_link(dir, name, *ret, false);
-	if (r < 0) {
-		pf_node_unref(*ret);
-		*ret = NULL;
-	}
+	*ret = pf_node_new(in->tree, &bytes, b, mode, cred);
+	r = pf_dir_link(in, name, *ret, false);
+	if (r < 0)
+		pf_node_unref(pf_steal(ret));
 	return r;
 }
 
-static const struct pf_kind view;
+static const struct pf_kind view, dir, whole;
 
 /* NAME.view is there for every NAME, unlisted. */
-static inline int dir_lookup(struct pf_node *dir, const char *name, struct pf_node **ret,
+static inline int dir_lookup(struct pf_node *in, const char *name, struct pf_node **ret,
 			     struct pf_err *err)
 {
 	size_t len = strlen(name);
 
 	if (len < 5 || strcmp(name + len - 5, ".view"))
 		return pf_err_set(err, -ENOENT, "no %s", name);
-	*ret = pf_node_new(dir->tree, &view, NULL, (mode_t)-1, NULL);
+	*ret = pf_node_new(in->tree, &view, NULL, (mode_t)-1, NULL);
 	return 0;
 }
 
-static inline int dir_mkdir(struct pf_node *, const char *, mode_t,
-			    const struct pf_cred *, struct pf_node **, struct pf_err *);
-
-static inline int dir_unlink(struct pf_node *dir, struct pf_node *node,
-			     struct pf_err *err)
+static inline int dir_unlink(struct pf_node *in, struct pf_node *node, struct pf_err *err)
 {
-	(void)dir;
+	(void)in;
 	if (node->kind == &view)
 		return pf_err_set(err, -EPERM, "a view");
 	pf_dir_unlink(node);
 	return 0;
 }
 
-static inline int dir_rename(struct pf_node *dir, struct pf_node *node,
-			     struct pf_node *to, const char *name, unsigned flags,
-			     struct pf_err *err)
+static inline int dir_rename(struct pf_node *in, struct pf_node *node, struct pf_node *to,
+			     const char *name, unsigned flags, struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *other = NULL;
 
-	(void)dir;
+	(void)in;
 	(void)err;
 	if (!(flags & RENAME_EXCHANGE))
 		return pf_dir_move(node, to, name);
 	other = pf_dir_lookup(to, name);
 	return pf_dir_exchange(node, other);
+}
+
+static inline int dir_mkdir(struct pf_node *in, const char *name, mode_t mode,
+			    const struct pf_cred *cred, struct pf_node **ret,
+			    struct pf_err *err)
+{
+	(void)err;
+	*ret = pf_node_new(in->tree, !strcmp(name, "whole") ? &whole : &dir, NULL, mode,
+			   cred);
+	return pf_dir_link(in, name, *ret, false);
 }
 
 static const struct pf_dir_ops dir_ops = {
@@ -273,16 +314,6 @@ static const struct pf_kind root = {
 						     &to_text, &dir, NULL },
 };
 
-static inline int dir_mkdir(struct pf_node *in, const char *name, mode_t mode,
-			    const struct pf_cred *cred, struct pf_node **ret,
-			    struct pf_err *err)
-{
-	(void)err;
-	*ret = pf_node_new(in->tree, !strcmp(name, "whole") ? &whole : &dir, NULL, mode,
-			   cred);
-	return pf_dir_link(in, name, *ret, false);
-}
-
 static struct pf_tree *tree;
 static uint64_t d; /* the directory's number */
 static const struct pf_cred god = { .uid = 0 }, me = { .uid = 7, .gid = 7 };
@@ -294,6 +325,14 @@ static inline struct stat look(uint64_t in, const char *name)
 	ck_assert_int_eq(pf_vfs_lookup(tree, in, name, &st), 0);
 	pf_vfs_forget(tree, st.st_ino, 1);
 	return st;
+}
+
+static struct stat now; /* what the last set_attr returned */
+
+static inline int set_attr(uint64_t ino, const struct stat *to, int mask,
+			   struct pf_open *of, const struct pf_cred *cred)
+{
+	return pf_vfs_setattr(tree, ino, to, mask, of, cred, &now);
 }
 
 static inline void setup(void)

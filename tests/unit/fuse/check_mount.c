@@ -4,13 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -18,11 +16,10 @@
 #include "pjrtfs/kind.h"
 #include "pjrtfs/vfs.h"
 
-enum { SIZE = 3 * 4096 + 100, PATIENCE_S = 20 };
+enum { SIZE = 3 * 4096 + 100 };
 
-static char content[SIZE]; /* of the file */
-static pthread_mutex_t lock =
-	PTHREAD_MUTEX_INITIALIZER; /* of what is below, and content */
+static char content[SIZE];                               /* of the file */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of content */
 static _Atomic int flushes, fsyncs;
 static _Atomic bool parking;       /* reads wait for ever */
 static struct pf_reply *parked[8]; /* the kernel requests an unread page again */
@@ -55,9 +52,7 @@ static ssize_t file_write(struct pf_open *of, const void *src, size_t len, uint6
 static void file_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
 {
 	(void)of;
-	pf_lock(&lock);
 	atomic_fetch_add(why == PF_COMMIT_FLUSH ? &flushes : &fsyncs, 1);
-	pf_unlock(&lock);
 	pf_reply_code(reply, 0);
 }
 
@@ -129,18 +124,6 @@ static void setup(void)
 	mount_setup(&root);
 }
 
-static int open_in(const char *name, int flags)
-{
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s", point, name);
-	fd = open(path, flags | O_CLOEXEC);
-	if (fd < 0)
-		_exit(100);
-	return fd;
-}
-
 static char *map_file(int flags, int *fd)
 {
 	char *p;
@@ -151,73 +134,6 @@ static char *map_file(int flags, int *fd)
 	if (p == MAP_FAILED)
 		_exit(101);
 	return p;
-}
-
-/* Another process uses the mount: this one has to answer its requests. */
-static pid_t start(void (*fn)(int go, int done), int *go, int *done)
-{
-	int there[2], back[2], in, out;
-	pid_t pid;
-
-	ck_assert_int_eq(pipe(there), 0);
-	ck_assert_int_eq(pipe(back), 0);
-	pid = fork();
-	if (pid == 0) {
-		alarm(PATIENCE_S);
-		signal(SIGBUS, SIG_DFL); /* a sanitizer would report it, and exit */
-		/* A process that has the connection open too would wait for itself at the end. */
-		in = dup(there[0]);
-		out = dup(back[1]);
-		if (in < 0 || out < 0 || close_range(3, (unsigned)in - 1, 0) ||
-		    (out > in + 1 &&
-		     close_range((unsigned)in + 1, (unsigned)out - 1, 0)) ||
-		    close_range((unsigned)out + 1, ~0U, 0))
-			_exit(104);
-		fn(in, out);
-		_exit(0);
-	}
-	close(there[0]);
-	close(back[1]);
-	*go = there[1];
-	*done = back[0];
-	return pid;
-}
-
-static void step(int fd)
-{
-	if (write(fd, "", 1) != 1)
-		_exit(102);
-}
-
-static void await(int fd)
-{
-	char c;
-
-	if (read(fd, &c, 1) != 1)
-		_exit(103);
-}
-
-static int end(pid_t pid)
-{
-	int status;
-
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	return status;
-}
-
-/* The same in the process that answers: if the other one has ended, report its status. */
-static void await_from(pid_t pid, int fd)
-{
-	char c;
-
-	if (read(fd, &c, 1) != 1)
-		ck_abort_msg("the other process ended with status 0x%x", end(pid));
-}
-
-static void expect(bool ok, int code)
-{
-	if (!ok)
-		_exit(code);
 }
 
 static void write_mapped(int go, int done)
@@ -251,12 +167,8 @@ START_TEST(a_mapping_writes_the_file)
 	step(go);
 	ck_assert_int_eq(end(pid), 0);
 	/* RELEASE is sent before munmap returns, and answered soon. */
-	for (int i = 0; i < PATIENCE_S * 100 && flushes < 2; i++) {
-		PF_LOCK_SCOPE(&lock);
-		if (flushes == 2)
-			break;
+	for (int i = 0; i < PATIENCE_S * 100 && flushes < 2; i++)
 		usleep(10000);
-	}
 	pf_lock(&lock);
 	ck_assert_int_eq(content[SIZE - 1], 'c');
 	ck_assert_int_eq(content[4096], 'a');

@@ -8,13 +8,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "mount_fixture.h"
 #include "pjrtfs/vfs.h"
-
-enum { PATIENCE_S = 20 };
 
 static _Atomic bool done;
 
@@ -49,14 +46,6 @@ static void setup(void)
 	mount_setup(&root);
 }
 
-static int open_in(const char *name)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "%s/%s", point, name);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
 /* Wait up to MS (-1: for ever) for FD to be readable: how many are. */
 static int by_poll(int fd, int ms)
 {
@@ -89,16 +78,11 @@ static int by_epoll(int fd, int ms)
 
 static int (*const ways[])(int fd, int ms) = { by_poll, by_select, by_epoll };
 
-static void expect(bool ok, int code)
-{
-	if (!ok)
-		_exit(code);
-}
-
 /* Another process uses the mount: this one has to answer its requests. */
 static void use(int (*wait_for)(int fd, int ms), int go)
 {
-	int fd = open_in("state"), other = open_in("plain"), twin = dup(fd);
+	int fd = open_in("state", O_RDONLY), other = open_in("plain", O_RDONLY),
+	    twin = dup(fd);
 	char text[16] = "";
 
 	alarm(PATIENCE_S);
@@ -153,7 +137,7 @@ START_TEST(unmounting_wakes_a_polling_process)
 		dup2(go[1], 1);
 		close_range(3, ~0U, 0);
 		alarm(PATIENCE_S);
-		fd = open_in("state");
+		fd = open_in("state", O_RDONLY);
 		by_poll(fd, 0);
 		if (write(1, "", 1) == 1)
 			by_poll(fd, -1);

@@ -1,218 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of files: mappings, copies, fallocate, set-user-ID. */
-#include <fcntl.h>
-#include <linux/falloc.h>
-#include <unistd.h>
+#include "vfs_toys.h"
 
-#include "pjrtfs/vfs.h"
-#include "unit.h"
-#include "vfs_driver.h"
+static struct pf_node *node_a, *node_b; /* linked in dir */
+static struct bytes *a, *b;             /* theirs */
 
-/* A file of bytes that counts its flushes and fsyncs. */
-struct bytes {
-	char data[64];
-	size_t len;
-	int flushes, fsyncs;
-};
-
-/* A reader sees the bytes of when it opened the file. */
-struct seen {
-	char data[64];
-	size_t len;
-};
-
-static struct bytes a, b;
-static int opens; /* and not released yet */
-static struct pf_reply *waiting;
-
-static int bytes_open(struct pf_open *of, struct pf_err *err)
+static struct pf_node *link_file(const char *name)
 {
-	const struct bytes *f = of->node->object;
-	struct seen *seen = calloc(1, sizeof(*seen));
+	struct pf_open *of = create(name, O_WRONLY);
+	struct pf_node *node = of->node;
 
-	(void)err;
-	memcpy(seen->data, f->data, sizeof(seen->data));
-	seen->len = f->len;
-	of->state = seen;
-	opens++;
-	return 0;
-}
-
-static void bytes_release(struct pf_open *of)
-{
-	free(of->state);
-	opens--;
-}
-
-static void bytes_read(struct pf_open *of, size_t len, uint64_t off,
-		       struct pf_reply *reply)
-{
-	const struct bytes *f = of->node->object;
-	const struct seen *seen = of->state;
-	const char *data = pf_open_writes(of) ? f->data : seen->data;
-	size_t size = pf_open_writes(of) ? f->len : seen->len;
-	size_t left = off < size ? size - off : 0;
-
-	pf_reply_data(reply, data + off, left < len ? left : len);
-}
-
-static ssize_t bytes_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
-			   struct pf_err *err)
-{
-	struct bytes *f = of->node->object;
-
-	if (memchr(src, '!', len))
-		return pf_err_set(err, -EINVAL, "no exclamations");
-	memcpy(f->data + off, src, len);
-	if (off + len > f->len)
-		f->len = off + len;
-	return (ssize_t)len;
-}
-
-static int bytes_truncate(struct pf_node *node, struct pf_open *of, uint64_t size,
-			  const struct pf_cred *cred, struct pf_err *err)
-{
-	struct bytes *f = node->object;
-
-	(void)of;
-	(void)cred;
-	(void)err;
-	f->len = size;
-	return 0;
-}
-
-static void bytes_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
-{
-	struct bytes *f = of->node->object;
-
-	*(why == PF_COMMIT_FLUSH ? &f->flushes : &f->fsyncs) += 1;
-	if (f->len >= 5 && !memcmp(f->data, "later", 5))
-		waiting = reply;
-	else
-		pf_reply_code(reply, f->data[0] == '?' ? -EINVAL : 0);
-}
-
-static ssize_t bytes_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
-			  uint64_t from_off, size_t len, struct pf_err *err)
-{
-	const struct bytes *f = from->node->object;
-	char copy[64];
-
-	if (from->node->kind != of->node->kind)
-		return -EXDEV;
-	ck_assert_int_ne(pthread_mutex_trylock(&of->lock), 0);
-	ck_assert_int_ne(pthread_mutex_trylock(&from->lock), 0);
-	if (from_off >= f->len)
-		return 0;
-	if (len > f->len - from_off)
-		len = f->len - from_off;
-	memcpy(copy, f->data + from_off, len);
-	return bytes_write(of, copy, len, off, err);
-}
-
-static int bytes_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t len,
-			  struct pf_err *err)
-{
-	struct bytes *f = of->node->object;
-
-	(void)err;
-	if (mode & ~(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE))
-		return -EOPNOTSUPP;
-	if (mode & FALLOC_FL_PUNCH_HOLE)
-		memset(f->data + off, 0, len);
-	else if (!(mode & FALLOC_FL_KEEP_SIZE) && off + len > f->len)
-		f->len = off + len;
-	return 0;
-}
-
-static void bytes_getattr(struct pf_node *node, struct stat *st)
-{
-	st->st_size = (off_t)((struct bytes *)node->object)->len;
-}
-
-static int text_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)node;
-	(void)err;
-	pf_buf_puts(out, "text");
-	return 0;
-}
-
-static const struct pf_kind bytes = {
-	.mode = S_IFREG | 0666,
-	.max_write = 60,
-	.open = bytes_open,
-	.release = bytes_release,
-	.read = bytes_read,
-	.write = bytes_write,
-	.truncate = bytes_truncate,
-	.commit = bytes_commit,
-	.copy = bytes_copy,
-	.allocate = bytes_allocate,
-	.getattr = bytes_getattr,
-};
-static const struct pf_kind text = { .name = "text",
-				     .mode = S_IFREG | 0644,
-				     .show = text_show };
-static const struct pf_kind root = {
-	.mode = S_IFDIR | 0755,
-	.children = (const struct pf_kind *const[]){ &text, NULL },
-};
-
-static struct pf_tree *tree;
-static struct pf_node *node_a, *node_b;
-static const struct pf_cred god = { .uid = 0 }, me = { .uid = 7, .gid = 7 };
-
-static struct pf_node *link_file(const char *name, struct bytes *f)
-{
-	struct pf_node *node = pf_node_new(tree, &bytes, f, (mode_t)-1, NULL);
-
-	memset(f, 0, sizeof(*f));
-	ck_assert_int_eq(pf_dir_link(pf_tree_root(tree), name, node, false), 0);
+	pf_vfs_release(of);
 	return node;
 }
 
-static void setup(void)
+static void setup_two(void)
 {
-	opens = 0;
-	tree = pf_tree_new(&root, NULL, 0, 0);
-	node_a = link_file("a", &a);
-	node_b = link_file("b", &b);
-}
-
-static void teardown(void)
-{
-	ck_assert_int_eq(opens, 0);
-	pf_node_unref(node_a);
-	pf_node_unref(node_b);
-	pf_tree_free(tree);
+	setup();
+	node_a = link_file("a");
+	node_b = link_file("b");
+	a = node_a->object;
+	b = node_b->object;
 }
 
 static struct pf_open *open_as(uint64_t ino, int flags, const struct pf_cred *cred)
 {
 	struct pf_open *of = NULL;
 
-	ck_assert_int_eq(open_by(tree, ino, flags, cred, &of), 0);
+	ck_assert_int_eq(try_open(ino, flags, cred, &of), 0);
 	return of;
 }
 
 static struct pf_open *open_file(const struct pf_node *node, int flags)
 {
 	return open_as(node->ino, flags, &god);
-}
-
-static uint64_t text_ino(void)
-{
-	struct stat st;
-
-	ck_assert_int_eq(pf_vfs_lookup(tree, 1, "text", &st), 0);
-	pf_vfs_forget(tree, st.st_ino, 1);
-	return st.st_ino;
-}
-
-static ssize_t put(struct pf_open *of, const char *data, uint64_t off)
-{
-	return write_by(pf_vfs_write, of, data, strlen(data), off);
 }
 
 static ssize_t put_mapped(struct pf_open *of, const char *data, uint64_t off)
@@ -237,13 +58,13 @@ START_TEST(release_commits_what_a_mapping_wrote)
 	ck_assert_int_eq(put_mapped(of, "page", 0), 4);
 	ck_assert_int_eq(put_mapped(of, "!", 0), -EINVAL);
 	pf_vfs_release(of);
-	ck_assert_int_eq(a.flushes, 1);
-	ck_assert_mem_eq(a.data, "page", 4);
+	ck_assert_int_eq(a->flushes, 1);
+	ck_assert_mem_eq(a->data, "page", 4);
 	/* Bytes of write(2) are committed by FLUSH only. */
 	of = open_file(node_a, O_RDWR);
 	ck_assert_int_eq(put(of, "x", 0), 1);
 	pf_vfs_release(of);
-	ck_assert_int_eq(a.flushes, 1);
+	ck_assert_int_eq(a->flushes, 1);
 }
 END_TEST
 
@@ -254,22 +75,22 @@ START_TEST(flush_commits_what_a_mapping_wrote)
 	reader = open_file(node_a, O_RDONLY);
 	other = open_file(node_a, O_WRONLY);
 	ck_assert_int_eq(flush(of), 0);
-	ck_assert_int_eq(a.flushes, 0);
+	ck_assert_int_eq(a->flushes, 0);
 	ck_assert_int_eq(put_mapped(of, "page", 0), 4);
 	ck_assert_int_eq(sync_file(of), 0);
-	ck_assert_int_eq(a.fsyncs, 1);
+	ck_assert_int_eq(a->fsyncs, 1);
 	ck_assert_int_eq(flush(reader), 0);
-	ck_assert_int_eq(a.flushes, 0);
+	ck_assert_int_eq(a->flushes, 0);
 	/* The kernel writes through any open that has the file mapped. */
 	ck_assert_int_eq(flush(other), 0);
-	ck_assert_int_eq(a.flushes, 1);
-	ck_assert_int_eq(put_mapped(of, "?", 0), 1);
+	ck_assert_int_eq(a->flushes, 1);
+	ck_assert_int_eq(put_mapped(of, "bad", 0), 3);
 	ck_assert_int_eq(flush(of), -EINVAL);
-	ck_assert_int_eq(a.flushes, 2);
+	ck_assert_int_eq(a->flushes, 2);
 	pf_vfs_release(of);
 	pf_vfs_release(other);
 	pf_vfs_release(reader);
-	ck_assert_int_eq(a.flushes, 2);
+	ck_assert_int_eq(a->flushes, 2);
 }
 END_TEST
 
@@ -279,10 +100,10 @@ START_TEST(a_commit_at_release_keeps_the_file_open)
 
 	ck_assert_int_eq(put_mapped(of, "later", 0), 5);
 	pf_vfs_release(of);
-	ck_assert_int_eq(a.flushes, 1);
-	ck_assert_int_eq(opens, 1);
+	ck_assert_int_eq(a->flushes, 1);
+	ck_assert_int_eq(alive, 3);   /* two files, one open */
 	pf_reply_code(waiting, -EIO); /* no caller gets the error */
-	ck_assert_int_eq(opens, 0);
+	ck_assert_int_eq(alive, 2);
 }
 END_TEST
 
@@ -293,11 +114,11 @@ START_TEST(a_dying_writers_mapping_is_not_committed)
 	ck_assert_int_eq(put_mapped(of, "half", 0), 4);
 	ck_assert_int_eq(flush_dying(of), 0);
 	pf_vfs_release(of);
-	ck_assert_int_eq(a.flushes, 0);
+	ck_assert_int_eq(a->flushes, 0);
 	/* The next close(2) does. */
 	of = open_file(node_a, O_WRONLY);
 	ck_assert_int_eq(flush(of), 0);
-	ck_assert_int_eq(a.flushes, 1);
+	ck_assert_int_eq(a->flushes, 1);
 	pf_vfs_release(of);
 }
 END_TEST
@@ -308,11 +129,11 @@ START_TEST(a_mapping_writes_only_files_opened_for_writing)
 
 	ck_assert_int_eq(put_mapped(of, "x", 0), -EBADF);
 	pf_vfs_release(of);
-	of = open_as(text_ino(), O_RDONLY, &god);
+	of = open_as(look(1, "text").st_ino, O_RDONLY, &god);
 	ck_assert_int_eq(put_mapped(of, "x", 0), -EBADF);
-	expect_pages(of, "text");
+	expect_pages(of, "hello");
 	pf_vfs_release(of);
-	ck_assert_int_eq(a.flushes, 0);
+	ck_assert_int_eq(a->flushes, 0);
 }
 END_TEST
 
@@ -320,10 +141,10 @@ START_TEST(pages_come_from_the_newest_open)
 {
 	struct pf_open *first, *second, *writer;
 
-	strcpy(a.data, "one");
-	a.len = 3;
+	strcpy(a->data, "one");
+	a->len = 3;
 	first = open_file(node_a, O_RDONLY);
-	strcpy(a.data, "two");
+	strcpy(a->data, "two");
 	expect_pages(first, "one");
 	second = open_file(node_a, O_RDONLY);
 	expect_pages(first, "two");
@@ -356,13 +177,13 @@ START_TEST(copies)
 	ck_assert_int_eq(put(from, "abcdef", 0), 6);
 	ck_assert_int_eq(flush(from), 0);
 	ck_assert_int_eq(pf_vfs_copy(to, 1, from, 2, 99), 4);
-	ck_assert_mem_eq(b.data, "\0cdef", 5);
+	ck_assert_mem_eq(b->data, "\0cdef", 5);
 	ck_assert_int_eq(flush(to), 0);
-	ck_assert_int_eq(b.flushes, 1);
+	ck_assert_int_eq(b->flushes, 1);
 	ck_assert_int_eq(pf_vfs_copy(to, 0, from, 6, 99), 0);
 	ck_assert_int_eq(pf_vfs_copy(to, 0, from, 0, 0), 0);
 	ck_assert_int_eq(pf_vfs_copy(from, 6, from, 0, 2), 2);
-	ck_assert_mem_eq(a.data, "abcdefab", 8);
+	ck_assert_mem_eq(a->data, "abcdefab", 8);
 	ck_assert_int_eq(pf_vfs_copy(to, 58, from, 0, 8), 2); /* what fits */
 	ck_assert_int_eq(pf_vfs_copy(to, 60, from, 0, 8), -EFBIG);
 	ck_assert_int_eq(pf_vfs_copy(from, 0, to, 0, 1), -EBADF);
@@ -370,7 +191,7 @@ START_TEST(copies)
 	ck_assert_int_eq(pf_vfs_copy(of, 0, from, 0, 1), -EBADF);
 	ck_assert_int_eq(pf_vfs_copy(to, 0, of, 0, 1), 1);
 	pf_vfs_release(of);
-	of = open_as(text_ino(), O_RDONLY, &god);
+	of = open_as(look(1, "text").st_ino, O_RDONLY, &god);
 	ck_assert_int_eq(pf_vfs_copy(to, 0, of, 0, 1), -EXDEV);
 	pf_vfs_release(of);
 	pf_vfs_release(from);
@@ -384,19 +205,19 @@ START_TEST(fallocate_extends_a_file)
 
 	ck_assert_int_eq(pf_vfs_allocate(of, FALLOC_FL_KEEP_SIZE, 0, 50), 0);
 	ck_assert_int_eq(flush(of), 0);
-	ck_assert_int_eq(a.flushes, 0); /* nothing changed */
+	ck_assert_int_eq(a->flushes, 0); /* nothing changed */
 	ck_assert_int_eq(pf_vfs_allocate(of, 0, 0, 8), 0);
-	ck_assert_uint_eq(a.len, 8);
+	ck_assert_uint_eq(a->len, 8);
 	ck_assert_int_eq(flush(of), 0);
-	ck_assert_int_eq(a.flushes, 1);
+	ck_assert_int_eq(a->flushes, 1);
 	ck_assert_int_eq(pf_vfs_allocate(of, 0, 0, 8), 0);
 	ck_assert_int_eq(flush(of), 0);
-	ck_assert_int_eq(a.flushes, 1);
+	ck_assert_int_eq(a->flushes, 1);
 	ck_assert_int_eq(pf_vfs_allocate(of, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 					 2, 2),
 			 0);
 	ck_assert_int_eq(flush(of), 0);
-	ck_assert_int_eq(a.flushes, 2);
+	ck_assert_int_eq(a->flushes, 2);
 	ck_assert_int_eq(pf_vfs_allocate(of, FALLOC_FL_ZERO_RANGE, 0, 8), -EOPNOTSUPP);
 	ck_assert_int_eq(pf_vfs_allocate(of, 0, 0, 0), -EINVAL);
 	ck_assert_int_eq(pf_vfs_allocate(of, 0, 0, 61), -EFBIG);
@@ -411,11 +232,9 @@ END_TEST
 
 static void set_mode(mode_t mode)
 {
-	struct stat st, to = { .st_mode = mode };
+	const struct stat to = { .st_mode = mode };
 
-	ck_assert_int_eq(pf_vfs_setattr(tree, node_a->ino, &to, PF_SET_MODE, NULL, &god,
-					&st),
-			 0);
+	ck_assert_int_eq(set_attr(node_a->ino, &to, PF_SET_MODE, NULL, &god), 0);
 }
 
 static void expect_mode(mode_t mode)
@@ -428,7 +247,7 @@ static void expect_mode(mode_t mode)
 
 START_TEST(writing_clears_the_set_uid_bit)
 {
-	struct stat st, to = { .st_size = 1, .st_uid = 7, .st_gid = 7 };
+	struct stat to = { .st_size = 1, .st_uid = 7, .st_gid = 7 };
 	struct pf_open *of = open_as(node_a->ino, O_RDWR, &me), *from;
 
 	set_mode(06777);
@@ -437,10 +256,8 @@ START_TEST(writing_clears_the_set_uid_bit)
 	ck_assert_int_eq(put(of, "x", 0), 1);
 	expect_mode(0777);
 	set_mode(06767); /* mandatory locking's, not a group's */
-	ck_assert_int_eq(pf_vfs_setattr(tree, node_a->ino, &to, PF_SET_SIZE, of, &me,
-					&st),
-			 0);
-	ck_assert_uint_eq(st.st_mode & 07777, 02767);
+	ck_assert_int_eq(set_attr(node_a->ino, &to, PF_SET_SIZE, of, &me), 0);
+	ck_assert_uint_eq(now.st_mode & 07777, 02767);
 	set_mode(04777);
 	ck_assert_int_eq(pf_vfs_allocate(of, 0, 0, 20), 0);
 	expect_mode(0777);
@@ -457,13 +274,10 @@ START_TEST(writing_clears_the_set_uid_bit)
 	set_mode(06777);
 	pf_vfs_release(open_as(node_a->ino, O_WRONLY | O_TRUNC, &god));
 	expect_mode(06777);
-	ck_assert_int_eq(pf_vfs_setattr(tree, node_a->ino, &to, PF_SET_UID | PF_SET_GID,
-					NULL, &god, &st),
+	ck_assert_int_eq(set_attr(node_a->ino, &to, PF_SET_UID | PF_SET_GID, NULL, &god),
 			 0);
 	expect_mode(06777);
-	ck_assert_int_eq(pf_vfs_setattr(tree, node_a->ino, &to, PF_SET_GID, NULL, &me,
-					&st),
-			 0);
+	ck_assert_int_eq(set_attr(node_a->ino, &to, PF_SET_GID, NULL, &me), 0);
 	expect_mode(0777);
 }
 END_TEST
@@ -489,7 +303,7 @@ START_TEST(copies_at_once)
 	ck_assert_int_eq(pthread_create(&thread, NULL, copy_much, there), 0);
 	copy_much(back);
 	pthread_join(thread, NULL);
-	ck_assert_mem_eq(a.data, "same", 4);
+	ck_assert_mem_eq(a->data, "same", 4);
 	pf_vfs_release(x);
 	pf_vfs_release(y);
 }
@@ -500,7 +314,7 @@ int main(void)
 	Suite *s = suite_create("io");
 	TCase *tc = tcase_create("core");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, setup_two, teardown);
 	tcase_add_test(tc, release_commits_what_a_mapping_wrote);
 	tcase_add_test(tc, flush_commits_what_a_mapping_wrote);
 	tcase_add_test(tc, a_commit_at_release_keeps_the_file_open);

@@ -89,25 +89,21 @@ END_TEST
 START_TEST(attributes)
 {
 	struct pf_open *of = create_as("a", O_RDWR, &me);
-	struct stat st, to = { .st_mode = 0600, .st_uid = 9, .st_gid = 9 };
+	struct stat to = { .st_mode = 0600, .st_uid = 9, .st_gid = 9 };
 	uint64_t ino = of->node->ino;
 
 	pf_vfs_release(of);
 	ck_assert_uint_eq(look(d, "a").st_uid, 7);
-	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_MODE, NULL, &me, &st), 0);
-	ck_assert_uint_eq(st.st_mode, S_IFREG | 0600);
+	ck_assert_int_eq(set_attr(ino, &to, PF_SET_MODE, NULL, &me), 0);
+	ck_assert_uint_eq(now.st_mode, S_IFREG | 0600);
 	to.st_mtim.tv_sec = 1000;
 	to.st_atim.tv_nsec = UTIME_NOW;
-	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_MTIME | PF_SET_ATIME, NULL,
-					&me, &st),
-			 0);
-	ck_assert_int_eq(st.st_mtim.tv_sec, 1000);
-	ck_assert_int_gt(st.st_atim.tv_sec, 1000);
-	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_UID | PF_SET_GID, NULL,
-					&god, &st),
-			 0);
-	ck_assert_uint_eq(st.st_uid, 9);
-	ck_assert_uint_eq(st.st_gid, 9);
+	ck_assert_int_eq(set_attr(ino, &to, PF_SET_MTIME | PF_SET_ATIME, NULL, &me), 0);
+	ck_assert_int_eq(now.st_mtim.tv_sec, 1000);
+	ck_assert_int_gt(now.st_atim.tv_sec, 1000);
+	ck_assert_int_eq(set_attr(ino, &to, PF_SET_UID | PF_SET_GID, NULL, &god), 0);
+	ck_assert_uint_eq(now.st_uid, 9);
+	ck_assert_uint_eq(now.st_gid, 9);
 }
 END_TEST
 
@@ -167,12 +163,12 @@ START_TEST(sticky_directories)
 	struct pf_cred other = { .uid = 8, .gid = 8 };
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *in = pf_tree_by_ino(tree, d);
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *a = NULL;
-	struct stat st, to = { .st_mode = 01777 };
+	struct stat to = { .st_mode = 01777 };
 
 	pf_vfs_release(create_as("a", O_WRONLY, &me));
 	a = pf_dir_lookup(in, "a");
 	ck_assert(pf_node_may_remove(in, a, &other));
-	ck_assert_int_eq(pf_vfs_setattr(tree, d, &to, PF_SET_MODE, NULL, &god, &st), 0);
+	ck_assert_int_eq(set_attr(d, &to, PF_SET_MODE, NULL, &god), 0);
 	ck_assert(!pf_node_may_remove(in, a, &other));
 	ck_assert(pf_node_may_remove(in, a, &me));
 	ck_assert(pf_node_may_remove(in, a, &god));

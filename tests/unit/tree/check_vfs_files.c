@@ -112,7 +112,7 @@ START_TEST(bytes_are_committed_once_when_dirty)
 {
 	struct pf_open *of = create("a", O_RDWR);
 	struct bytes *b = of->node->object;
-	struct stat st = { 0 };
+	const struct stat st = { .st_size = 0 };
 
 	ck_assert_int_eq(flush(of), 0); /* a shell's, before the first byte */
 	ck_assert_int_eq(b->flushes, 0);
@@ -138,10 +138,7 @@ START_TEST(bytes_are_committed_once_when_dirty)
 	ck_assert_int_eq(b->flushes, 3);
 	ck_assert_int_eq(put(of, "bad", 0), 3);
 	ck_assert_int_eq(flush(of), -EINVAL);
-	st.st_size = 0;
-	ck_assert_int_eq(pf_vfs_setattr(tree, of->node->ino, &st, PF_SET_SIZE, of, &god,
-					&st),
-			 0);
+	ck_assert_int_eq(set_attr(of->node->ino, &st, PF_SET_SIZE, of, &god), 0);
 	ck_assert_int_eq(flush(of), 0);
 	ck_assert_int_eq(b->flushes, 4);
 	pf_vfs_release(of);
@@ -188,29 +185,26 @@ END_TEST
 START_TEST(sizes)
 {
 	struct pf_open *of = create("a", O_RDWR);
-	struct stat st, to = { .st_size = 3 };
+	struct stat to = { .st_size = 3 };
 	uint64_t ino = of->node->ino;
 
 	ck_assert_int_eq(put(of, "abcdef", 0), 6);
 	ck_assert_int_eq(put(of, "x", 60), -EFBIG);
 	ck_assert_int_eq(put(of, "x", UINT64_MAX), -EFBIG);
-	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_SIZE, of, &me, &st), 0);
-	ck_assert_int_eq(st.st_size, 3);
+	ck_assert_int_eq(set_attr(ino, &to, PF_SET_SIZE, of, &me), 0);
+	ck_assert_int_eq(now.st_size, 3);
 	to.st_size = 61;
-	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_SIZE, NULL, &god, &st),
-			 -EFBIG);
+	ck_assert_int_eq(set_attr(ino, &to, PF_SET_SIZE, NULL, &god), -EFBIG);
 	to.st_size = 10;
-	ck_assert_int_eq(pf_vfs_setattr(tree, ino, &to, PF_SET_SIZE, NULL, &god, &st), 0);
+	ck_assert_int_eq(set_attr(ino, &to, PF_SET_SIZE, NULL, &god), 0);
 	ck_assert_int_eq(look(d, "a").st_size, 10);
-	ck_assert_int_eq(pf_vfs_setattr(tree, d, &to, PF_SET_SIZE, NULL, &god, &st),
-			 -EISDIR);
+	ck_assert_int_eq(set_attr(d, &to, PF_SET_SIZE, NULL, &god), -EISDIR);
 	pf_vfs_release(of);
 	ck_assert_int_eq(try_open(ino, O_WRONLY | O_TRUNC, &god, &of), 0);
 	ck_assert_int_eq(look(d, "a").st_size, 0);
 	pf_vfs_release(of);
 	ck_assert_int_eq(try_open(look(1, "text").st_ino, O_RDONLY, &god, &of), 0);
-	ck_assert_int_eq(pf_vfs_setattr(tree, look(1, "text").st_ino, &to, PF_SET_SIZE,
-					of, &god, &st),
+	ck_assert_int_eq(set_attr(look(1, "text").st_ino, &to, PF_SET_SIZE, of, &god),
 			 -EBADF);
 	pf_vfs_release(of);
 }
