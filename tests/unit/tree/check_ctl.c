@@ -40,6 +40,10 @@ static const struct {
 	{ "json", { "rubbish {}", " {}", "\n{}" }, { EINVAL_LINE, "{}\n" } },
 	{ "json", { "{\"a\n{}" }, { EINVAL_LINE, "{}\n" } },
 	{ "json", { "{} x\n{}" }, { "{}\n", EINVAL_LINE, "{}\n" } },
+	{ "json", { "{{\n{}" }, { EINVAL_LINE, "{}\n" } },
+	{ "json", { "{\"a\":[1 2\n{}" }, { EINVAL_LINE, "{}\n" } },
+	{ "json", { "{\"a\":[1}\n{}" }, { EINVAL_LINE, "{}\n" } },
+	{ "json", { "{\"a\":tru}\n{}" }, { EINVAL_LINE, "{}\n" } },
 	/* Text that is not JSON. */
 	{ "json", { "[]\n" }, { EINVAL_LINE } },
 	{ "json", { "{\"a\":01}\n" }, { EINVAL_LINE } },
@@ -272,14 +276,13 @@ END_TEST
 
 START_TEST(each_open_has_its_own_number)
 {
+	const struct pf_cred cred = { .uid = 0 };
 	struct pf_open *of[3];
 	struct stat st;
 	uint64_t number[3];
 
 	ck_assert_int_eq(pf_vfs_lookup(tree, 1, "lines", &st), 0);
 	for (int i = 0; i < 3; i++) {
-		struct pf_cred cred = { 0 };
-
 		number[i] = pf_vfs_alias(tree, st.st_ino, 1);
 		ck_assert_uint_eq(pf_vfs_alias(tree, number[i], 1), number[i]);
 		for (int j = 0; j < i; j++)
@@ -290,9 +293,7 @@ START_TEST(each_open_has_its_own_number)
 	ck_assert_uint_eq(pf_vfs_alias(tree, st.st_ino, 1), number[2]);
 	pf_vfs_release(of[0]);
 	pf_vfs_release(of[1]);
-	ck_assert_int_eq(pf_vfs_getattr(tree, number[1], &(struct pf_cred){ 0 }, NULL,
-					&st),
-			 0);
+	ck_assert_int_eq(pf_vfs_getattr(tree, number[1], &cred, NULL, &st), 0);
 	ck_assert_uint_lt(st.st_ino, 10);
 	pf_vfs_forget(tree, number[1], 1);
 	ck_assert_uint_eq(pf_vfs_alias(tree, 1, 1), 1);

@@ -204,48 +204,66 @@ START_TEST(renaming)
 }
 END_TEST
 
+static void write_some(const char *name, uint64_t off)
+{
+	struct pf_open *of = NULL;
+	struct stat st;
+
+	if (pf_vfs_create(tree, d, name, 0644, O_CREAT | O_RDWR, &god, &st, &of) < 0)
+		return;
+	put(of, "some", off);
+	flush(of);
+	pf_vfs_release(of);
+	pf_vfs_forget(tree, st.st_ino, 1);
+}
+
+static void open_some(const char *name)
+{
+	struct pf_open *of = NULL;
+	struct stat st;
+
+	if (pf_vfs_lookup(tree, d, name, &st) < 0)
+		return;
+	if (try_open(st.st_ino, O_RDONLY, &god, &of) == 0)
+		pf_vfs_release(of);
+	pf_vfs_forget(tree, st.st_ino, 1);
+}
+
+static void list_all(void)
+{
+	struct pf_listing *listing;
+
+	if (pf_vfs_list(tree, d, &listing) == 0)
+		pf_listing_free(listing);
+}
+
 /* Several threads use the same few names at once. */
 static void *stress(void *arg)
 {
 	unsigned seed = (unsigned)(uintptr_t)arg;
-	struct pf_cred cred = { .uid = 0 };
 
 	for (int i = 0; i < 3000; i++) {
 		char from[2] = { (char)('a' + rand_r(&seed) % 4) };
 		char to[2] = { (char)('a' + rand_r(&seed) % 4) };
-		struct pf_listing *listing;
-		struct pf_open *of = NULL;
-		struct stat st;
 
 		switch (rand_r(&seed) % 6) {
 		case 0:
-			if (pf_vfs_create(tree, d, from, 0644, O_CREAT | O_RDWR, &cred,
-					  &st, &of) < 0)
-				break;
-			put(of, "some", (uint64_t)(rand_r(&seed) % 40));
-			flush(of);
-			pf_vfs_release(of);
-			pf_vfs_forget(tree, st.st_ino, 1);
+			write_some(from, (uint64_t)(rand_r(&seed) % 40));
 			break;
 		case 1:
-			pf_vfs_remove(tree, d, from, false, &cred);
+			pf_vfs_remove(tree, d, from, false, &god);
 			break;
 		case 2:
-			pf_vfs_rename(tree, d, from, d, to, 0, &cred);
+			pf_vfs_rename(tree, d, from, d, to, 0, &god);
 			break;
 		case 3:
-			if (pf_vfs_list(tree, d, &listing) == 0)
-				pf_listing_free(listing);
+			list_all();
 			break;
 		case 4:
-			pf_vfs_rename(tree, d, from, d, to, RENAME_EXCHANGE, &cred);
+			pf_vfs_rename(tree, d, from, d, to, RENAME_EXCHANGE, &god);
 			break;
 		default:
-			if (pf_vfs_lookup(tree, d, from, &st) < 0)
-				break;
-			if (try_open(st.st_ino, O_RDONLY, &cred, &of) == 0)
-				pf_vfs_release(of);
-			pf_vfs_forget(tree, st.st_ino, 1);
+			open_some(from);
 			break;
 		}
 	}
