@@ -1,42 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin log: the bounded log, the part in the daemon's log, why a worker died. */
-#include "engine/internal.h"
+/* The plugin log: the bounded log, and the part in the daemon's log. */
+#include "plugin_log_fixture.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "unit.h"
-
-static struct pf_plugin_log plugin_log;
-static struct pf_lines_reader reader;
-static int said; /* the daemon's log */
-
-static void open_plugin_log(void)
-{
-	said = memfd_create("said", 0);
-	ck_assert_int_ge(said, 0);
-	ck_assert_int_eq(dup2(said, STDERR_FILENO), STDERR_FILENO);
-	pf_log_setup(PF_LOG_INFO, false);
-	ck_assert_int_eq(pf_plugin_log_init(&plugin_log, "test"), 0);
-	memset(&reader, 0, sizeof(reader));
-}
-
-static void close_plugin_log(void)
-{
-	pf_lines_reader_release(&reader);
-	pf_plugin_log_release(&plugin_log);
-	close(said);
-}
-
-static void add(const char *text)
-{
-	pf_plugin_log_add(&plugin_log, text, strlen(text));
-}
 
 /* The whole log, as a new reader reads it. */
 static const char *log_text(void)
@@ -75,16 +41,6 @@ static unsigned said_lines(void)
 	for (const char *p = said_text(); (p = strchr(p, '\n')); p++)
 		n++;
 	return n;
-}
-
-static void add_lines(unsigned n)
-{
-	char line[32];
-
-	for (unsigned i = 1; i <= n; i++) {
-		snprintf(line, sizeof(line), "line %u\n", i);
-		add(line);
-	}
 }
 
 START_TEST(lines_come_in_pieces)
@@ -171,27 +127,27 @@ START_TEST(a_reader_gets_new_lines)
 END_TEST
 
 static const struct {
-	const char *line, *said;
+	const char *line, *level;
 } levels[] = {
-	{ "words\n", "info: plugin test: words\n" },
-	{ "I0000 00:00:1.5 a.cc:1] i\n",
-	  "info: plugin test: I0000 00:00:1.5 a.cc:1] i\n" },
-	{ "W1121 10:00:00 a.cc:1] w\n",
-	  "warning: plugin test: W1121 10:00:00 a.cc:1] w\n" },
-	{ "E0000 00:00:1.5 a.cc:1] e\n",
-	  "error: plugin test: E0000 00:00:1.5 a.cc:1] e\n" },
-	{ "F0000 00:00:1.5 a.cc:1] f\n",
-	  "error: plugin test: F0000 00:00:1.5 a.cc:1] f\n" },
-	{ "Everything is fine\n", "info: plugin test: Everything is fine\n" },
-	{ "E\n", "info: plugin test: E\n" },
-	{ "\n", "" },
+	{ "words\n", "info" },
+	{ "I0000 00:00:1.5 a.cc:1] i\n", "info" },
+	{ "W1121 10:00:00 a.cc:1] w\n", "warning" },
+	{ "E0000 00:00:1.5 a.cc:1] e\n", "error" },
+	{ "F0000 00:00:1.5 a.cc:1] f\n", "error" },
+	{ "Everything is fine\n", "info" },
+	{ "E\n", "info" },
 };
 
 START_TEST(the_daemons_log_gets_new_lines)
 {
+	char want[64];
+
 	pf_log_serve();
+	add("\n"); /* of which nothing is said */
 	add(levels[_i].line);
-	ck_assert_str_eq(said_text(), levels[_i].said);
+	snprintf(want, sizeof(want), "%s: plugin test: %s", levels[_i].level,
+		 levels[_i].line);
+	ck_assert_str_eq(said_text(), want);
 	ck_assert_int_eq(pf_plugin_log_due_ms(&plugin_log), -1);
 }
 END_TEST
@@ -300,113 +256,6 @@ START_TEST(a_full_pipe_delays_no_reader)
 }
 END_TEST
 
-/* --- why a worker died ------------------------------------------------------------------ */
-
-static uint64_t words_at; /* the mark of the words */
-
-/* The line since MARK that explains a death, or "". */
-static const char *words(uint64_t mark, enum pf_plugin_log_lines lines)
-{
-	static struct pf_err why;
-
-	pf_err_set(&why, -EIO, "it died");
-	words_at = pf_plugin_log_quote(&plugin_log, mark, lines, &why);
-	ck_assert_int_eq(why.code, -EIO);
-	ck_assert_int_eq(strncmp(why.text, "it died", 7), 0);
-	if (!why.text[7])
-		return "";
-	ck_assert_int_eq(strncmp(why.text + 7, "; it printed last: ", 19), 0);
-	return why.text + 26;
-}
-
-static const struct {
-	const char *text, *words;
-} last_words[] = {
-	{ "", "" },
-	{ "\n\n", "" },
-	{ "  \t \n \n", "" },
-	{ "bye", "bye" },
-	{ "one\ntwo\n", "two" },
-	{ "one\ntwo\n\n  \n", "two" },
-	{ "    indented\n", "    indented" },
-	{ "F0000 00:00:1.5 shape.cc:10] Check failed: a == b\n    @  0x7f main\n",
-	  "F0000 00:00:1.5 shape.cc:10] Check failed: a == b" },
-	{ "E0000 1 x.cc:1] not that\nF1121 10:00:00 y.cc:2] this\nE0000 later\n",
-	  "F1121 10:00:00 y.cc:2] this" },
-	{ "terminate called after throwing 'std::bad_alloc'\n  what():  std::bad_alloc\n",
-	  "  what():  std::bad_alloc" },
-	{ "LLVM ERROR: out of memory\nhint\n", "LLVM ERROR: out of memory" },
-	{ "prog: x.c:3: f: Assertion `0' failed.\nbye\n", "bye" },
-	{ "a line\n*** Check failure stack trace: ***\n    @     0x55 f()\n", "a line" },
-	{ "Check failed: one\nCheck failed: two\nsome words\n", "Check failed: two" },
-	{ "Unknown flag in XLA_FLAGS: --x\nbye", "Unknown flag in XLA_FLAGS: --x" },
-	{ "Fine weather\nbye", "bye" },
-	{ "F12\nbye", "bye" },
-};
-
-START_TEST(the_best_line_explains)
-{
-	add(last_words[_i].text);
-	pf_plugin_log_end(&plugin_log);
-	ck_assert_str_eq(words(0, PF_PLUGIN_LOG_ANY), last_words[_i].words);
-}
-END_TEST
-
-START_TEST(with_fatal_only_other_lines_do_not_explain)
-{
-	add("a line\n");
-	ck_assert_str_eq(words(0, PF_PLUGIN_LOG_FATAL), "");
-	ck_assert_uint_eq(words_at, UINT64_MAX);
-	add("LLVM ERROR of 100 %\nanother\n");
-	ck_assert_str_eq(words(0, PF_PLUGIN_LOG_FATAL), "LLVM ERROR of 100 %");
-	ck_assert_uint_eq(words_at, 7);
-}
-END_TEST
-
-START_TEST(only_lines_since_the_mark_count)
-{
-	uint64_t mark;
-
-	add("Check failed: before\n");
-	mark = pf_plugin_log_mark(&plugin_log);
-	ck_assert_str_eq(words(mark, PF_PLUGIN_LOG_ANY), "");
-	add("before\nthe words\n\n");
-	/* the mark of the words is the last one that has them */
-	ck_assert_str_eq(words(mark, PF_PLUGIN_LOG_ANY), "the words");
-	ck_assert_uint_eq(words_at, mark + strlen("before\n"));
-	ck_assert_str_eq(words(words_at, PF_PLUGIN_LOG_ANY), "the words");
-	ck_assert_str_eq(words(words_at + 10, PF_PLUGIN_LOG_ANY), "");
-	/* dropped lines explain no death, for any mark */
-	add("Check failed: since\n");
-	ck_assert_str_eq(words(mark, PF_PLUGIN_LOG_ANY), "Check failed: since");
-	add_lines(100000);
-	ck_assert_str_eq(words(mark, PF_PLUGIN_LOG_ANY), "line 100000");
-}
-END_TEST
-
-static void *add_main(void *arg)
-{
-	(void)arg;
-	add_lines(20000);
-	return NULL;
-}
-
-START_TEST(threads_quote_the_log_at_once)
-{
-	pthread_t thread;
-	uint64_t mark = 0;
-
-	plugin_log.quiet = true;
-	ck_assert_int_eq(pthread_create(&thread, NULL, add_main, NULL), 0);
-	for (int i = 0; i < 200; i++) {
-		words(mark, PF_PLUGIN_LOG_ANY);
-		mark = pf_plugin_log_mark(&plugin_log);
-	}
-	pthread_join(thread, NULL);
-	ck_assert_str_eq(words(0, PF_PLUGIN_LOG_ANY), "line 20000");
-}
-END_TEST
-
 int main(void)
 {
 	Suite *s = suite_create("plugin_log");
@@ -425,10 +274,6 @@ int main(void)
 	tcase_add_test(tc, early_lines_beyond_the_limit_are_counted);
 	tcase_add_test(tc, with_quiet_no_line_reaches_the_daemons_log);
 	tcase_add_test(tc, a_full_pipe_delays_no_reader);
-	unit_add_cases(tc, the_best_line_explains, last_words);
-	tcase_add_test(tc, with_fatal_only_other_lines_do_not_explain);
-	tcase_add_test(tc, only_lines_since_the_mark_count);
-	tcase_add_test(tc, threads_quote_the_log_at_once);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }
