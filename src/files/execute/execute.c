@@ -190,14 +190,6 @@ static struct pf_execution *next_execution(const struct named_exec *run,
 	return next;
 }
 
-static void note_times(struct named_exec *run, const struct pf_execution *e)
-{
-	run->seconds += e->seconds;
-	run->queue_seconds += e->queue_seconds;
-	run->device_seconds += e->device_seconds;
-	run->transfer_seconds += e->transfer_seconds;
-}
-
 /* The first repetition has ended: forget the arrays that it consumed and no result
  * replaces. */
 static void note_consumed(struct named_exec *run, const struct pf_execution *e)
@@ -216,25 +208,27 @@ static void note_consumed(struct named_exec *run, const struct pf_execution *e)
 static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
 {
 	struct named_exec *run = e->user;
-	struct pf_execution *next = NULL;
+	struct pf_execution *next;
 	struct pf_err err = PF_ERR_INIT;
 
 	if (code < 0)
 		err = *why;
 	task_executes(run->task, NULL, NULL);
-	note_times(run, e);
+	run->seconds += e->seconds;
+	run->queue_seconds += e->queue_seconds;
+	run->device_seconds += e->device_seconds;
+	run->transfer_seconds += e->transfer_seconds;
 	if (e->runs && run->done == 0)
 		note_consumed(run, e);
 	run->done += e->runs;
 	if (code == 0 && run->done < run->spec.repeat) {
 		next = next_execution(run, e);
-		if (!next)
-			code = pf_err_set(&err, -ENOMEM, "no memory for an execution");
-	}
-	if (next) {
-		pf_execution_free(e);
-		start(run, next);
-		return;
+		if (next) {
+			pf_execution_free(e);
+			start(run, next);
+			return;
+		}
+		code = pf_err_set(&err, -ENOMEM, "no memory for an execution");
 	}
 	if (code < 0 && run->done)
 		keep_state(run, e, &err);
@@ -310,7 +304,7 @@ static int load(struct named_exec *run, struct pf_err *err)
 	/* Before it waits, as another thread may continue it then. */
 	task_runs_at(task, pf_executable_worker(run->program->x), NULL);
 	task_ref(task);
-	task_wait_begin(&run->pause);
+	task_wait_begin(&run->wait);
 	r = pf_executable_load(run->program->x, &run->waiter, &run->loaded, err);
 	if (r == 0)
 		task_wait_check(task);
@@ -339,18 +333,18 @@ static void begin(struct named_exec *run)
 	run_fail(run, &err);
 }
 
-static void cancelled(struct task_wait *pause)
+static void cancelled(struct task_wait *wait)
 {
-	struct named_exec *run = pf_container_of(pause, struct named_exec, pause);
+	struct named_exec *run = pf_container_of(wait, struct named_exec, wait);
 	struct pf_err err = PF_ERR_INIT;
 
 	pf_err_set(&err, -ECANCELED, "%s: cancelled before it began", run->name);
 	run_fail(run, &err);
 }
 
-static bool leave(struct task_wait *pause)
+static bool leave(struct task_wait *wait)
 {
-	struct named_exec *run = pf_container_of(pause, struct named_exec, pause);
+	struct named_exec *run = pf_container_of(wait, struct named_exec, wait);
 
 	return pf_executable_leave(run->program->x, &run->waiter);
 }
@@ -362,7 +356,7 @@ static void wake(struct pf_wait *waiter)
 	task_wait_end(run->task);
 	run->spin = false;
 	if (task_cancelled(run->task))
-		cancelled(&run->pause);
+		cancelled(&run->wait);
 	else
 		begin(run);
 }
@@ -384,7 +378,7 @@ static struct named_exec *run_new(struct task *task, struct program *program,
 		run->spec.repeat = 1;
 	run->program = program_ref(program);
 	run->waiter.wake = wake;
-	run->pause = (struct task_wait){
+	run->wait = (struct task_wait){
 		task, leave, cancelled,
 		"its program is being compiled, and it does not begin"
 	};

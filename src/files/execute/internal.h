@@ -38,7 +38,7 @@ struct named_exec {
 	char *name;               /* owned: the executable's, as in the request */
 	bool spin;                /* see files_execute */
 	struct pf_wait waiter;    /* for the program to be compiled */
-	struct task_wait pause;   /* until it is */
+	struct task_wait wait;    /* until it is */
 	struct pf_loaded *loaded; /* owned reference, once it is */
 
 	size_t n_rows, n_in, n_out; /* inputs and outputs of each row */
