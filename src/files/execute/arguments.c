@@ -213,26 +213,8 @@ static int list_outputs(struct named_exec *run, size_t i, struct pf_err *err)
 	return r == -ENOMEM ? pf_err_set(err, r, "no memory for names") : r;
 }
 
-/* Every row has as many as the first. */
-static int check_lengths(struct named_exec *run, struct pf_err *err)
-{
-	run->n_in = run->rows[0].inputs.n;
-	run->n_out = run->rows[0].outputs.n;
-	for (size_t i = 1; i < run->n_rows; i++) {
-		const struct row *row = &run->rows[i];
-
-		if (row->inputs.n != run->n_in || row->outputs.n != run->n_out)
-			return pf_err_set(err, -EINVAL,
-					  "row 0 has %zu inputs and %zu outputs, row %zu "
-					  "has %zu and %zu",
-					  run->n_in, run->n_out, i, row->inputs.n,
-					  row->outputs.n);
-	}
-	return 0;
-}
-
 /* Find the devices, and list what the request's words stand for on each: fills rows, n_in and
- * n_out. */
+ * n_out, which is the same for all rows. */
 static int list_rows(struct named_exec *run, struct pf_err *err)
 {
 	const struct exec_spec *q = &run->spec;
@@ -259,7 +241,19 @@ static int list_rows(struct named_exec *run, struct pf_err *err)
 		if (r < 0 && n > 1)
 			pf_err_wrap(err, r, "row %zu", i);
 	}
-	return r < 0 ? r : check_lengths(run, err);
+	run->n_in = run->rows[0].inputs.n;
+	run->n_out = run->rows[0].outputs.n;
+	for (size_t i = 1; i < n && r == 0; i++) {
+		const struct row *row = &run->rows[i];
+
+		if (row->inputs.n != run->n_in || row->outputs.n != run->n_out)
+			r = pf_err_set(
+				err, -EINVAL,
+				"row 0 has %zu inputs and %zu outputs, row %zu has "
+				"%zu and %zu",
+				run->n_in, run->n_out, i, row->inputs.n, row->outputs.n);
+	}
+	return r;
 }
 
 /* --- arrays on several devices: one word for all rows ------------------------------------- */
@@ -320,9 +314,8 @@ static int check_input(struct named_exec *run, size_t i, struct pf_err *err)
 	int r;
 
 	/* If its sharding cannot be read, its buffers are treated like any others. */
-	if (!name || i >= run->loaded->signature->n_inputs ||
-	    files_find_sharding(run->task->fs, name, &run->task->cred, &node, &sh, NULL) <
-		    1)
+	if (!name || files_find_sharding(run->task->fs, name, &run->task->cred, &node,
+					 &sh, NULL) < 1)
 		return 0;
 	tiles = tiles_of(run, &run->loaded->signature->inputs[i]);
 	r = check_devices(run, &sh->s, err);
