@@ -30,6 +30,15 @@ ADD = b"""func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x
 }
 """
 
+# the result is split as the argument, on the devices in the other order
+TURNED = b"""module @turned attributes {mhlo.num_partitions = 2 : i32} {
+func.func @main(%x: tensor<4x4xf32> {mhlo.sharding = "{devices=[2,1]0,1}"})
+    -> (tensor<4x4xf32> {mhlo.sharding = "{devices=[2,1]1,0}"}) {
+  %0 = stablehlo.add %x, %x : tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}}
+"""
+
 
 def device(i):
     return f"{cases.plugin}:{i}"
@@ -648,6 +657,26 @@ def what_does_not_fit_a_program(d):
     for i in range(2):
         os.rmdir(on(i, "new"))
     clear("w", "wide", "ws", "r", "t", "t2")
+
+
+@case
+def what_repetitions_carry_over(d):
+    """A result is an argument of the next repetition only if it is split like that."""
+    make(cases.mnt + "/programs/turned.mlir", TURNED)
+    w = np.arange(16, dtype="<f4").reshape(4, 4)
+    save(cases.buffers + "/w.npy", w)
+    shard("w", "ws", {"x": 2}, ["x"])
+    o = dict(op="execute", executable="turned", inputs=["ws"])
+    refused("EINVAL", "turned: output 0 is split otherwise than input 0, to which repetitions "
+            "feed it", outputs=["ws"], repeat=2, **o)
+    gather("ws", "w2")
+    same("nothing ran", load(cases.buffers + "/w2.npy"), w)
+    ok(outputs=["other"], repeat=2, **o)
+    ok(outputs=["ws"], **o)
+    gather("ws", "w2")
+    same("once", load(cases.buffers + "/w2.npy"), 2 * w)
+    clear("w", "ws", "other", "w2")
+    os.unlink(cases.mnt + "/programs/turned.mlir")
 
 
 @case
