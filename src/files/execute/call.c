@@ -42,9 +42,9 @@ enum call_state {
 	CALL_TAKING,  /* inputs; idle if none has begun */
 	CALL_LOADING, /* a write waits for the program to be compiled */
 	CALL_RUNNING,
-	CALL_GIVING,  /* outputs are being read */
-	CALL_FAILED,  /* the next read fails with the errno, */
-	CALL_TELLING, /* and the next ones why */
+	CALL_GIVING,     /* outputs are being read */
+	CALL_FAILED,     /* the next read fails with the errno, */
+	CALL_EXPLAINING, /* and the next ones why */
 };
 
 /* One open file. */
@@ -58,10 +58,9 @@ struct call {
 	enum call_state state;
 	struct call_inputs in;
 	struct call_outputs out;
-	struct pf_err err;            /* what failed */
-	struct pf_instance *instance; /* owned reference: of the execution */
-	struct writer *writer;        /* parked until the program is compiled, or NULL */
-	struct pf_wait wait;          /* the writer's, for the program */
+	struct pf_err err;       /* what failed */
+	struct writer *writer;   /* parked until the program is compiled, or NULL */
+	struct pf_wait wait;     /* the writer's, for the program */
 	_Atomic bool done;       /* the execution has ended; spinning takes no lock */
 	struct pf_timer abandon; /* armed when the file is closed while it runs */
 	bool closed;             /* ABANDON was armed */
@@ -133,7 +132,6 @@ static void call_unref(struct call *c)
 	report_tally(c);
 	call_inputs_release(&c->in);
 	call_outputs_release(&c->out);
-	pf_instance_unref(c->instance);
 	pf_stream_release(&c->stream);
 	pf_node_unref(c->node);
 	program_unref(c->program);
@@ -223,8 +221,6 @@ static struct pf_execution *prepare_locked(struct call *c)
 	e->user = call_ref(c);
 	e->uid = c->uid;
 	e->done = call_done;
-	pf_instance_unref(c->instance);
-	c->instance = pf_instance_ref(c->in.loaded->instance);
 	atomic_store(&c->done, false);
 	c->state = CALL_RUNNING;
 	c->running = e;
@@ -364,7 +360,7 @@ static void call_send(struct pf_open *of, const void *src, size_t len,
 	ssize_t n = 1;
 
 	pf_lock(&c->stream.lock);
-	if (c->state == CALL_FAILED || c->state == CALL_TELLING)
+	if (c->state == CALL_FAILED || c->state == CALL_EXPLAINING)
 		n = c->err.code;
 	else if (c->state != CALL_TAKING)
 		n = pf_err_set(&err, -EBUSY,
@@ -377,7 +373,7 @@ static void call_send(struct pf_open *of, const void *src, size_t len,
 	} else if (n > 0) {
 		n = take_locked(c, src, len, &e);
 	}
-	if (n < 0 && (c->state == CALL_FAILED || c->state == CALL_TELLING))
+	if (n < 0 && (c->state == CALL_FAILED || c->state == CALL_EXPLAINING))
 		err = c->err;
 	pf_unlock(&c->stream.lock);
 	if (e)
@@ -418,7 +414,7 @@ static void answer(struct pf_stream *stream, size_t len, struct pf_reply *reply)
 		call_fail_locked(c, &err);
 	}
 	if (c->state == CALL_FAILED) {
-		c->state = CALL_TELLING;
+		c->state = CALL_EXPLAINING;
 		pf_reply_why(reply, &c->err);
 		pf_reply_send(reply, c->err.code, NULL, 0);
 		return;
@@ -442,8 +438,8 @@ static void spin(struct call *c)
 	struct pf_instance *instance;
 
 	pf_lock(&c->stream.lock);
-	instance = c->state == CALL_RUNNING && c->instance ? pf_instance_ref(c->instance)
-							   : NULL;
+	instance =
+		c->state == CALL_RUNNING ? pf_instance_ref(c->in.loaded->instance) : NULL;
 	pf_unlock(&c->stream.lock);
 	if (instance)
 		pf_instance_spin(instance, &c->done, SPIN_US);
