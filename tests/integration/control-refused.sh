@@ -50,7 +50,7 @@ refused EINVAL '"donate": expected a list' \
 	'{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["z"],"donate":true}'
 refused EINVAL '"buffer" is missing' '{"op":"delete"}'
 refused EINVAL '"buffer": expected a string, found array' '{"op":"delete","buffer":["x"]}'
-refused EINVAL 'stat: "buffer" or "executable" is missing$' '{"op":"stat"}'
+refused EINVAL 'stat: expected "buffer" or "executable", found neither$' '{"op":"stat"}'
 refused EINVAL '"dtype" is missing' '{"op":"create","buffer":"c","shape":[1]}'
 refused EINVAL '"shape" is missing' '{"op":"create","buffer":"c","dtype":"F32"}'
 refused EINVAL 'no element type F33' '{"op":"create","buffer":"c","dtype":"F33","shape":[1]}'

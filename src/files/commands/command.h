@@ -22,7 +22,4 @@ command_op op_gather;
 int command_put_value(struct task *task, const char *op, struct pf_value *value,
 		      struct target *target, struct pf_err *err);
 
-/* Find the op that O names and run it, as a job if it says "async". */
-command_op command_run;
-
 #endif

@@ -49,12 +49,10 @@ static int op_stat(struct task *task, struct json_object *o, struct pf_err *err)
 
 	if (r < 0)
 		return r;
-	if (buffer && executable)
+	if (!buffer == !executable)
 		return pf_err_set(err, -EINVAL,
-				  "expected \"buffer\" or \"executable\", found both");
-	if (!buffer && !executable)
-		return pf_err_set(err, -EINVAL,
-				  "\"buffer\" or \"executable\" is missing");
+				  "expected \"buffer\" or \"executable\", found %s",
+				  buffer ? "both" : "neither");
 	if (executable)
 		r = files_find_program(task->fs, executable, &task->cred, &program, err);
 	else
@@ -113,13 +111,16 @@ static int unknown_op(const char *name, struct pf_err *err)
 			  pf_similar_hint(&similar, hint));
 }
 
+static command_op command_run;
+
 /* As job_start wants it. */
 static int run_as_job(struct task *job, void *arg, struct pf_err *err)
 {
 	return command_run(job, arg, err);
 }
 
-int command_run(struct task *task, struct json_object *o, struct pf_err *err)
+/* Find the op that O names and run it, as a job if it says "async". */
+static int command_run(struct task *task, struct json_object *o, struct pf_err *err)
 {
 	const char *name;
 	uint64_t timeout = 0, repeat = 1;

@@ -10,7 +10,6 @@
 /* The inputs of a call: .npy files, one after another, in pieces of any size. */
 
 enum {
-	ALIGNMENT = 64,      /* plugins can use arrays in place that are so aligned */
 	KEEP_ROOM = 1 << 16, /* bytes of inputs that are kept for the next call */
 	KEEP_HEAD = 1 << 12, /* and of a header's */
 };
@@ -38,10 +37,10 @@ static int lay_out(struct call_inputs *in, const struct pf_signature *s,
 		if (r < 0)
 			return r;
 		in->offs[i] = at;
-		if (__builtin_add_overflow(at, len + ALIGNMENT - 1, &at))
+		if (__builtin_add_overflow(at, len + PF_ALIGNMENT - 1, &at))
 			return pf_err_set(err, -EOVERFLOW,
 					  "the inputs take more than 2^64 bytes");
-		at -= at % ALIGNMENT;
+		at -= at % PF_ALIGNMENT;
 	}
 	in->size = at;
 	return 0;
