@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The op "compile": compile a program again, perhaps under another name. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -24,31 +23,26 @@ struct compilation {
 
 static void compilation_free(struct compilation *c)
 {
-	if (!c)
-		return;
 	program_unref(c->program);
 	free(c->name);
 	free(c);
 }
 
-static struct json_object *success(const struct compilation *c)
-{
-	struct json_object *o = reply_new();
-
-	pf_json_add_string(o, "executable", c->name);
-	pf_json_add_seconds(o, "seconds", pf_seconds_since(CLOCK_MONOTONIC, &c->start));
-	return o;
-}
-
 static void compilation_end(struct compilation *c, int r, struct pf_err *err)
 {
+	struct json_object *reply;
+
 	if (r < 0 && c->fresh)
 		files_drop_executable(c->program);
 	if (r < 0) {
 		pf_err_wrap(err, r, "compile: %s", c->name);
 		task_fail(c->task, err);
 	} else {
-		task_done(c->task, 0, success(c));
+		reply = reply_new();
+		pf_json_add_string(reply, "executable", c->name);
+		pf_json_add_seconds(reply, "seconds",
+				    pf_seconds_since(CLOCK_MONOTONIC, &c->start));
+		task_done(c->task, 0, reply);
 	}
 	compilation_free(c);
 }
@@ -88,31 +82,22 @@ static int compile_own(struct program *program, const char *name,
 					 err);
 }
 
-/* Make an executable called AS of the source of PROGRAM. */
-static int compile_as(struct pf_fs *fs, struct program *program, const char *as,
+/* Make MADE the executable called AS, of the source of PROGRAM. */
+static int compile_as(struct program *made, struct program *program, const char *as,
 		      const struct pf_cred *cred, const struct pf_buf *options,
-		      struct program **ret, struct pf_err *err)
+		      struct pf_err *err)
 {
-	struct program *made = program_new(fs);
 	int r;
 
-	if (!made)
-		return pf_err_set(err, -ENOMEM, "no memory for an executable");
 	made->x->user = cred->uid;
 	r = pf_executable_copy_source(made->x, program->x, err);
 	if (r == 0 && options->len)
 		r = pf_executable_set_options(made->x, options->data, options->len, false,
 					      err);
-	if (r == 0)
-		r = files_add_as(fs, as, program, made, cred, err);
-	if (r == 0)
-		*ret = made;
-	else
-		program_unref(made);
-	return r;
+	return r < 0 ? r : files_add_as(made->fs, as, program, made, cred, err);
 }
 
-/* Set C->program to the one to compile, with a reference, and C->name. */
+/* Set C->program to the one to compile, with a reference, and C->name, also after an error. */
 static int prepare(struct compilation *c, const char *source, const char *as,
 		   const struct pf_buf *options, struct pf_err *err)
 {
@@ -126,14 +111,11 @@ static int prepare(struct compilation *c, const char *source, const char *as,
 	if (r < 0)
 		return r;
 	c->name = as ? strdup(as) : files_stem_of(source);
-	if (!c->name)
-		return pf_err_set(err, -ENOMEM, "no memory for a name");
-	if (as)
-		return compile_as(fs, program, as, cred, options, &c->program, err);
-	r = compile_own(program, source, cred, options, err);
-	if (r == 0)
-		c->program = pf_steal(&program);
-	return r;
+	c->program = as ? program_new(fs) : program_ref(program);
+	if (!c->name || !c->program)
+		return pf_err_set(err, -ENOMEM, "no memory for an executable");
+	return as ? compile_as(c->program, program, as, cred, options, err)
+		  : compile_own(program, source, cred, options, err);
 }
 
 int op_compile(struct task *task, struct json_object *o, struct pf_err *err)
