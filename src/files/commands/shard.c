@@ -38,7 +38,7 @@ struct shards {
 	struct part *at;       /* owned: n shards */
 	unsigned n;            /* about.s.n, once there are devices */
 	_Atomic unsigned left; /* parts under way, and parts_each */
-	/* What comes next, once none is left or on a thread of its own; -errno: it fails. */
+	/* The next step, once none is left or on a thread of its own; -errno: it fails. */
 	int (*next)(struct shards *all, struct pf_err *err);
 };
 
@@ -63,7 +63,7 @@ static void shards_free(struct shards *all)
 	free(all);
 }
 
-/* Do what comes next.  If that fails, answer, and free. */
+/* Do the next step.  If it fails, answer, and free. */
 static void proceed(struct shards *all)
 {
 	struct pf_err err = PF_ERR_INIT;
