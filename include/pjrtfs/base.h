@@ -23,10 +23,7 @@
 		*p = NULL;                                                               \
 	}
 
-/*
- * Move ownership out of a guarded variable: the value is returned and the
- * guard is left with NULL, so that it no longer frees it.
- */
+/* Move ownership out of a guarded variable, which becomes NULL: its value. */
 #define pf_steal(pp)                                                                     \
 	({                                                                               \
 		__typeof__(*(pp)) pf_stolen_ = *(pp);                                    \
@@ -78,17 +75,12 @@ static inline void pf_unlockp(pthread_mutex_t **mutex)
 	__attribute__((__unused__)) pthread_mutex_t *pf_scope_lock_ =                    \
 		(pf_lock(mutex), (mutex))
 
-/* Why an operation failed: an errno and a sentence. */
-
 enum { PF_ERR_TEXT = 1024 }; /* bytes, NUL included */
 
 /*
- * Why an operation failed.  Lives on the caller's stack or in an object, owns
- * nothing and is never freed; filling it in cannot fail, not even when memory
- * is exhausted.
- *
- * A failing function returns -errno, sets code to that same value and fills
- * text.  A succeeding function does not touch it.  err may be NULL.
+ * Why an operation failed: an errno and a sentence.  It owns nothing and is never freed; setting
+ * it cannot fail.  A failing function returns -errno, sets code to that value, and the text.  A
+ * succeeding function does not change it.  It may be NULL.
  */
 struct pf_err {
 	int code;               /* -errno, 0 = no error recorded        */
@@ -101,54 +93,35 @@ struct pf_err {
 		.pjrt_code = -1                                                          \
 	}
 
-/*
- * Record CODE (< 0) and the text.  Line breaks and control characters become
- * spaces, bytes that are not UTF-8 become '?'; what does not fit is cut.
- * Returns CODE, so that one can write "return pf_err_set(...)".  Does not block.
- */
+/* Record CODE (< 0) and the text, and return CODE.  Line breaks and control characters become
+ * spaces, bytes that are not UTF-8 become '?'; what does not fit is cut.  Does not block. */
 int pf_err_set(struct pf_err *err, int code, const char *fmt, ...)
 	__attribute__((__format__(__printf__, 3, 4)));
 
-/*
- * Record CODE (< 0) and a plugin's message, the LEN bytes at TEXT, which are not err's.  Its
- * newlines stay, but for those at the end; all else is as with pf_err_set.  Returns CODE.
- * Does not block.
- */
+/* The same with a plugin's message, the LEN bytes at TEXT, which are not err's.  Its newlines
+ * stay, but for those at the end. */
 int pf_err_set_lines(struct pf_err *err, int code, const char *text, size_t len);
 
-/*
- * Prefix the text with what the caller was doing: "compile add: <text>".  Returns
- * CODE.  A text that becomes too long loses its end, never the prefix.
- */
+/* Prefix the text with what the caller was doing: "compile add: <text>".  Returns CODE.  A text
+ * that becomes too long loses its end. */
 int pf_err_wrap(struct pf_err *err, int code, const char *fmt, ...)
 	__attribute__((__format__(__printf__, 3, 4)));
 
-/*
- * Make the LEN bytes at TEXT, in place, one line of valid UTF-8, for a file or a log that has
- * lines; newlines become spaces, too.  Returns the new length, which is never greater.  Writes
- * no NUL.
- */
+/* Make the LEN bytes at TEXT one line of valid UTF-8, in place; newlines become spaces, too.
+ * Returns the new length, which is never greater.  Writes no NUL. */
 size_t pf_err_clean(char *text, size_t len);
 
-/*
- * The symbolic name of an errno: "EINVAL" for EINVAL or -EINVAL; "EIO" for one that
- * has no name.  The string is static.
- */
+/* "EINVAL" for EINVAL or -EINVAL; "EIO" for an errno that has no name.  Static. */
 const char *pf_errno_name(int code);
 
-/*
- * The PJRT name of an error: "INVALID_ARGUMENT" for the PJRT_Error_Code PJRT_CODE, or,
- * where that is -1, for the code that maps onto the errno CODE (negative or positive);
- * "UNKNOWN" if nothing does.  The string is static.  PJRT: PJRT_Error_Code.
- */
+/* The name of the PJRT_Error_Code PJRT_CODE, "INVALID_ARGUMENT", or, where that is -1, of the
+ * code that maps onto the errno CODE (negative or positive); "UNKNOWN" if none does.  Static. */
 const char *pf_pjrt_code_name(int pjrt_code, int code);
 
-/* A byte string that grows. */
-
 /*
- * Invariants: data is NULL or holds len bytes and a NUL after them.  An append that
- * finds no memory sets failed and changes nothing else; later appends do nothing, so
- * a writer may check failed once, at the end.  Not safe for use by two threads.
+ * A byte string that grows: data is NULL or holds len bytes and a NUL after them.  An append that
+ * finds no memory sets failed and changes nothing else; later appends do nothing, so a writer may
+ * check failed once, at the end.  Not safe for use by two threads.
  */
 struct pf_buf {
 	char *data; /* owned; freed by pf_buf_release */
@@ -172,10 +145,8 @@ void pf_buf_puts(struct pf_buf *buf, const char *str);
 void pf_buf_printf(struct pf_buf *buf, const char *fmt, ...)
 	__attribute__((__format__(__printf__, 2, 3)));
 
-/*
- * Make room for LEN more bytes; returns where they go, or NULL (failed is set).  len does
- * not change: the caller adds what it wrote, and where that is less than LEN, a NUL.
- */
+/* Make room for LEN more bytes; returns where they go, or NULL (failed is set).  len does not
+ * change: the caller adds what it wrote, and where that is less than LEN, a NUL. */
 char *pf_buf_reserve(struct pf_buf *buf, size_t len);
 
 /* Remove the first LEN bytes (at most all). */
@@ -188,8 +159,7 @@ void pf_buf_release(struct pf_buf *buf);
 
 /* Clocks and durations.  Nothing here blocks; each costs some 20 ns. */
 
-/* By the monotonic clock, CLOCK_MONOTONIC (clock_gettime(2)): nanoseconds,
- * milliseconds. */
+/* By CLOCK_MONOTONIC (clock_gettime(2)): nanoseconds, milliseconds. */
 static inline uint64_t pf_now_ns(void)
 {
 	struct timespec t;
@@ -239,10 +209,8 @@ static inline struct timespec pf_time_in(clockid_t clock, uint64_t ms)
 
 enum pf_log_level { PF_LOG_ERROR, PF_LOG_WARNING, PF_LOG_INFO, PF_LOG_DEBUG };
 
-/*
- * Send messages of LEVEL and more urgent ones to standard error, or, if TO_SYSLOG, to
- * syslog(3).  Call before threads start.
- */
+/* Send messages of LEVEL and more urgent ones to standard error, or, if TO_SYSLOG, to syslog(3).
+ * Call before threads start. */
 void pf_log_setup(enum pf_log_level level, bool to_syslog);
 
 /* The daemon calls this when it has mounted and, unless it stays in the foreground, has left
@@ -256,19 +224,14 @@ bool pf_log_serves(void);
 /* Would the writer of a line block because no process reads standard error? */
 bool pf_log_would_block(void);
 
-/*
- * Log one line; FMT has no newline.  Safe from any thread.  Only main, options, the
- * FUSE session and, for what plugins print, the engine log above debug level; everything else
- * returns a struct pf_err.
- */
+/* Log one line; FMT has no newline.  Safe from any thread.  HACKING.md names the few files that
+ * log; all else returns a struct pf_err. */
 void pf_log(enum pf_log_level level, const char *fmt, ...)
 	__attribute__((__format__(__printf__, 2, 3)));
 
-/* A hash table from 64-bit numbers to pointers. */
-
 /*
- * Keys are any number but 0 (which marks an empty place); values are not owned.  Not
- * safe for use by two threads: the lock is the caller's.  All zeros is an empty map.
+ * A hash table from 64-bit numbers but 0 to pointers, which are not owned.  Not safe for use by
+ * two threads: the lock is the caller's.  All zeros is an empty map.
  */
 struct pf_map {
 	struct pf_map_slot {
@@ -291,10 +254,8 @@ void *pf_map_get(const struct pf_map *map, uint64_t key);
 /* Take the value under KEY out of the map and return it, or NULL. */
 void *pf_map_remove(struct pf_map *map, uint64_t key);
 
-/*
- * Iterate: *POS starts at 0; returns the next value in no particular order, or NULL at
- * the end.  The map must not change meanwhile.
- */
+/* Iterate: *POS starts at 0; returns the next value in no particular order, or NULL at the end.
+ * The map must not change meanwhile. */
 void *pf_map_next(const struct pf_map *map, size_t *pos);
 
 /* A 64-bit hash of LEN bytes (FNV-1a), never 0.  An attacker can make keys collide, so
@@ -311,11 +272,9 @@ int pf_size_parse(const char *text, uint64_t *ret, struct pf_err *err);
 
 /* UTF-8 (RFC 3629). */
 
-/*
- * The bytes of the well-formed character at the start of STR (LEN bytes, not 0), whose
- * code point becomes *RET; 0: STR does not begin with one.  Overlong forms, surrogates
- * and numbers beyond U+10FFFF are not well formed.
- */
+/* The bytes of the well-formed character at the start of STR (LEN bytes, not 0), whose code point
+ * becomes *RET; 0: there is none.  Overlong forms, surrogates and numbers beyond U+10FFFF are not
+ * well formed. */
 size_t pf_utf8_char(const char *str, size_t len, uint32_t *ret);
 
 /* Are LEN bytes of STR well formed? */

@@ -78,26 +78,20 @@ const struct plugin_settings *settings_find(const struct settings *s, const char
 int settings_of(struct settings *s, const char *name, struct plugin_settings **ret,
 		struct pf_err *err);
 
-/*
- * Set the create option KEY of P, or the variable KEY (VALUE: a string, or NULL to remove it from
- * the environment).  VALUE is borrowed.  -EINVAL: it is not valid, and nothing is set; -ENOMEM.
- */
+/* Set the create option KEY of P, or the variable KEY (VALUE: a string, or NULL to remove it from
+ * the environment).  VALUE is borrowed.  -EINVAL: it is not valid, and nothing is set; -ENOMEM. */
 int settings_option(struct settings *s, struct plugin_settings *p, const char *key,
 		    struct json_object *value, struct pf_err *err);
 int settings_variable(struct plugin_settings *p, const char *key,
 		      struct json_object *value, struct pf_err *err);
 
-/*
- * Set KEY of P's sandbox to TEXT: sandbox to strict, device or off; sandbox_uid to a user's
- * number.  For sandbox_read and sandbox_write TEXT is an absolute path, which is added.  -EINVAL.
- */
+/* Set KEY of P's sandbox to TEXT: sandbox to strict, device or off; sandbox_uid to a user's
+ * number.  For sandbox_read and sandbox_write TEXT is an absolute path, which is added.  -EINVAL. */
 int settings_sandbox(struct settings *s, struct plugin_settings *p, const char *key,
 		     const char *text, struct pf_err *err);
 
-/*
- * Set the default compile option KEY, or with FLAG the flag KEY of env_option_overrides.  VALUE is
- * borrowed.  -EINVAL, -ENOMEM.
- */
+/* Set the default compile option KEY, or with FLAG the flag KEY of env_option_overrides.  VALUE is
+ * borrowed.  -EINVAL, -ENOMEM. */
 int settings_compile_option(struct settings *s, bool flag, const char *key,
 			    struct json_object *value, struct pf_err *err);
 
@@ -110,12 +104,9 @@ int settings_attach(const struct settings *s, struct pf_candidate *c, bool is_de
 
 /* --- memory_limit.c ------------------------------------------------------------------------ */
 
-/*
- * The tightest memory limit of this process's control group and of those above it, in
- * bytes, as far as they are mounted: memory.max of cgroup v2, and memory.limit_in_bytes
- * of v1.  UINT64_MAX: no limit.  ROOT precedes /proc and the mount points: "" except in
- * tests.
- */
+/* The tightest memory limit of this process's control group and of those above it, in bytes, as
+ * far as they are mounted: memory.max of cgroup v2, memory.limit_in_bytes of v1.  UINT64_MAX: no
+ * limit.  ROOT precedes /proc and the mount points: "" except in tests. */
 uint64_t memory_limit_cgroup(const char *root);
 
 /* Bytes of RAM. */
