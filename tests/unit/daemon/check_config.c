@@ -1,44 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Configuration files: which files are read, what each key sets, refusals and their places. */
-#define SYSTEM_CONFIG "system.json"
+/* Configurations: what each key sets, refusals and their places. */
 #include "daemon/config.c"
 
 #include "unit.h"
-
-static char dir[] = "/tmp/check_config.XXXXXX"; /* the working directory of the tests */
-
-static void make_dir(void)
-{
-	strcpy(dir, "/tmp/check_config.XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(dir));
-	ck_assert_int_eq(chdir(dir), 0);
-	mkdir("home", 0700);
-	mkdir("home/.config", 0700);
-	setenv("HOME", "/nonexistent", 1);
-	unsetenv("XDG_CONFIG_HOME");
-	umask(022);
-}
-
-static void remove_dir(void)
-{
-	static const char *const paths[] = { "f.json", "system.json",
-					     "home/.config/pjrtfs.json", "home/.config",
-					     "home" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
-		remove(paths[i]);
-	ck_assert_int_eq(chdir("/"), 0);
-	ck_assert_int_eq(rmdir(dir), 0);
-}
-
-static void write_file(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "w");
-
-	ck_assert_ptr_nonnull(f);
-	fputs(text, f);
-	fclose(f);
-}
 
 /* The defaults, but those that the machine decides or that are always printed. */
 static void init(struct options *o)
@@ -390,165 +354,16 @@ START_TEST(there_are_limits)
 }
 END_TEST
 
-static int read_config(struct options *o, const char *file, struct pf_err *err)
-{
-	init(o);
-	return config_read(o, file, err);
-}
-
-START_TEST(later_files_override)
-{
-	struct pf_err err = PF_ERR_INIT;
-	struct options o;
-	char path[200], *text;
-
-	snprintf(path, sizeof(path), "%s/home", dir);
-	setenv("HOME", path, 1);
-	ck_assert_int_eq(read_config(&o, NULL, &err), 0); /* none is there */
-	options_release(&o);
-	write_file("system.json",
-		   "{\"compile_jobs\":3,\"devices\":2,\"plugin_dir\":\"/s\","
-		   "\"plugins\":[{\"name\":\"a\",\"log_level\":2,\"options\":{\"x\":1,"
-		   "\"y\":1}},\"b\"],\"debug_options\":{\"f\":1,\"g\":1}}");
-	write_file(
-		"home/.config/pjrtfs.json",
-		"{\"devices\":5,\"plugin_dir\":\"/u\",\"plugins\":[\"b\",{\"name\":\"a\","
-		"\"options\":{\"y\":2,\"z\":3}}],\"debug_options\":{\"g\":2}}");
-	ck_assert_msg(read_config(&o, NULL, &err) == 0, "%s", err.text);
-	text = dumped(&o);
-	ck_assert_str_eq(
-		text,
-		"{\"plugins\":[{\"name\":\"b\"},{\"name\":\"a\",\"options\":{"
-		"\"x\":1,\"y\":2,\"z\":3},\"log_level\":2}],\"plugin_dir\":[\"/u\"],"
-		"\"devices\":5,\"compile_options\":{\"env_option_overrides\":{"
-		"\"f\":1,\"g\":2}},\"compile_jobs\":3}");
-	free(text);
-	options_release(&o);
-	/* A file of --config is the only one. */
-	write_file("f.json", "{\"compile_timeout\":9}");
-	ck_assert_int_eq(read_config(&o, "f.json", &err), 0);
-	ck_assert_uint_eq(o.compile_timeout_s, 9);
-	ck_assert_uint_eq(o.compile_jobs, 0);
-	ck_assert_uint_eq(o.settings.devices, 0);
-	options_release(&o);
-	/* The user's file may be elsewhere. */
-	setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
-	ck_assert_int_eq(read_config(&o, NULL, &err), 0);
-	ck_assert_uint_eq(o.settings.devices, 2);
-	options_release(&o);
-	write_file("system.json", "{\n]");
-	ck_assert_int_eq(read_config(&o, NULL, &err), -EINVAL);
-	ck_assert_int_eq(strncmp(err.text, "system.json:2:1: ", 17), 0);
-	options_release(&o);
-}
-END_TEST
-
-START_TEST(the_last_log_level_applies)
-{
-	static const struct {
-		const char *first, *second, *level;
-	} cases[] = {
-		{ "{\"plugins\":{\"name\":\"a\",\"log_level\":1}}", "{}", "1" },
-		{ "{\"plugins\":{\"name\":\"a\",\"log_level\":1}}",
-		  "{\"plugin_log_level\":2}", "2" },
-		{ "{\"plugin_log_level\":2}",
-		  "{\"plugins\":{\"name\":\"a\",\"log_level\":1}}", "1" },
-		{ "{\"plugin_log_level\":2,\"plugins\":{\"name\":\"a\",\"log_level\":1}}",
-		  "{}", "1" },
-		{ "{\"plugins\":{\"name\":\"a\",\"log_level\":1,\"env\":{"
-		  "\"TF_CPP_MIN_LOG_LEVEL\":\"3\"}}}",
-		  "{\"plugin_log_level\":2}", "3" },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct pf_candidate p = { .name = (char *)"a" };
-		struct json_object *level = NULL;
-		struct pf_err err = PF_ERR_INIT;
-		struct options o;
-
-		init(&o);
-		o.settings.source = 1;
-		ck_assert_msg(take(&o, cases[i].first, &err) == 0, "%s", err.text);
-		o.settings.source = 2;
-		ck_assert_msg(take(&o, cases[i].second, &err) == 0, "%s", err.text);
-		ck_assert_int_eq(settings_attach(&o.settings, &p, false, &err), 0);
-		json_object_object_get_ex(p.env, "TF_CPP_MIN_LOG_LEVEL", &level);
-		ck_assert_str_eq(json_object_get_string(level), cases[i].level);
-		json_object_put(p.options);
-		json_object_put(p.env);
-		json_object_put(p.sandbox);
-		options_release(&o);
-	}
-}
-END_TEST
-
-START_TEST(files_writable_by_others_are_refused)
-{
-	struct pf_err err = PF_ERR_INIT;
-	struct options o;
-
-	write_file("f.json", "{\"devices\":2}");
-	ck_assert_int_eq(chmod("f.json", 0664), 0);
-	ck_assert_int_eq(read_config(&o, "f.json", &err), -EPERM);
-	ck_assert_ptr_nonnull(strstr(err.text, "f.json can name plugins to run"));
-	ck_assert_ptr_nonnull(strstr(err.text, "found mode 0664"));
-	options_release(&o);
-	ck_assert_int_eq(chmod("f.json", 0602), 0);
-	ck_assert_int_eq(read_config(&o, "f.json", &err), -EPERM);
-	options_release(&o);
-	ck_assert_int_eq(chmod("f.json", 0644), 0);
-	ck_assert_int_eq(read_config(&o, "f.json", &err), 0);
-	options_release(&o);
-	if (geteuid() == 0) {
-		ck_assert_int_eq(chown("f.json", 12345, 0), 0);
-		ck_assert_int_eq(read_config(&o, "f.json", &err), -EPERM);
-		ck_assert_ptr_nonnull(strstr(err.text, "found user 12345"));
-		options_release(&o);
-	}
-	/* An empty file sets no option. */
-	ck_assert_int_eq(read_config(&o, "/dev/null", &err), 0);
-	options_release(&o);
-}
-END_TEST
-
-START_TEST(unreadable_files_are_refused)
-{
-	struct pf_err err = PF_ERR_INIT;
-	struct options o;
-	FILE *f;
-
-	ck_assert_int_eq(read_config(&o, "none.json", &err), -ENOENT);
-	ck_assert_str_eq(err.text,
-			 "read the configuration none.json: No such file or directory");
-	options_release(&o);
-	ck_assert_int_eq(read_config(&o, "home", &err), -EISDIR);
-	options_release(&o);
-	f = fopen("f.json", "w");
-	fputs("{", f);
-	for (int i = 0; i < PF_CONFIG_MAX; i++)
-		fputc(' ', f);
-	fclose(f);
-	ck_assert_int_eq(read_config(&o, "f.json", &err), -EINVAL);
-	ck_assert_str_eq(err.text, "f.json: expected at most 1048576 bytes");
-	options_release(&o);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *s = suite_create("config");
 	TCase *tc = tcase_create("core");
 
-	tcase_add_checked_fixture(tc, make_dir, remove_dir);
 	unit_add_cases(tc, a_good_file_is_understood, good);
 	unit_add_cases(tc, a_bad_file_is_refused, bad);
 	unit_add_cases(tc, a_bad_text_is_refused, texts);
 	unit_add_cases(tc, places_are_found, places);
 	tcase_add_test(tc, there_are_limits);
-	tcase_add_test(tc, later_files_override);
-	tcase_add_test(tc, the_last_log_level_applies);
-	tcase_add_test(tc, files_writable_by_others_are_refused);
-	tcase_add_test(tc, unreadable_files_are_refused);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

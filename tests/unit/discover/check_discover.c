@@ -1,121 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The discovery of plugins: the order of places, the files found there, limits. */
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "discover/internal.h"
-#include "unit.h"
-
-static char top[] = "/tmp/check_discover.XXXXXX"; /* the working directory */
-
-/* --- files --------------------------------------------------------------------------------- */
-
-static void make_dirs(const char *path)
-{
-	char part[PATH_MAX];
-
-	for (const char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
-		snprintf(part, sizeof(part), "%.*s", (int)(p - path), path);
-		(void)mkdir(part, 0700);
-	}
-}
-
-/* Write TEXT to PATH, whose directories are made. */
-static void put(const char *path, const char *text)
-{
-	FILE *f;
-
-	make_dirs(path);
-	f = fopen(path, "w");
-	ck_assert_msg(f != NULL, "%s", path);
-	fputs(text, f);
-	fclose(f);
-}
-
-/* A file that begins as a shared library; no test loads it. */
-static void put_library(const char *path)
-{
-	put(path, "\177ELF");
-}
-
-static void set_up(void)
-{
-	static const char *const variables[] = {
-		"PJRTFS_PLUGIN_PATH",
-		"PJRT_NAMES_AND_LIBRARY_PATHS",
-		"PJRT_PLUGIN_LIBRARY_PATH",
-		"PJRT_PLUGIN_PATH",
-		"LD_LIBRARY_PATH",
-		"VIRTUAL_ENV",
-		"CONDA_PREFIX",
-	};
-
-	strcpy(top, "/tmp/check_discover.XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(top));
-	ck_assert_int_eq(chdir(top), 0);
-	for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
-		unsetenv(variables[i]);
-	setenv("PATH", "/nowhere", 1);
-	setenv("HOME", "/nowhere", 1);
-}
-
-static void tear_down(void)
-{
-	char command[64];
-
-	ck_assert_int_eq(chdir("/"), 0);
-	setenv("PATH", "/usr/bin:/bin", 1);
-	snprintf(command, sizeof(command), "rm -rf %s", top);
-	ck_assert_int_eq(system(command), 0);
-}
-
-/* --- places --------------------------------------------------------------------------------- */
-
-static struct pf_discovery *discover(const struct pf_discover_config *config)
-{
-	struct pf_discovery *d = NULL;
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_msg(pf_discover(config, &d, &err) == 0, "%s", err.text);
-	return d;
-}
-
-/* The files found below the working directory: "SOURCE NAME=PATH VERSION (PACKAGE)" lines. */
-static const char *found(const struct pf_discovery *d)
-{
-	static char text[16384];
-	char *at = text;
-
-	*text = '\0';
-	for (unsigned i = 0; i < d->n_files; i++) {
-		const struct pf_plugin_file *f = &d->files[i];
-		const char *path = strstr(f->path, top);
-
-		at += sprintf(at, "%s: %s=%s", d->places[f->place].source, f->name,
-			      path ? path + strlen(top) + 1 : f->path);
-		at += sprintf(at, "%s%s", *f->version ? " " : "", f->version);
-		if (*f->package)
-			at += sprintf(at, " (%s)", f->package);
-		at += sprintf(at, "%s%s\n", f->refused ? " refused: " : "",
-			      f->refused ? f->refused : "");
-	}
-	return text;
-}
-
-static const struct pf_search_place *place_of(const struct pf_discovery *d,
-					      const char *where)
-{
-	for (unsigned i = 0; i < d->n_places; i++)
-		if (strstr(d->places[i].where, where))
-			return &d->places[i];
-	return NULL;
-}
+#include "discover_fixture.h"
 
 /* The directories that ld.so.conf named, below the working directory. */
 static const char *linker_dirs(const struct pf_discovery *d)
@@ -130,53 +15,67 @@ static const char *linker_dirs(const struct pf_discovery *d)
 	return text;
 }
 
-/* Every place has a plugin of its own, and one called cpu. */
-START_TEST(the_search_has_the_manuals_order)
+/* Files of every place, of which some are called cpu; NULL: a library. */
+static const struct {
+	const char *path, *text;
+} everywhere[] = {
+	{ "a/x.so", NULL },
+	{ "a/y.so", NULL },
+	{ "a/jax.so", NULL },
+	{ "said-dir/s.so", NULL },
+	{ "cf/conf-dir.so", NULL },
+	{ "env/e/pjrt_plugin.so", NULL },
+	{ "lib1/libpjrt_l1.so", NULL },
+	{ "lib2.so", NULL },
+	{ "own/cpu/pjrt_plugin.so", NULL },
+	{ "own/flat.so", NULL },
+	{ "usr/local/lib/go-xla/pjrt_c_api_cpu_v0.83.1_plugin.so", NULL },
+	{ "usr/local/lib/gomlx/pjrt/pjrt_c_api_cpu_plugin.so", NULL },
+	{ "ld/libpjrt_ld.so", NULL },
+	{ "ld/other.so", NULL },
+	{ "conf/pjrt_plugin_c.so", NULL },
+	{ "etc/ld.so.conf", "include ld.so.conf.d/*.conf\n"
+			    "# a comment\nhwcap 0 nosegneg\nrelative/is/none\n"
+			    "  /conf   # another\n/old/lib=libc5\r\n/last" },
+	{ "etc/ld.so.conf.d/b.conf", "/b\n" },
+	{ "etc/ld.so.conf.d/a.conf", "/a1\n/a2\n" },
+	{ "etc/ld.so.conf.d/c.txt", "/c\n" },
+	{ "opt/aws/neuron/lib/libneuronpjrt.so", NULL },
+	{ "venv/lib/python3.11/site-packages/libtpu/libtpu.so", NULL },
+	{ "usr/lib/python3/dist-packages/sys/libpjrt_sys.so", NULL },
+};
+
+/* Make these files, and set the variables that name places. */
+static struct pf_discover_config fill_every_place(void)
 {
-	static const char *const dirs[] = { "said-dir", NULL };
 	static const char *const words[] = { "alone", "first=a/x.so", NULL };
+	static const char *const dirs[] = { "said-dir", NULL };
 	static const char *const configured[] = { "conf=a/y.so", NULL };
 	static const char *const config_dirs[] = { "cf", NULL };
-	struct pf_discover_config c = { .words = words,
-					.dirs = dirs,
-					.configured = configured,
-					.configured_dirs = config_dirs,
-					.own_dir = "own",
-					.root = top };
-	struct pf_discovery *d;
-	const struct pf_plugin_file *f;
 
-	put_library("a/x.so");
-	put_library("a/y.so");
-	put_library("a/jax.so");
-	put_library("said-dir/s.so");
-	put_library("cf/conf-dir.so");
-	put_library("env/e/pjrt_plugin.so");
-	put_library("lib1/libpjrt_l1.so");
-	put_library("lib2.so");
-	put_library("own/cpu/pjrt_plugin.so");
-	put_library("own/flat.so");
-	put_library("usr/local/lib/go-xla/pjrt_c_api_cpu_v0.83.1_plugin.so");
-	put_library("usr/local/lib/gomlx/pjrt/pjrt_c_api_cpu_plugin.so");
-	put_library("ld/libpjrt_ld.so");
-	put_library("ld/other.so");
-	put_library("conf/pjrt_plugin_c.so");
-	put("etc/ld.so.conf", "include ld.so.conf.d/*.conf\n"
-			      "# a comment\nhwcap 0 nosegneg\nrelative/is/none\n"
-			      "  /conf   # another\n/old/lib=libc5\r\n/last");
-	put("etc/ld.so.conf.d/b.conf", "/b\n");
-	put("etc/ld.so.conf.d/a.conf", "/a1\n/a2\n");
-	put("etc/ld.so.conf.d/c.txt", "/c\n");
-	put_library("opt/aws/neuron/lib/libneuronpjrt.so");
-	put_library("venv/lib/python3.11/site-packages/libtpu/libtpu.so");
-	put_library("usr/lib/python3/dist-packages/sys/libpjrt_sys.so");
+	for (size_t i = 0; i < ARRAY_SIZE(everywhere); i++)
+		put(everywhere[i].path,
+		    everywhere[i].text ? everywhere[i].text : "\177ELF");
 	setenv("PJRTFS_PLUGIN_PATH", "env", 1);
 	setenv("PJRT_NAMES_AND_LIBRARY_PATHS", "jax:a/jax.so", 1);
 	setenv("PJRT_PLUGIN_LIBRARY_PATH", "lib1", 1);
 	setenv("PJRT_PLUGIN_PATH", ":lib2.so:", 1);
 	setenv("LD_LIBRARY_PATH", "ld:/nowhere", 1);
 	setenv("VIRTUAL_ENV", "venv", 1);
-	d = discover(&c);
+	return (struct pf_discover_config){ .words = words,
+					    .dirs = dirs,
+					    .configured = configured,
+					    .configured_dirs = config_dirs,
+					    .own_dir = "own",
+					    .root = top };
+}
+
+START_TEST(the_search_has_the_manuals_order)
+{
+	struct pf_discover_config c = fill_every_place();
+	struct pf_discovery *d = discover(&c);
+	const struct pf_plugin_file *f;
+
 	ck_assert_str_eq(
 		found(d),
 		"--plugin: first=a/x.so\n"
@@ -202,7 +101,15 @@ START_TEST(the_search_has_the_manuals_order)
 	ck_assert_ptr_nonnull(strstr(f->path, "/own/cpu/"));
 	ck_assert_ptr_null(pf_discovery_pick(d, "none", NULL, NULL));
 	pf_discovery_free(d);
-	/* Only pjrtfs's own places; then only up to the place that has the plugin. */
+}
+END_TEST
+
+/* Only pjrtfs's own places; only up to the place that has the plugin. */
+START_TEST(only_some_places_are_searched)
+{
+	struct pf_discover_config c = fill_every_place();
+	struct pf_discovery *d;
+
 	c.own_only = true;
 	d = discover(&c);
 	ck_assert_str_eq(found(d),
@@ -257,103 +164,6 @@ START_TEST(the_newest_of_one_place_is_picked)
 	f = pf_discovery_pick(d, "cpu", minor_of, &asked);
 	ck_assert_str_eq(f->version, "0.8");
 	ck_assert_int_gt(asked, 3);
-	pf_discovery_free(d);
-}
-END_TEST
-
-/* The layouts of three real wheels and of JAX's. */
-START_TEST(python_packages_are_found)
-{
-	static const char site[] = "v*[e]{nv}/lib/python3.12/site-packages";
-	struct pf_discover_config c = { .root = top };
-	struct pf_discovery *d;
-	char path[PATH_MAX];
-	static const struct {
-		const char *path, *text; /* NULL: a library */
-	} files[] = {
-		{ "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so", NULL },
-		{ "xla_cpu_pjrt-0.0.1.dist-info/RECORD", "" },
-		{ "fastatomstruct_xla_cpu/libpjrt_cpu.so", NULL },
-		{ "fastatomstruct_xla_cpu-2026.6.23.dist-info/RECORD", "" },
-		{ "jax_plugins/xla_cuda12/xla_cuda_plugin.so", NULL },
-		{ "jax_plugins/xla_cuda12/__init__.py", "" },
-		{ "jax_plugins/unpacked/pjrt_plugin.so", NULL }, /* by hand */
-		{ "libtpu/libtpu.so", NULL },
-		{ "iree/_pjrt_libs/cpu/pjrt_plugin_iree_cpu.so", NULL },
-		{ "_hidden/libpjrt_hidden.so", NULL },
-		{ "numpy/core/x.so", NULL },
-		{ "other/some_plugin.so", NULL },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-		snprintf(path, sizeof(path), "%s/%s", site, files[i].path);
-		put(path, files[i].text ? files[i].text : "\177ELF");
-	}
-	/* Another name of the same directory, as in virtual environments. */
-	ck_assert_int_eq(symlink("lib", "v*[e]{nv}/lib64"), 0);
-	setenv("VIRTUAL_ENV", "v*[e]{nv}", 1);
-	d = discover(&c);
-	ck_assert_ptr_null(place_of(d, "lib64"));
-#define SITE "v*[e]{nv}/lib/python3.12/site-packages/"
-	ck_assert_str_eq(
-		found(d),
-		"$VIRTUAL_ENV: cpu=" SITE
-		"fastatomstruct_xla_cpu/libpjrt_cpu.so 2026.6.23 "
-		"(fastatomstruct_xla_cpu 2026.6.23)\n"
-		"$VIRTUAL_ENV: iree_cpu=" SITE
-		"iree/_pjrt_libs/cpu/pjrt_plugin_iree_cpu.so\n"
-		"$VIRTUAL_ENV: tpu=" SITE "libtpu/libtpu.so\n"
-		"$VIRTUAL_ENV: unpacked=" SITE "jax_plugins/unpacked/pjrt_plugin.so\n"
-		"$VIRTUAL_ENV: xla_cpu=" SITE
-		"xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so 0.0.1 (xla_cpu_pjrt 0.0.1)\n"
-		"$VIRTUAL_ENV: xla_cuda12=" SITE
-		"jax_plugins/xla_cuda12/xla_cuda_plugin.so\n");
-	/* The file's name means it, too. */
-	ck_assert_str_eq(pf_discovery_pick(d, "xla_cuda", NULL, NULL)->name,
-			 "xla_cuda12");
-	ck_assert_ptr_null(pf_discovery_pick(d, "xla", NULL, NULL));
-	pf_discovery_free(d);
-}
-END_TEST
-
-/* The python3 that $PATH finds: in a prefix, by a link, in a virtual environment. */
-static const struct {
-	const char *path; /* $PATH, below the working directory */
-	const char *want; /* the plugin found */
-} interpreters[] = {
-	{ "base/bin", "base" }, { "nothing:base/bin/", "base" },
-	{ "link", "base" }, /* link/python3 -> base/bin/python3 */
-	{ "venv/bin", "venv" }, { "nothing", "" },
-};
-
-START_TEST(python_installations_are_found)
-{
-	struct pf_discover_config c = { .root = "/nowhere" };
-	char text[PATH_MAX] = "", *list = strdup(interpreters[_i].path), *at = list,
-	     *word;
-	struct pf_discovery *d;
-
-	put_library("base/lib/python3.9/site-packages/p/libpjrt_base.so");
-	put("base/bin/python3", "");
-	chmod("base/bin/python3", 0700);
-	make_dirs("link/x");
-	ck_assert_int_eq(symlink("../base/bin/python3", "link/python3"), 0);
-	put_library("venv/lib/python3.9/site-packages/p/libpjrt_venv.so");
-	make_dirs("venv/bin/x");
-	ck_assert_int_eq(symlink("../../base/bin/python3", "venv/bin/python3"), 0);
-	put("venv/pyvenv.cfg", "");
-
-	while ((word = strsep(&at, ":")))
-		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s/%s",
-			 *text ? ":" : "", top, word);
-	free(list);
-	setenv("PATH", text, 1);
-	d = discover(&c);
-	ck_assert_uint_eq(d->n_files, *interpreters[_i].want != '\0');
-	if (d->n_files) {
-		ck_assert_str_eq(d->places[d->files[0].place].source, "python3 on $PATH");
-		ck_assert_str_eq(d->files[0].name, interpreters[_i].want);
-	}
 	pf_discovery_free(d);
 }
 END_TEST
@@ -505,9 +315,8 @@ int main(void)
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, the_search_has_the_manuals_order);
+	tcase_add_test(tc, only_some_places_are_searched);
 	tcase_add_test(tc, the_newest_of_one_place_is_picked);
-	tcase_add_test(tc, python_packages_are_found);
-	unit_add_cases(tc, python_installations_are_found, interpreters);
 	tcase_add_test(tc, bad_files_do_not_hide_good_ones);
 	unit_add_cases(tc, jax_lists_are_read, jax_lists);
 	tcase_add_test(tc, there_are_limits);

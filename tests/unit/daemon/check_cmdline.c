@@ -2,8 +2,6 @@
 /* The command line: every option, every refusal, what mount(8) passes. */
 #include "options_fixture.h"
 
-#include <pwd.h>
-
 static const char *shown_fuse(const struct options *o)
 {
 	static char text[1024];
@@ -230,54 +228,6 @@ START_TEST(a_bad_line_is_refused)
 END_TEST
 
 static const struct {
-	const char *text;
-	uint64_t bytes; /* 0: refused */
-} memory[] = {
-	{ "1048576", 1 << 20 },
-	{ "1024K", 1 << 20 },
-	{ "1MiB", 1 << 20 },
-	{ "4g", 4ull << 30 },
-	{ "2T", 2ull << 40 },
-	{ "1048576T", 1ull << 60 },
-	{ "", 0 },
-	{ "1048575", 0 },
-	{ "1023K", 0 },
-	{ "-1M", 0 },
-	{ "4X", 0 },
-	{ "1048577T", 0 },
-	{ "max", 0 },
-};
-
-START_TEST(sizes_are_understood)
-{
-	static const char *const forms[] = { "m --memory-limit=%s",
-					     "m -o memory_limit=%s" };
-	struct options o;
-	struct pf_err err = PF_ERR_INIT;
-	char line[100], why[200];
-
-	for (unsigned i = 0; i < 2; i++) {
-		snprintf(line, sizeof(line), forms[i], memory[_i].text);
-		if (memory[_i].bytes) {
-			ck_assert_msg(parse(line, &o, &err) == 0, "%s", err.text);
-			ck_assert_uint_eq(o.memory_limit, memory[_i].bytes);
-		} else {
-			snprintf(why, sizeof(why),
-				 "memory limit: expected a size from 1M on, as "
-				 "in 4G, found %s",
-				 memory[_i].text);
-			ck_assert_int_eq(parse(line, &o, &err), -EINVAL);
-			/* Trailing spaces are removed from sentences. */
-			ck_assert_int_eq(strncmp(err.text, why,
-						 strlen(why) - !*memory[_i].text),
-					 0);
-		}
-		options_release(&o);
-	}
-}
-END_TEST
-
-static const struct {
 	const char *line;
 	bool help, version;
 } asked[] = {
@@ -296,125 +246,6 @@ START_TEST(help_needs_no_other_argument)
 	ck_assert_int_eq(o.version, asked[_i].version);
 	ck_assert_ptr_null(o.mountpoint);
 	options_release(&o);
-}
-END_TEST
-
-static const struct {
-	const char *line;
-	const char *dir; /* NULL: none said */
-	uint64_t size;
-	bool off;
-	unsigned jobs, timeout_s;
-} caches[] = {
-	{ "m", NULL, UINT64_C(2) << 30, false, 0, 0 },
-	{ "m --cache-dir d --cache-size 5M", "d", 5 << 20, false, 0, 0 },
-	{ "m --cache-size=max --no-cache", NULL, UINT64_MAX, true, 0, 0 },
-	{ "m --compile-jobs 7 --compile-timeout 90", NULL, UINT64_C(2) << 30, false, 7,
-	  90 },
-	{ "m -o cache_dir=/a/b,cache_size=0,no_cache,compile_jobs=32,compile_timeout=1",
-	  "/a/b", 0, true, 32, 1 },
-	{ "m --cache-dir a --cache-dir b", "b", UINT64_C(2) << 30, false, 0, 0 },
-};
-
-START_TEST(cache_options_are_understood)
-{
-	struct options o;
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_msg(parse(caches[_i].line, &o, &err) == 0, "%s", err.text);
-	if (caches[_i].dir)
-		ck_assert_str_eq(o.cache_dir, caches[_i].dir);
-	else
-		ck_assert_ptr_null(o.cache_dir);
-	ck_assert_uint_eq(o.cache_size, caches[_i].size);
-	ck_assert_int_eq(o.no_cache, caches[_i].off);
-	ck_assert_uint_eq(o.compile_jobs, caches[_i].jobs);
-	ck_assert_uint_eq(o.compile_timeout_s, caches[_i].timeout_s);
-	ck_assert_uint_eq(o.fuse.n, 0);
-	options_release(&o);
-}
-END_TEST
-
-static void check_dir(const char *said, const char *want)
-{
-	const struct options o = { .cache_dir = (char *)(uintptr_t)said };
-	char *path = options_cache_dir(&o);
-
-	ck_assert_ptr_nonnull(path);
-	ck_assert_str_eq(path, want);
-	free(path);
-}
-
-START_TEST(the_cache_directory_is_chosen)
-{
-	char want[PATH_MAX];
-
-	setenv("HOME", "/home/h", 1);
-	setenv("XDG_CACHE_HOME", "/x", 1);
-	setenv("PJRTFS_CACHE_DIR", "/p", 1);
-	check_dir("/said", "/said");
-	snprintf(want, sizeof(want), "%s/said", dir);
-	check_dir("said", want);
-	check_dir(NULL, "/p");
-	setenv("PJRTFS_CACHE_DIR", "", 1);
-	check_dir(NULL, "/x/pjrtfs");
-	setenv("XDG_CACHE_HOME", "relative", 1);
-	check_dir(NULL, "/home/h/.cache/pjrtfs");
-	unsetenv("XDG_CACHE_HOME");
-	unsetenv("PJRTFS_CACHE_DIR");
-	check_dir(NULL, "/home/h/.cache/pjrtfs");
-	unsetenv("HOME");
-	if (getpwuid(getuid())) {
-		snprintf(want, sizeof(want), "%s/.cache/pjrtfs",
-			 getpwuid(getuid())->pw_dir);
-		check_dir(NULL, want);
-	}
-}
-END_TEST
-
-static const struct {
-	const char *line;
-	unsigned mode, group;
-} shared[] = {
-	{ "m", 0, 0 },
-	{ "m --mode 1777", 01777, 0 },
-	{ "m -o allow_other,mode=2775,group=1234", 02775, 1234 },
-	{ "m --mode=755 --group 7", 0755, 7 },
-	{ "m --group 7 --mode 700 -o mode=1777,group=8", 01777, 8 },
-};
-
-START_TEST(directories_are_shared)
-{
-	struct options o;
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_msg(parse(shared[_i].line, &o, &err) == 0, "%s", err.text);
-	ck_assert_uint_eq(o.mode, shared[_i].mode);
-	ck_assert_int_eq(o.has_group, shared[_i].group != 0);
-	ck_assert_uint_eq(o.group, shared[_i].group);
-	options_release(&o);
-}
-END_TEST
-
-/* Every option of the command line is in the help, and its lines fit a terminal. */
-START_TEST(the_help_is_complete)
-{
-	pf_autobuf struct pf_buf help = PF_BUF_INIT;
-	struct reading g = { .early = true };
-	const char *line;
-
-	options_help(&help);
-	make_tables(&g);
-	for (const struct option *option = g.rows; option->name; option++)
-		ck_assert_msg(strstr(help.data, option->name) != NULL, "%s",
-			      option->name);
-	for (line = help.data; *line; line += strcspn(line, "\n") + 1)
-		ck_assert_uint_le(strcspn(line, "\n"), 90);
-	ck_assert_ptr_nonnull(
-		strstr(help.data,
-		       "\n  -f, --foreground         stay in the foreground\n"));
-	ck_assert_ptr_nonnull(strstr(help.data, "\n  --plugin-option NAME:KEY=VALUE\n"
-						"                           create"));
 }
 END_TEST
 
@@ -450,18 +281,13 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("options_cmdline");
+	Suite *s = suite_create("cmdline");
 	TCase *tc = tcase_create("core");
 
 	tcase_add_checked_fixture(tc, make_files, remove_files);
 	unit_add_cases(tc, a_good_line_is_understood, good);
 	unit_add_cases(tc, a_bad_line_is_refused, bad);
-	unit_add_cases(tc, directories_are_shared, shared);
-	unit_add_cases(tc, sizes_are_understood, memory);
 	unit_add_cases(tc, help_needs_no_other_argument, asked);
-	unit_add_cases(tc, cache_options_are_understood, caches);
-	tcase_add_test(tc, the_cache_directory_is_chosen);
-	tcase_add_test(tc, the_help_is_complete);
 	unit_add_cases(tc, there_are_limits, many);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
