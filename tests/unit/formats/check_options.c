@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compile options: the bytes that plugins were seen to take, and clear refusals. */
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -125,125 +126,106 @@ START_TEST(appends_to_existing_bytes)
 }
 END_TEST
 
+/* With four devices; the sentence has these parts (fnmatch(3)). */
 static const struct {
-	const char *json;
-	unsigned n_devices;
-	const char *says[3];
+	const char *json, *says;
 } bad[] = {
-	{ "[]", 4, { "expected a JSON object", "[ ]" } },
-	{ "3", 4, { "expected a JSON object", "3" } },
-	{ "{\"replicas\":1}", 4, { "unknown option \"replicas\"" } },
-	{ "{\"devise\":1}",
-	  4,
-	  { "unknown option \"devise\" (did you mean \"device\"?)" } },
-	{ "{\"\":1}", 4, { "unknown option \"\"" } },
-	{ "{\"Num_Replicas\":1}", 4, { "unknown option \"Num_Replicas\"" } },
+	{ "[]", "expected a JSON object*\\[ ]" },
+	{ "3", "expected a JSON object*3" },
+	{ "{\"replicas\":1}", "unknown option \"replicas\"" },
+	{ "{\"devise\":1}", "unknown option \"devise\" (did you mean \"device\"\\?)" },
+	{ "{\"\":1}", "unknown option \"\"" },
+	{ "{\"Num_Replicas\":1}", "unknown option \"Num_Replicas\"" },
 	/* Counts. */
-	{ "{\"num_replicas\":0}", 4, { "num_replicas", "1 or more", "found 0" } },
-	{ "{\"num_replicas\":-1}", 4, { "num_replicas", "1 or more", "found -1" } },
-	{ "{\"num_replicas\":\"2\"}", 4, { "num_replicas", "integer", "found \"2\"" } },
-	{ "{\"num_replicas\":2.0}", 4, { "num_replicas", "integer", "found 2.0" } },
-	{ "{\"num_replicas\":null}", 4, { "num_replicas", "integer", "found null" } },
-	{ "{\"num_replicas\":true}", 4, { "num_replicas", "integer", "found true" } },
-	{ "{\"num_replicas\":[1]}", 4, { "num_replicas", "integer" } },
-	{ "{\"num_replicas\":4294967297}", 4, { "num_replicas", "4294967297" } },
-	{ "{\"num_replicas\":99999999999999999999}", 4, { "num_replicas" } },
-	{ "{\"num_partitions\":0}", 4, { "num_partitions", "1 or more" } },
-	{ "{\"num_replicas\":5}", 4, { "5 replicas", "need 5 devices", "found 4" } },
-	{ "{\"num_replicas\":2,\"num_partitions\":3}",
-	  4,
-	  { "need 6 devices", "found 4" } },
+	{ "{\"num_replicas\":0}", "num_replicas*1 or more*found 0" },
+	{ "{\"num_replicas\":-1}", "num_replicas*1 or more*found -1" },
+	{ "{\"num_replicas\":\"2\"}", "num_replicas*integer*found \"2\"" },
+	{ "{\"num_replicas\":2.0}", "num_replicas*integer*found 2.0" },
+	{ "{\"num_replicas\":null}", "num_replicas*integer*found null" },
+	{ "{\"num_replicas\":true}", "num_replicas*integer*found true" },
+	{ "{\"num_replicas\":[1]}", "num_replicas*integer" },
+	{ "{\"num_replicas\":4294967297}", "num_replicas*4294967297" },
+	{ "{\"num_replicas\":99999999999999999999}", "num_replicas" },
+	{ "{\"num_partitions\":0}", "num_partitions*1 or more" },
+	{ "{\"num_replicas\":5}", "5 replicas*need 5 devices*found 4" },
+	{ "{\"num_replicas\":2,\"num_partitions\":3}", "need 6 devices*found 4" },
 	{ "{\"num_replicas\":2147483647,\"num_partitions\":2147483647}",
-	  4,
-	  { "need 4611686014132420609 devices" } },
-	{ "{}", 0, { "need 1 devices", "found 0" } },
+	  "need 4611686014132420609 devices" },
 	/* Booleans. */
-	{ "{\"use_spmd_partitioning\":1}",
-	  4,
-	  { "use_spmd_partitioning", "true or false" } },
-	{ "{\"use_shardy_partitioner\":\"true\"}", 4, { "use_shardy_partitioner" } },
-	{ "{\"use_auto_spmd_partitioning\":null}", 4, { "use_auto_spmd_partitioning" } },
-	{ "{\"compile_portable_executable\":[]}", 4, { "compile_portable_executable" } },
+	{ "{\"use_spmd_partitioning\":1}", "use_spmd_partitioning*true or false" },
+	{ "{\"use_shardy_partitioner\":\"true\"}", "use_shardy_partitioner" },
+	{ "{\"use_auto_spmd_partitioning\":null}", "use_auto_spmd_partitioning" },
+	{ "{\"compile_portable_executable\":[]}", "compile_portable_executable" },
 	{ "{\"allow_spmd_sharding_propagation_to_output\":true}",
-	  4,
-	  { "allow_spmd_sharding_propagation_to_output", "a list of true and false" } },
+	  "allow_spmd_sharding_propagation_to_output*a list of true and false" },
 	{ "{\"allow_spmd_sharding_propagation_to_parameters\":[true,1]}",
-	  4,
-	  { "allow_spmd_sharding_propagation_to_parameters",
-	    "a list of true and false" } },
+	  "allow_spmd_sharding_propagation_to_parameters*a list of true and false" },
 	/* Of two equal keys json-c keeps the last; merging lists leaks no memory. */
-	{ "{\"allow_spmd_sharding_propagation_to_output\":[true],\"x\":1}",
-	  4,
-	  { "unknown" } },
+	{ "{\"allow_spmd_sharding_propagation_to_output\":[true],\"x\":1}", "unknown" },
 	/* Numbers and names. */
-	{ "{\"profile_version\":-1}", 4, { "profile_version", "0 or more" } },
-	{ "{\"profile_version\":1.5}", 4, { "profile_version", "integer" } },
-	{ "{\"profile_version\":9223372036854775808}", 4, { "profile_version" } },
-	{ "{\"matrix_unit_operand_precision\":2}", 4, { "\"highest\"", "found 2" } },
-	{ "{\"matrix_unit_operand_precision\":\"best\"}",
-	  4,
-	  { "\"highest\"", "\"best\"" } },
-	{ "{\"matrix_unit_operand_precision\":\"\"}", 4, { "\"highest\"" } },
+	{ "{\"profile_version\":-1}", "profile_version*0 or more" },
+	{ "{\"profile_version\":1.5}", "profile_version*integer" },
+	{ "{\"profile_version\":9223372036854775808}", "profile_version" },
+	{ "{\"matrix_unit_operand_precision\":2}", "\"highest\"*found 2" },
+	{ "{\"matrix_unit_operand_precision\":\"best\"}", "\"highest\"*\"best\"" },
+	{ "{\"matrix_unit_operand_precision\":\"\"}", "\"highest\"" },
 	/* Overrides. */
-	{ "{\"env_option_overrides\":[]}", 4, { "env_option_overrides", "an object" } },
-	{ "{\"env_option_overrides\":{\"f\":null}}", 4, { "env_option_overrides.f" } },
-	{ "{\"env_option_overrides\":{\"f\":[1]}}", 4, { "env_option_overrides.f" } },
-	{ "{\"env_option_overrides\":{\"f\":{}}}", 4, { "env_option_overrides.f" } },
+	{ "{\"env_option_overrides\":[]}", "env_option_overrides*an object" },
+	{ "{\"env_option_overrides\":{\"f\":null}}", "env_option_overrides.f" },
+	{ "{\"env_option_overrides\":{\"f\":[1]}}", "env_option_overrides.f" },
+	{ "{\"env_option_overrides\":{\"f\":{}}}", "env_option_overrides.f" },
 	{ "{\"env_option_overrides\":{\"f\":9223372036854775808}}",
-	  4,
-	  { "env_option_overrides.f", "64 bits" } },
-	{ "{\"env_option_overrides\":{\"f\":NaN}}", 4, { "env_option_overrides.f" } },
-	{ "{\"env_option_overrides\":{\"f\":\"a\\u0000b\"}}",
-	  4,
-	  { "env_option_overrides.f" } },
-	{ "{\"auto_spmd_partitioning_mesh_shape\":4}", 4, { "a list of integers" } },
-	{ "{\"auto_spmd_partitioning_mesh_ids\":[-1]}", 4, { "0 or more" } },
+	  "env_option_overrides.f*64 bits" },
+	{ "{\"env_option_overrides\":{\"f\":NaN}}", "env_option_overrides.f" },
+	{ "{\"env_option_overrides\":{\"f\":\"a\\u0000b\"}}", "env_option_overrides.f" },
+	{ "{\"auto_spmd_partitioning_mesh_shape\":4}", "a list of integers" },
+	{ "{\"auto_spmd_partitioning_mesh_ids\":[-1]}", "0 or more" },
 	/* Devices. */
-	{ "{\"device\":-1}", 4, { "option device", "found -1" } },
-	{ "{\"device\":\"cpu\"}", 4, { "option device", "\"cpu:1\"", "found \"cpu\"" } },
-	{ "{\"device\":\":1\"}", 4, { "option device" } },
-	{ "{\"device\":\"cpu:1x\"}", 4, { "option device" } },
-	{ "{\"device\":\"cpu:-1\"}", 4, { "option device" } },
-	{ "{\"device\":\"cpu:99999999999999999999\"}", 4, { "option device" } },
-	{ "{\"device\":null}", 4, { "option device" } },
-	{ "{\"device\":1,\"num_replicas\":2}", 4, { "for several" } },
-	{ "{\"device\":1,\"device_assignment\":[[1]]}", 4, { "device_assignment, too" } },
+	{ "{\"device\":-1}", "option device*found -1" },
+	{ "{\"device\":\"cpu\"}", "option device*\"cpu:1\"*found \"cpu\"" },
+	{ "{\"device\":\":1\"}", "option device" },
+	{ "{\"device\":\"cpu:1x\"}", "option device" },
+	{ "{\"device\":\"cpu:-1\"}", "option device" },
+	{ "{\"device\":\"cpu:99999999999999999999\"}", "option device" },
+	{ "{\"device\":null}", "option device" },
+	{ "{\"device\":1,\"num_replicas\":2}", "for several" },
+	{ "{\"device\":1,\"device_assignment\":[[1]]}", "device_assignment, too" },
 	{ "{\"device\":1,\"compile_portable_executable\":true}",
-	  4,
-	  { "option device", "any device" } },
+	  "option device*any device" },
 	{ "{\"device_assignment\":[[1]],\"compile_portable_executable\":true}",
-	  4,
-	  { "option device_assignment", "any device" } },
-	{ "{\"plugin\":1}", 4, { "option plugin", "a plugin's name" } },
-	{ "{\"device_assignment\":null}", 4, { "device_assignment" } },
-	{ "{\"device_assignment\":1}", 4, { "1 lists", "1 device ids", "found 1" } },
-	{ "{\"device_assignment\":[]}", 4, { "device_assignment" } },
-	{ "{\"device_assignment\":[1]}", 4, { "device_assignment" } },
-	{ "{\"device_assignment\":[[]]}", 4, { "device_assignment" } },
-	{ "{\"device_assignment\":[[0,1],[2]]}", 4, { "2 lists", "2 device ids" } },
-	{ "{\"num_replicas\":1,\"device_assignment\":[[0],[1]]}", 4, { "1 lists" } },
-	{ "{\"num_partitions\":1,\"device_assignment\":[[0,1]]}", 4, { "1 device ids" } },
-	{ "{\"device_assignment\":[[0,1,2,3,4]]}", 4, { "need 5 devices" } },
-	{ "{\"device_assignment\":[[-1]]}", 4, { "0 or more", "found -1" } },
-	{ "{\"device_assignment\":[[\"0\"]]}", 4, { "0 or more", "found \"0\"" } },
+	  "option device_assignment*any device" },
+	{ "{\"plugin\":1}", "option plugin*a plugin's name" },
+	{ "{\"device_assignment\":null}", "device_assignment" },
+	{ "{\"device_assignment\":1}", "1 lists*1 device ids*found 1" },
+	{ "{\"device_assignment\":[]}", "device_assignment" },
+	{ "{\"device_assignment\":[1]}", "device_assignment" },
+	{ "{\"device_assignment\":[[]]}", "device_assignment" },
+	{ "{\"device_assignment\":[[0,1],[2]]}", "2 lists*2 device ids" },
+	{ "{\"num_replicas\":1,\"device_assignment\":[[0],[1]]}", "1 lists" },
+	{ "{\"num_partitions\":1,\"device_assignment\":[[0,1]]}", "1 device ids" },
+	{ "{\"device_assignment\":[[0,1,2,3,4]]}", "need 5 devices" },
+	{ "{\"device_assignment\":[[-1]]}", "0 or more*found -1" },
+	{ "{\"device_assignment\":[[\"0\"]]}", "0 or more*found \"0\"" },
 	{ "{\"num_replicas\":2,\"device_assignment\":[[3],[3]]}",
-	  4,
-	  { "device 3 is given twice" } },
+	  "device 3 is given twice" },
 	{ "{\"num_replicas\":2,\"num_partitions\":2,\"device_assignment\":[[0,1],[2,0]]}",
-	  4,
-	  { "device 0 is given twice" } },
+	  "device 0 is given twice" },
 };
 
 START_TEST(refuses)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
+	char pattern[160];
 
-	ck_assert_int_eq(encode(bad[_i].json, bad[_i].n_devices, &buf, &err), -EINVAL);
+	ck_assert_int_eq(encode(bad[_i].json, 4, &buf, &err), -EINVAL);
 	ck_assert_int_eq(err.code, -EINVAL);
 	ck_assert_uint_eq(buf.len, 0);
-	for (size_t i = 0; i < 3 && bad[_i].says[i]; i++)
-		ck_assert_msg(strstr(err.text, bad[_i].says[i]) != NULL, "%s", err.text);
+	snprintf(pattern, sizeof(pattern), "*%s*", bad[_i].says);
+	ck_assert_msg(fnmatch(pattern, err.text, 0) == 0, "%s", err.text);
+	/* No devices at all. */
+	ck_assert_int_eq(encode("{}", 0, &buf, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "need 1 devices, found 0"));
 }
 END_TEST
 
@@ -305,39 +287,6 @@ START_TEST(the_program_and_the_plugin_decide)
 END_TEST
 
 static const struct {
-	const char *json;
-	const char *want; /* NULL: none */
-	int code;
-} plugins[] = {
-	{ "{}", NULL, 0 },
-	{ "{\"device\":1}", NULL, 0 },
-	{ "{\"device\":\"odd\"}", NULL, 0 },
-	{ "{\"plugin\":\"a\"}", "a", 0 },
-	{ "{\"device\":\"cpu-0.115:1\"}", "cpu-0.115", 0 },
-	{ "{\"device\":\"a:b:1\",\"plugin\":\"a:b\"}", "a:b", 0 },
-	{ "{\"device\":\"a:1\",\"plugin\":\"b\"}", NULL, -EINVAL },
-	{ "{\"plugin\":3}", NULL, 0 },
-};
-
-START_TEST(names_a_plugin)
-{
-	struct json_object *options = json_tokener_parse(plugins[_i].json);
-	struct pf_err err = PF_ERR_INIT;
-	const char *name;
-	size_t len;
-
-	ck_assert_int_eq(pf_options_plugin(options, &name, &len, &err), plugins[_i].code);
-	if (plugins[_i].code == 0 && plugins[_i].want) {
-		ck_assert_uint_eq(len, strlen(plugins[_i].want));
-		ck_assert_mem_eq(name, plugins[_i].want, len);
-	} else if (plugins[_i].code == 0) {
-		ck_assert_ptr_null(name);
-	}
-	json_object_put(options);
-}
-END_TEST
-
-static const struct {
 	const char *proto;
 	size_t len;
 	const char *want; /* NULL: refused */
@@ -386,94 +335,6 @@ START_TEST(long_names_are_truncated)
 }
 END_TEST
 
-/* A program's options, the mount's defaults, and both merged. */
-static const struct {
-	const char *own, *defaults, *want;
-} merges[] = {
-	{ NULL, "{\"num_replicas\":2}", "{\"num_replicas\":2}" },
-	{ "{}", "{\"num_replicas\":2}", "{\"num_replicas\":2}" },
-	{ "{\"num_replicas\":1}", "{\"num_replicas\":2,\"profile_version\":3}",
-	  "{\"num_replicas\":1,\"profile_version\":3}" },
-	{ "{\"env_option_overrides\":{\"a\":1,\"b\":2}}",
-	  "{\"env_option_overrides\":{\"b\":3,\"c\":4}}",
-	  "{\"env_option_overrides\":{\"a\":1,\"b\":2,\"c\":4}}" },
-	{ NULL, "{\"env_option_overrides\":{\"b\":3}}",
-	  "{\"env_option_overrides\":{\"b\":3}}" },
-	{ "{\"env_option_overrides\":5}", "{\"env_option_overrides\":{\"b\":3}}",
-	  "{\"env_option_overrides\":5}" },
-	/* One of them names the device. */
-	{ "{\"plugin\":\"b\"}", "{\"device\":\"a:1\",\"num_replicas\":1}",
-	  "{\"plugin\":\"b\",\"num_replicas\":1}" },
-	{ "{\"device\":3}", "{\"plugin\":\"a\",\"device_assignment\":[[0]]}",
-	  "{\"device\":3}" },
-	{ "{\"device_assignment\":[[0],[1]]}",
-	  "{\"num_replicas\":4,\"num_partitions\":2,\"plugin\":\"a\",\"x\":1}",
-	  "{\"device_assignment\":[[0],[1]],\"x\":1}" },
-	{ "{\"num_replicas\":1}", "{\"num_partitions\":2,\"plugin\":\"a\"}",
-	  "{\"num_replicas\":1,\"num_partitions\":2,\"plugin\":\"a\"}" },
-};
-
-START_TEST(defaults_are_merged)
-{
-	struct json_object *own =
-		merges[_i].own ? json_tokener_parse(merges[_i].own) : NULL;
-	struct json_object *mounts = json_tokener_parse(merges[_i].defaults);
-	struct json_object *all = pf_options_merge(own, mounts);
-
-	ck_assert_str_eq(json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN),
-			 merges[_i].want);
-	ck_assert_str_eq(json_object_to_json_string_ext(mounts, JSON_C_TO_STRING_PLAIN),
-			 merges[_i].defaults);
-	json_object_put(own);
-	json_object_put(mounts);
-	json_object_put(all);
-}
-END_TEST
-
-static const char *const more_flags[] = { "xla_mine", NULL };
-
-/* Options of a user who does not own the mount: TELLS is in the sentence; NULL: allowed. */
-static const struct {
-	const char *options, *tells;
-} flags[] = {
-	{ "{}", NULL },
-	{ "[]", NULL },
-	{ "{\"num_replicas\":2,\"env_option_overrides\":{}}", NULL },
-	{ "{\"env_option_overrides\":[\"xla_dump_to\"]}", NULL }, /* no flags at all */
-	{ "{\"env_option_overrides\":{\"xla_cpu_enable_fast_min_max\":false,"
-	  "\"xla_backend_optimization_level\":1,\"xla_gpu_ftz\":\"true\"}}",
-	  NULL },
-	{ "{\"env_option_overrides\":{\"xla_cpu_max_isa\":\"AVX2\"}}", NULL },
-	{ "{\"env_option_overrides\":{\"xla_mine\":3}}", NULL },
-	{ "{\"env_option_overrides\":{\"xla_dump_to\":\"/root/x\"}}",
-	  "env_option_overrides.xla_dump_to: only the mount's owner" },
-	{ "{\"env_option_overrides\":{\"xla_gpu_ftz\":true,\"xla_force_config\":1}}",
-	  "env_option_overrides.xla_force_config: only the mount's owner" },
-	{ "{\"env_option_overrides\":{\"xla_cpu_max_is\":\"AVX2\"}}",
-	  "only the mount's owner" },
-	{ "{\"env_option_overrides\":{\"xla_cpu_max_isa \":\"AVX2\"}}",
-	  "only the mount's owner" },
-	{ "{\"env_option_overrides\":{\"\":true}}", "only the mount's owner" },
-	{ "{\"env_option_overrides\":{\"xla_cpu_max_isa\":\"/etc/passwd\"}}",
-	  "found \"\\/etc\\/passwd\"" },
-	{ "{\"env_option_overrides\":{\"xla_cpu_max_isa\":\"A\\u0000/x\"}}",
-	  "expected a number" },
-};
-
-START_TEST(flags_for_all_users)
-{
-	struct json_object *o = json_tokener_parse(flags[_i].options);
-	struct pf_err err = PF_ERR_INIT;
-	int r = pf_options_check_flags(o, more_flags, &err);
-
-	ck_assert_int_eq(r, flags[_i].tells ? -EPERM : 0);
-	if (flags[_i].tells)
-		ck_assert_msg(strstr(err.text, flags[_i].tells) != NULL, "%s", err.text);
-	ck_assert_int_eq(pf_options_check_flags(NULL, NULL, NULL), 0);
-	json_object_put(o);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *s = suite_create("options");
@@ -483,11 +344,8 @@ int main(void)
 	tcase_add_test(tc, appends_to_existing_bytes);
 	unit_add_cases(tc, refuses, bad);
 	unit_add_cases(tc, the_program_and_the_plugin_decide, defaults);
-	unit_add_cases(tc, names_a_plugin, plugins);
 	unit_add_cases(tc, device_assignments_are_reported, assignments);
 	tcase_add_test(tc, long_names_are_truncated);
-	unit_add_cases(tc, defaults_are_merged, merges);
-	unit_add_cases(tc, flags_for_all_users, flags);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Program files: extensions, refusals, and facts read from programs. */
+/* Program files: extensions, refusals, names of parameters. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -257,249 +256,37 @@ START_TEST(nesting_errors_name_the_line)
 }
 END_TEST
 
-/* --- facts read from programs -------------------------------------------------------- */
-
+/* Names of parameters, as JAX writes them, as paths. */
 static const struct {
-	const char *text;
-	int64_t replicas, partitions;
-	bool shardy;
-} attributes[] = {
-	{ "module {}", 0, 0, false },
-	{ "sdy.mesh @mesh = <[\"x\"=2]>", 0, 0, true },
-	{ "f(%x: i1 {sdy.sharding = #sdy.sharding<@mesh, []>})", 0, 0, true },
-	{ "mhlo.frontend_attributes = {xla.sdy.sharding = \"\"}", 0, 0, true },
-	{ "\"sdy.mesh\" // sdy.mesh\nxsdy.mesh", 0, 0, false },
-	{ "module @m attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 4 : i32} {",
-	  4, 2, false },
-	{ "#loc = loc(unknown)\n// c\nmodule attributes{\n mhlo.num_replicas=3}", 3, 0,
-	  false },
-	{ "\"builtin.module\"() ({}) {mhlo.num_partitions = 12 : i64} : () -> ()", 0, 12,
-	  false },
-	{ "{mhlo.num_replicas = 2} {mhlo.num_replicas = 3}", 2, 0, false },
-	{ "// mhlo.num_replicas = 2\n", 0, 0, false },
-	{ "\"mhlo.num_replicas = 2\"", 0, 0, false },
-	{ "xmhlo.num_replicas = 2 mhlo.num_replicass = 3", 0, 0, false },
-	{ "mhlo.num_replicas", 0, 0, false },
-	{ "mhlo.num_replicas =", 0, 0, false },
-	{ "mhlo.num_replicas = -2", 0, 0, false },
-	{ "mhlo.num_replicas = 99999999999999999999", 0, 0, false },
+	const char *name, *path;
+} paths[] = {
+	{ "x", "x" },
+	{ "params['w']", "params/w" },
+	{ "p['10'][10].mu", "p/10/10/mu" },
+	{ "opt[0].mu['a/b'][\"it's\"]", "opt/0/mu/a/b/it's" },
+	{ "p['a\\\\b']['\\'\"']", "p/a\\b/'\"" },
+	{ "s[<flat index 3>].x", "s/3/x" },
+	{ "x.1", "x/1" },
+	{ "['a']", "/a" },
+	/* Names that JAX does not write are not changed. */
+	{ "p['a", "p['a" },
+	{ "p['a'", "p['a'" },
+	{ "p['a\\", "p['a\\" },
+	{ "p['a\\n']", "p['a\\n']" },
+	{ "p[", "p[" },
+	{ "p[]", "p[]" },
+	{ "p[1", "p[1" },
+	{ "p[<flat index >]", "p[<flat index >]" },
+	{ "p[<flat index 3", "p[<flat index 3" },
+	{ "", "" },
 };
 
-START_TEST(attributes_are_read_from_text)
+START_TEST(paths_of_parameters)
 {
-	struct pf_program_facts facts;
-	size_t len = strlen(attributes[_i].text);
-	char *copy = malloc(len);
+	char *path = pf_param_path(paths[_i].name);
 
-	memcpy(copy, attributes[_i].text, len);
-	ck_assert_int_eq(pf_program_check(PF_PROGRAM_MLIR, copy, len, &facts, NULL), 0);
-	ck_assert_int_eq(facts.num_replicas, attributes[_i].replicas);
-	ck_assert_int_eq(facts.num_partitions, attributes[_i].partitions);
-	ck_assert_int_eq(facts.shardy, attributes[_i].shardy);
-	ck_assert_uint_eq(facts.off, 0);
-	ck_assert_uint_eq(facts.len, len);
-	free(copy);
-}
-END_TEST
-
-/* A file of tests/data/jax, without a byte more. */
-static char *file(const char *name, size_t *len)
-{
-	const char *srcdir = getenv("srcdir");
-	char path[512], *bytes;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/tests/data/jax/%s", srcdir ? srcdir : ".", name);
-	f = fopen(path, "rb");
-	ck_assert_msg(f != NULL, "%s", path);
-	fseek(f, 0, SEEK_END);
-	*len = (size_t)ftell(f);
-	rewind(f);
-	bytes = malloc(*len);
-	ck_assert_uint_eq(fread(bytes, 1, *len, f), *len);
-	fclose(f);
-	return bytes;
-}
-
-#define MAGIC "ML\xefR\x0d"
-
-static const struct {
-	const char *bytes;
-	size_t len;
-	unsigned version[3];
-} producers[] = {
-	{ T(MAGIC "StableHLO_v1.15.0\0"), { 1, 15, 0 } },
-	{ T(MAGIC "StableHLO_v0.9.12 and more\0"), { 0, 9, 12 } },
-	{ T(MAGIC "StableHLO_v1.15.0"), { 0 } }, /* it has no end */
-	{ T(MAGIC "StableHLO_v1.15\0"), { 0 } },
-	{ T(MAGIC "StableHLO_vx.y.z\0"), { 0 } },
-	{ T(MAGIC "MLIR23.0.0git\0"), { 0 } },
-	{ T(MAGIC "\0"), { 0 } },
-	{ T(MAGIC "StableHLO_v1.15.0"
-		  "----------------------------------------------------------------\0"),
-	  { 0 } },
-};
-
-START_TEST(the_version_is_read_from_bytecode)
-{
-	struct pf_program_facts facts;
-	char *copy = malloc(producers[_i].len);
-
-	memcpy(copy, producers[_i].bytes, producers[_i].len);
-	ck_assert_int_eq(pf_program_check(PF_PROGRAM_MLIRBC, copy, producers[_i].len,
-					  &facts, NULL),
-			 0);
-	ck_assert_mem_eq(facts.stablehlo, producers[_i].version, sizeof(facts.stablehlo));
-	free(copy);
-}
-END_TEST
-
-static const struct {
-	const char *name;
-	enum pf_program_format format;
-	int64_t replicas, partitions;
-	const char *platforms, *says;
-	bool shardy, takes_platform;
-} files[] = {
-	{ "two-replicas.mlirbc", PF_PROGRAM_MLIRBC, 2, 1, "", NULL, false, false },
-	{ "two-partitions.mlirbc", PF_PROGRAM_MLIRBC, 1, 2, "", NULL, true, false },
-	{ "f.jax_exported", PF_PROGRAM_JAX, 1, 1, "cpu", NULL, false, false },
-	{ "sharded.jax_exported", PF_PROGRAM_JAX, 1, 2, "cpu", NULL, true, false },
-	{ "tpu.jax_exported", PF_PROGRAM_JAX, 1, 1, "tpu cuda", NULL, false, true },
-	{ "platforms.jax_exported", PF_PROGRAM_JAX, 1, 1, "cuda tpu cpu", NULL, false,
-	  true },
-	{ "platforms-donated.jax_exported", PF_PROGRAM_JAX, 1, 1, "cuda tpu cpu", NULL,
-	  false, true },
-	{ "platforms-sharded.jax_exported", PF_PROGRAM_JAX, 1, 2, "cuda tpu cpu", NULL,
-	  true, true },
-	{ "symbolic.jax_exported", PF_PROGRAM_JAX, 0, 0, NULL, "found dimension 0", false,
-	  false },
-	{ "f.jax_exported", PF_PROGRAM_MLIR, 0, 0, NULL, ".jax_exported", false, false },
-	{ "f.jax_exported", PF_PROGRAM_MLIRBC, 0, 0, NULL, ".jax_exported", false,
-	  false },
-};
-
-START_TEST(files_report_their_format)
-{
-	struct pf_program_facts facts;
-	struct pf_err err = PF_ERR_INIT;
-	size_t len;
-	char *bytes = file(files[_i].name, &len);
-	int r = pf_program_check(files[_i].format, bytes, len, &facts, &err);
-
-	if (files[_i].says) {
-		ck_assert_int_eq(r, -EINVAL);
-		ck_assert_msg(strstr(err.text, files[_i].says) != NULL, "%s", err.text);
-	} else {
-		ck_assert_msg(r == 0, "%s", err.text);
-		ck_assert_int_eq(facts.num_replicas, files[_i].replicas);
-		ck_assert_int_eq(facts.num_partitions, files[_i].partitions);
-		ck_assert_int_eq(facts.shardy, files[_i].shardy);
-		ck_assert_int_eq(facts.takes_platform, files[_i].takes_platform);
-		ck_assert_str_eq(facts.platforms, files[_i].platforms);
-		ck_assert_mem_eq(bytes + facts.off, "ML\xefR", 4);
-		ck_assert_uint_eq(facts.len == len, facts.off == 0);
-	}
-	free(bytes);
-}
-END_TEST
-
-/* The module in an export for several platforms does not name them. */
-START_TEST(a_module_for_several_platforms_is_refused)
-{
-	struct pf_program_facts facts, module;
-	struct pf_err err = PF_ERR_INIT;
-	size_t len;
-	char *bytes = file(files[_i].name, &len);
-
-	if (files[_i].format == PF_PROGRAM_JAX && !files[_i].says) {
-		ck_assert_int_eq(pf_program_check(PF_PROGRAM_JAX, bytes, len, &facts,
-						  NULL),
-				 0);
-		ck_assert_int_eq(pf_program_check(PF_PROGRAM_MLIRBC, bytes + facts.off,
-						  facts.len, &module, &err),
-				 files[_i].takes_platform ? -EINVAL : 0);
-		if (files[_i].takes_platform)
-			ck_assert_ptr_nonnull(strstr(err.text, "lowered for several"));
-	}
-	free(bytes);
-}
-END_TEST
-
-/* Cut anywhere, or with any byte changed, it is read or refused, and no byte beyond. */
-START_TEST(damaged_files_are_read_within_their_bounds)
-{
-	size_t len;
-	char *bytes = file(files[_i].name, &len);
-
-	for (size_t cut = 1; cut < len; cut++) {
-		struct pf_program_facts facts;
-		char *part = malloc(cut);
-		int r;
-
-		memcpy(part, bytes, cut);
-		part[cut / 2] ^= (char)(1 << cut % 8);
-		r = pf_program_check(files[_i].format, part, cut, &facts, NULL);
-		ck_assert(r == 0 || r == -EINVAL);
-		if (r == 0)
-			ck_assert(facts.off <= cut && facts.len <= cut - facts.off);
-		free(part);
-	}
-	for (size_t i = 0; i < 8 * len; i++) {
-		struct pf_program_facts facts;
-
-		bytes[i / 8] ^= (char)(1 << i % 8);
-		if (pf_program_check(files[_i].format, bytes, len, &facts, NULL) == 0)
-			ck_assert(facts.off <= len && facts.len <= len - facts.off &&
-				  facts.num_replicas >= 0 && facts.num_partitions >= 0);
-		bytes[i / 8] ^= (char)(1 << i % 8);
-	}
-	free(bytes);
-}
-END_TEST
-
-static const struct {
-	const char *for_, *platform;
-	int position;
-} platforms[] = {
-	{ "", "cpu", 0 },          { "cpu", "cpu", 0 },   { "tpu cpu", "cpu", 1 },
-	{ "cpu tpu", "cpu", 0 },   { "cpu", "CPU", 0 },   { "cuda tpu cpu", "cpu", 2 },
-	{ "tpu", "cpu", -1 },      { "cpux", "cpu", -1 }, { "cpu", "cpux", -1 },
-	{ "tpu cuda", "cpu", -1 },
-};
-
-START_TEST(exports_are_for_platforms)
-{
-	struct pf_program_facts facts = { 0 };
-	struct pf_err err = PF_ERR_INIT;
-	int r;
-
-	strcpy(facts.platforms, platforms[_i].for_);
-	r = pf_program_check_platform(&facts, platforms[_i].platform, &err);
-	ck_assert_int_eq(r,
-			 platforms[_i].position < 0 ? -EINVAL : platforms[_i].position);
-	if (r < 0)
-		ck_assert_ptr_nonnull(strstr(err.text, "platforms=[\"cpu"));
-}
-END_TEST
-
-/* A module with a computation, alone and as plugins write it with its configuration. */
-START_TEST(a_module_with_its_configuration_is_unwrapped)
-{
-	static const char module[] = "\x0a\x01m\x1a\x03\x0a\x01"
-				     "c";
-	static const char wrapped[] = "\x0a\x08"
-				      "\x0a\x01m\x1a\x03\x0a\x01"
-				      "c"
-				      "\x12\x02\x08\x01";
-	struct pf_program_facts facts;
-
-	ck_assert_int_eq(pf_program_check(PF_PROGRAM_HLO, T(module), &facts, NULL), 0);
-	ck_assert_uint_eq(facts.off, 0);
-	ck_assert_uint_eq(facts.len, sizeof(module) - 1);
-	ck_assert_int_eq(pf_program_check(PF_PROGRAM_HLO, T(wrapped), &facts, NULL), 0);
-	ck_assert_uint_eq(facts.off, 2);
-	ck_assert_uint_eq(facts.len, sizeof(module) - 1);
+	ck_assert_str_eq(path, paths[_i].path);
+	free(path);
 }
 END_TEST
 
@@ -513,13 +300,7 @@ int main(void)
 	unit_add_cases(tc, nesting, nests);
 	tcase_add_test(tc, nesting_errors_name_the_line);
 	tcase_add_test(tc, every_format_has_an_extension);
-	unit_add_cases(tc, attributes_are_read_from_text, attributes);
-	unit_add_cases(tc, files_report_their_format, files);
-	unit_add_cases(tc, a_module_for_several_platforms_is_refused, files);
-	unit_add_cases(tc, damaged_files_are_read_within_their_bounds, files);
-	unit_add_cases(tc, exports_are_for_platforms, platforms);
-	tcase_add_test(tc, a_module_with_its_configuration_is_unwrapped);
-	unit_add_cases(tc, the_version_is_read_from_bytecode, producers);
+	unit_add_cases(tc, paths_of_parameters, paths);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

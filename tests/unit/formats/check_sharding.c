@@ -1,40 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shardings: what is read, which device has what, and the bytes of it. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "pjrtfs/sharding.h"
-#include "unit.h"
-
-/* A JSON text with ' for ". */
-static struct json_object *json(const char *text)
-{
-	char *copy = strdup(text);
-	struct json_object *o;
-
-	ck_assert_ptr_nonnull(copy);
-	for (char *p = copy; *p; p++)
-		if (*p == '\'')
-			*p = '"';
-	o = json_tokener_parse(copy);
-	free(copy);
-	return o;
-}
-
-static int parse(const char *mesh, const char *spec, const char *devices, unsigned rank,
-		 struct pf_sharding *ret, struct pf_err *err)
-{
-	struct json_object *m = json(mesh), *s = json(spec);
-	struct json_object *d = devices ? json(devices) : NULL;
-	int r = pf_sharding_parse(m, s, d, rank, ret, err);
-
-	json_object_put(m);
-	json_object_put(s);
-	json_object_put(d);
-	return r;
-}
+#include "sharding_text.h"
 
 /* --- what is read --------------------------------------------------------------------------- */
 
@@ -81,8 +51,9 @@ START_TEST(refuses)
 	struct pf_sharding s;
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_int_eq(parse(refusals[_i].mesh, refusals[_i].spec, refusals[_i].devices,
-			       refusals[_i].rank, &s, &err),
+	ck_assert_int_eq(parse_sharding(refusals[_i].mesh, refusals[_i].spec,
+					refusals[_i].devices, refusals[_i].rank, &s,
+					&err),
 			 refusals[_i].want);
 	ck_assert_msg(strstr(err.text, refusals[_i].tells), "%s", err.text);
 	ck_assert_ptr_null(s.devices);
@@ -101,10 +72,11 @@ START_TEST(prints_what_it_reads)
 	struct json_object *o = json_object_new_object();
 	struct pf_sharding s, copy;
 
-	ck_assert_int_eq(parse("{'x':2,'y':2,'z':3}", "[['z','x'],null,'y']",
+	ck_assert_int_eq(
+		parse_sharding("{'x':2,'y':2,'z':3}", "[['z','x'],null,'y']",
 			       "['a','b','c','d','e','f','g','h','i','j','k','l']", 3, &s,
 			       NULL),
-			 0);
+		0);
 	ck_assert_int_eq(pf_sharding_copy(&s, &copy), 0);
 	pf_sharding_release(&s);
 	pf_sharding_print(&copy, o);
@@ -116,7 +88,7 @@ START_TEST(prints_what_it_reads)
 
 	/* Entries that are missing, empty or null are the same. */
 	o = json_object_new_object();
-	ck_assert_int_eq(parse("{'x':2,'y':1}", "[[]]", NULL, 2, &s, NULL), 0);
+	ck_assert_int_eq(parse_sharding("{'x':2,'y':1}", "[[]]", NULL, 2, &s, NULL), 0);
 	pf_sharding_print(&s, o);
 	ck_assert_str_eq(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN), less);
 	pf_sharding_release(&s);
@@ -223,8 +195,8 @@ START_TEST(gives_parts)
 	struct pf_block b;
 	uint64_t first;
 
-	ck_assert_int_eq(parse(parts[_i].mesh, parts[_i].spec, NULL, parts[_i].whole.rank,
-			       &s, NULL),
+	ck_assert_int_eq(parse_sharding(parts[_i].mesh, parts[_i].spec, NULL,
+					parts[_i].whole.rank, &s, NULL),
 			 0);
 	ck_assert_int_eq(pf_sharding_divide(&s, &parts[_i].whole, &shard, NULL), 0);
 	ck_assert(pf_shape_equal(&shard, &parts[_i].shard));
@@ -249,12 +221,15 @@ START_TEST(uneven_splits_are_refused)
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_sharding s;
 
-	ck_assert_int_eq(parse("{'x':2,'y':2}", "[null,'y']", NULL, 2, &s, NULL), 0);
+	ck_assert_int_eq(parse_sharding("{'x':2,'y':2}", "[null,'y']", NULL, 2, &s, NULL),
+			 0);
 	ck_assert_int_eq(pf_sharding_divide(&s, &shape, &shard, &err), -EINVAL);
 	ck_assert_str_eq(err.text, "dimension 1 has 5 elements, which axis \"y\" of size "
 				   "2 cannot divide evenly");
 	pf_sharding_release(&s);
-	ck_assert_int_eq(parse("{'x':2,'y':2}", "[['x','y']]", NULL, 2, &s, NULL), 0);
+	ck_assert_int_eq(parse_sharding("{'x':2,'y':2}", "[['x','y']]", NULL, 2, &s,
+					NULL),
+			 0);
 	ck_assert_int_eq(pf_sharding_divide(&s, &shape, &shard, &err), -EINVAL);
 	ck_assert_str_eq(err.text,
 			 "dimension 0 has 6 elements, which axes \"x\", \"y\" of "
@@ -333,8 +308,8 @@ START_TEST(splits_and_joins)
 		int64_t n, m;
 		unsigned char *whole, *again, *part;
 
-		ck_assert_int_eq(parse("{'x':2,'y':2}", cuts[_i].spec, NULL,
-				       cuts[_i].whole.rank, &s, NULL),
+		ck_assert_int_eq(parse_sharding("{'x':2,'y':2}", cuts[_i].spec, NULL,
+						cuts[_i].whole.rank, &s, NULL),
 				 0);
 		ck_assert_int_eq(pf_shape_count(&cuts[_i].whole, &n, NULL), 0);
 		whole = malloc((size_t)n * size + 1);
@@ -361,125 +336,6 @@ START_TEST(splits_and_joins)
 }
 END_TEST
 
-/* --- what a program says ---------------------------------------------------------------------- */
-
-static char *names[] = { "p:0", "p:1", "p:2", "p:3", "p:4", "p:5", "p:6", "p:7" };
-
-static void print(struct pf_sharding *s, char *text, size_t len)
-{
-	struct json_object *o = json_object_new_object();
-
-	pf_sharding_print(s, o);
-	snprintf(text, len, "%s",
-		 json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
-	json_object_put(o);
-	pf_sharding_release(s);
-}
-
-START_TEST(tiles_become_shardings)
-{
-	uint16_t of[] = { 0, 2, 1, 3, 0, 2, 1, 3 };
-	struct pf_tiles t = { .rank = 3, .n = 8, .counts = { 2, 1, 2 }, .of = of };
-	struct pf_tiles whole = { .rank = 1, .counts = { 1 } };
-	struct pf_sharding s, like;
-	struct pf_err err = PF_ERR_INIT;
-	char text[512];
-
-	/* Axes of our own: partition 2 has the tile [0,0,1], partition 1 [1,0,0]. */
-	ck_assert_int_eq(pf_sharding_of_tiles(&t, 8, names, NULL, &s, NULL), 0);
-	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 8, names, NULL), 0);
-	print(&s, text, sizeof(text));
-	ck_assert_str_eq(text,
-			 "{\"mesh\":{\"d0\":2,\"d2\":2,\"replicated\":2},"
-			 "\"spec\":[\"d0\",null,\"d2\"],"
-			 "\"replicated\":[\"replicated\"],"
-			 "\"devices\":[\"p:0\",\"p:4\",\"p:2\",\"p:6\",\"p:1\",\"p:5\","
-			 "\"p:3\",\"p:7\"]}");
-	ck_assert_int_eq(pf_sharding_of_tiles(&whole, 2, names, NULL, &s, NULL), 0);
-	print(&s, text, sizeof(text));
-	ck_assert_str_eq(text, "{\"mesh\":{\"replicated\":2},\"spec\":[null],"
-			       "\"replicated\":[\"replicated\"],"
-			       "\"devices\":[\"p:0\",\"p:1\"]}");
-
-	/* Those of a mesh that is there. */
-	ck_assert_int_eq(parse("{'a':2,'b':2,'c':2}", "['a']",
-			       "['p:0','p:1','p:2','p:3','p:4','p:5','p:6','p:7']", 1,
-			       &like, NULL),
-			 0);
-	ck_assert_int_eq(pf_sharding_of_tiles(&t, 8, names, &like, &s, NULL), 0);
-	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 8, names, NULL), 0);
-	print(&s, text, sizeof(text));
-	ck_assert_str_eq(text,
-			 "{\"mesh\":{\"a\":2,\"b\":2,\"c\":2},"
-			 "\"spec\":[\"c\",null,\"b\"],\"replicated\":[\"a\"],"
-			 "\"devices\":[\"p:0\",\"p:1\",\"p:2\",\"p:3\",\"p:4\",\"p:5\","
-			 "\"p:6\",\"p:7\"]}");
-	/* Two axes for one dimension, in the other order. */
-	t = (struct pf_tiles){ .rank = 1, .n = 8, .counts = { 4 }, .of = of };
-	ck_assert_int_eq(pf_sharding_of_tiles(&t, 8, names, &like, &s, NULL), 0);
-	ck_assert_uint_eq(s.n_by[0], 2);
-	ck_assert_uint_eq(s.by[0][0], 2);
-	ck_assert_uint_eq(s.by[0][1], 1);
-	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 8, names, NULL), 0);
-	/* A block elsewhere disagrees, and the sentence says where. */
-	of[1] = 1;
-	of[2] = 2;
-	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 8, names, &err), -EINVAL);
-	ck_assert_str_eq(err.text,
-			 "p:1 has part 2 of dimension 0, the program wants part "
-			 "1 there");
-	pf_sharding_release(&s);
-	/* A mesh that cannot say it: 0, 1, 2, 3, 0, 2, 1, 3. */
-	ck_assert_int_eq(pf_sharding_of_tiles(&t, 8, names, &like, &s, NULL), 0);
-	ck_assert_str_eq(s.axes[0].name, "d0");
-	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 8, names, NULL), 0);
-	pf_sharding_release(&s);
-	pf_sharding_release(&like);
-	ck_assert_int_eq(pf_sharding_of_tiles(&t, 4, names, NULL, &s, &err), -EINVAL);
-}
-END_TEST
-
-START_TEST(disagreements)
-{
-	uint16_t of[] = { 0, 1 };
-	struct pf_tiles t = { .rank = 2, .n = 2, .counts = { 1, 2 }, .of = of };
-	struct pf_err err = PF_ERR_INIT;
-	struct pf_sharding s;
-
-	ck_assert_int_eq(parse("{'x':2}", "['x']", "['p:0','p:1']", 2, &s, NULL), 0);
-	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 2, names, &err), -EINVAL);
-	ck_assert_str_eq(err.text,
-			 "dimension 0 is in 2 parts, the program takes it in 1");
-	/* With another number of partitions: no sentence. */
-	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 4, names, &err), 0);
-	t.rank = 1;
-	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 2, names, &err), -EINVAL);
-	pf_sharding_release(&s);
-	t.rank = 2;
-	ck_assert_int_eq(parse("{'x':2}", "[null,'x']", "['p:0','p:2']", 2, &s, NULL), 0);
-	ck_assert_int_eq(pf_sharding_agrees(&s, &t, 2, names, &err), -EINVAL);
-	ck_assert_str_eq(err.text, "it has no shard on p:1");
-	pf_sharding_release(&s);
-}
-END_TEST
-
-START_TEST(equal_tiles)
-{
-	uint16_t of[] = { 0, 1 }, other[] = { 1, 0 };
-	struct pf_tiles a = { .rank = 1, .n = 2, .counts = { 2 }, .of = of }, b = a;
-	struct pf_tiles none = { .rank = 1, .counts = { 1 } };
-	struct pf_tiles none_of_2 = { .rank = 1, .n = 2, .counts = { 1 } };
-
-	ck_assert(pf_tiles_equal(&a, &b));
-	ck_assert(pf_tiles_equal(&none, &none_of_2));
-	ck_assert(!pf_tiles_equal(&a, &none));
-	b.of = other;
-	ck_assert(!pf_tiles_equal(&a, &b));
-	none.rank = 0;
-	ck_assert(!pf_tiles_equal(&none, &none_of_2));
-}
-END_TEST
-
 int main(void)
 {
 	Suite *s = suite_create("sharding");
@@ -490,9 +346,6 @@ int main(void)
 	unit_add_cases(tc, gives_parts, parts);
 	tcase_add_test(tc, uneven_splits_are_refused);
 	unit_add_cases(tc, splits_and_joins, cuts);
-	tcase_add_test(tc, tiles_become_shardings);
-	tcase_add_test(tc, disagreements);
-	tcase_add_test(tc, equal_tiles);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }
