@@ -101,18 +101,6 @@ PJRT_Error *buffer_destroy(PJRT_Buffer_Destroy_Args *args)
 	return NULL;
 }
 
-PJRT_Error *buffer_delete(PJRT_Buffer_Delete_Args *args)
-{
-	buffer_drop_data(args->buffer);
-	return NULL;
-}
-
-PJRT_Error *buffer_is_deleted(PJRT_Buffer_IsDeleted_Args *args)
-{
-	args->is_deleted = args->buffer->deleted;
-	return NULL;
-}
-
 PJRT_Error *buffer_element_type(PJRT_Buffer_ElementType_Args *args)
 {
 	args->type = args->buffer->type;
@@ -126,32 +114,6 @@ PJRT_Error *buffer_dimensions(PJRT_Buffer_Dimensions_Args *args)
 	return NULL;
 }
 
-PJRT_Error *buffer_unpadded_dimensions(PJRT_Buffer_UnpaddedDimensions_Args *args)
-{
-	args->unpadded_dims = args->buffer->dims;
-	args->num_dims = args->buffer->rank;
-	return NULL;
-}
-
-PJRT_Error *buffer_dynamic_dims(PJRT_Buffer_DynamicDimensionIndices_Args *args)
-{
-	args->dynamic_dim_indices = NULL;
-	args->num_dynamic_dims = 0;
-	return NULL;
-}
-
-PJRT_Error *buffer_memory_layout(PJRT_Buffer_GetMemoryLayout_Args *args)
-{
-	args->layout = (PJRT_Buffer_MemoryLayout){
-		.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE,
-		.type = PJRT_Buffer_MemoryLayout_Type_Tiled,
-		.tiled = { .struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE,
-			   .minor_to_major = args->buffer->minor_to_major,
-			   .minor_to_major_size = args->buffer->rank },
-	};
-	return NULL;
-}
-
 PJRT_Error *buffer_on_device_size(PJRT_Buffer_OnDeviceSizeInBytes_Args *args)
 {
 	args->on_device_size_in_bytes = args->buffer->size;
@@ -161,12 +123,6 @@ PJRT_Error *buffer_on_device_size(PJRT_Buffer_OnDeviceSizeInBytes_Args *args)
 PJRT_Error *buffer_device(PJRT_Buffer_Device_Args *args)
 {
 	args->device = args->buffer->device;
-	return NULL;
-}
-
-PJRT_Error *buffer_memory(PJRT_Buffer_Memory_Args *args)
-{
-	args->memory = args->buffer->memory;
 	return NULL;
 }
 

@@ -118,21 +118,8 @@ PJRT_Error *memory_kind_id(PJRT_Memory_Kind_Id_Args *args)
 	return NULL;
 }
 
-PJRT_Error *memory_debug_string(PJRT_Memory_DebugString_Args *args)
-{
-	GIVE_TEXT(args, debug_string, "faulty memory");
-	return NULL;
-}
-
 PJRT_Error *memory_to_string(PJRT_Memory_ToString_Args *args)
 {
 	GIVE_TEXT(args, to_string, "faulty memory");
-	return NULL;
-}
-
-PJRT_Error *memory_addressable_by_devices(PJRT_Memory_AddressableByDevices_Args *args)
-{
-	args->devices = &devices[args->memory->device];
-	args->num_devices = 1;
 	return NULL;
 }

@@ -5,12 +5,6 @@
 
 #include "plugin.h"
 
-struct callback {
-	struct callback *next;
-	PJRT_Event_OnReadyCallback function;
-	void *arg;
-};
-
 struct PJRT_Event {
 	pthread_mutex_t lock; /* protects the fields below */
 	pthread_cond_t changed;
@@ -18,7 +12,6 @@ struct PJRT_Event {
 	bool ready;
 	bool has_error;
 	PJRT_Error error;
-	struct callback *callbacks;
 };
 
 static PJRT_Error *copy_error(const PJRT_Event *event)
@@ -39,12 +32,6 @@ void event_unref(PJRT_Event *event)
 	pthread_mutex_unlock(&event->lock);
 	if (left)
 		return;
-	while (event->callbacks) {
-		struct callback *next = event->callbacks->next;
-
-		free(event->callbacks);
-		event->callbacks = next;
-	}
 	pthread_cond_destroy(&event->changed);
 	pthread_mutex_destroy(&event->lock);
 	free(event);
@@ -59,21 +46,10 @@ void event_ref(PJRT_Event *event)
 
 void event_fire(PJRT_Event *event)
 {
-	struct callback *list;
-
 	pthread_mutex_lock(&event->lock);
 	event->ready = true;
-	list = event->callbacks;
-	event->callbacks = NULL;
 	pthread_cond_broadcast(&event->changed);
 	pthread_mutex_unlock(&event->lock);
-	while (list) {
-		struct callback *next = list->next;
-
-		list->function(copy_error(event), list->arg);
-		free(list);
-		list = next;
-	}
 }
 
 struct late {
@@ -176,19 +152,6 @@ PJRT_Error *event_destroy(PJRT_Event_Destroy_Args *args)
 	return NULL;
 }
 
-PJRT_Error *event_is_ready(PJRT_Event_IsReady_Args *args)
-{
-	pthread_mutex_lock(&args->event->lock);
-	args->is_ready = args->event->ready;
-	pthread_mutex_unlock(&args->event->lock);
-	return NULL;
-}
-
-PJRT_Error *event_error(PJRT_Event_Error_Args *args)
-{
-	return copy_error(args->event);
-}
-
 PJRT_Error *event_await(PJRT_Event_Await_Args *args)
 {
 	pthread_mutex_lock(&args->event->lock);
@@ -196,28 +159,4 @@ PJRT_Error *event_await(PJRT_Event_Await_Args *args)
 		pthread_cond_wait(&args->event->changed, &args->event->lock);
 	pthread_mutex_unlock(&args->event->lock);
 	return copy_error(args->event);
-}
-
-PJRT_Error *event_on_ready(PJRT_Event_OnReady_Args *args)
-{
-	struct callback *c = malloc(sizeof(*c));
-	PJRT_Event *event = args->event;
-	bool ready;
-
-	if (!c)
-		abort();
-	c->function = args->callback;
-	c->arg = args->user_arg;
-	pthread_mutex_lock(&event->lock);
-	ready = event->ready;
-	if (!ready) {
-		c->next = event->callbacks;
-		event->callbacks = c;
-	}
-	pthread_mutex_unlock(&event->lock);
-	if (ready) {
-		free(c);
-		args->callback(copy_error(event), args->user_arg);
-	}
-	return NULL;
 }

@@ -133,18 +133,6 @@ PJRT_Error *loaded_addressable_devices(
 	return NULL;
 }
 
-PJRT_Error *loaded_delete(PJRT_LoadedExecutable_Delete_Args *args)
-{
-	args->executable->deleted = true;
-	return NULL;
-}
-
-PJRT_Error *loaded_is_deleted(PJRT_LoadedExecutable_IsDeleted_Args *args)
-{
-	args->is_deleted = args->executable->deleted;
-	return NULL;
-}
-
 static void assignment_deleter(PJRT_DeviceAssignmentSerialized *assignment)
 {
 	(void)assignment; /* the bytes are static */

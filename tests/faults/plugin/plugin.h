@@ -24,7 +24,7 @@
  *   compile      PJRT_Client_Compile
  *   execute      PJRT_LoadedExecutable_Execute
  *   upload       PJRT_Client_BufferFromHostBuffer
- *   download     PJRT_Buffer_ToHostBuffer and CopyRawToHost; as long as it has a fault,
+ *   download     PJRT_Buffer_ToHostBuffer; as long as it has a fault,
  *                the calls that tell a buffer's address say UNIMPLEMENTED
  *   pointer      the calls that tell a buffer's address
  *   copy         PJRT_Buffer_CopyToDevice and CopyToMemory.  Within one device the daemon
@@ -165,8 +165,7 @@ PJRT_Event *event_new(enum op op, PJRT_Error *why);
 void event_ref(PJRT_Event *event);
 void event_unref(PJRT_Event *event);
 
-/* Make it ready and call its callbacks, without the lock.  The caller holds a reference.
- * */
+/* Make it ready.  The caller holds a reference. */
 void event_fire(PJRT_Event *event);
 
 /* ---- device.c ---------------------------------------------------------------------- */
@@ -241,10 +240,7 @@ PJRT_Error_GetCode error_get_code;
 
 /* event.c */
 PJRT_Event_Destroy event_destroy;
-PJRT_Event_IsReady event_is_ready;
-PJRT_Event_Error event_error;
 PJRT_Event_Await event_await;
-PJRT_Event_OnReady event_on_ready;
 
 /* client.c */
 PJRT_Plugin_Initialize plugin_initialize;
@@ -255,11 +251,6 @@ PJRT_Client_PlatformName client_platform_name;
 PJRT_Client_PlatformVersion client_platform_version;
 PJRT_Client_ProcessIndex client_process_index;
 PJRT_Client_Devices client_devices;
-PJRT_Client_AddressableDevices client_addressable_devices;
-PJRT_Client_LookupDevice client_lookup_device;
-PJRT_Client_LookupAddressableDevice client_lookup_addressable_device;
-PJRT_Client_AddressableMemories client_addressable_memories;
-PJRT_Client_DefaultDeviceAssignment client_default_device_assignment;
 
 /* device.c */
 PJRT_DeviceDescription_Id description_id;
@@ -277,9 +268,7 @@ PJRT_Device_MemoryStats device_memory_stats;
 PJRT_Memory_Id memory_id;
 PJRT_Memory_Kind memory_kind;
 PJRT_Memory_Kind_Id memory_kind_id;
-PJRT_Memory_DebugString memory_debug_string;
 PJRT_Memory_ToString memory_to_string;
-PJRT_Memory_AddressableByDevices memory_addressable_by_devices;
 
 /* executable.c */
 PJRT_Client_Compile client_compile;
@@ -288,8 +277,6 @@ PJRT_Executable_DeserializeAndLoad deserialize;
 PJRT_LoadedExecutable_Destroy loaded_destroy;
 PJRT_LoadedExecutable_GetExecutable loaded_get_executable;
 PJRT_LoadedExecutable_AddressableDevices loaded_addressable_devices;
-PJRT_LoadedExecutable_Delete loaded_delete;
-PJRT_LoadedExecutable_IsDeleted loaded_is_deleted;
 PJRT_LoadedExecutable_GetDeviceAssignment loaded_get_device_assignment;
 PJRT_Executable_Destroy executable_destroy;
 PJRT_Executable_Name executable_name;
@@ -307,27 +294,18 @@ PJRT_LoadedExecutable_Execute loaded_execute;
 
 /* buffer.c */
 PJRT_Buffer_Destroy buffer_destroy;
-PJRT_Buffer_Delete buffer_delete;
-PJRT_Buffer_IsDeleted buffer_is_deleted;
 PJRT_Buffer_ElementType buffer_element_type;
 PJRT_Buffer_Dimensions buffer_dimensions;
-PJRT_Buffer_UnpaddedDimensions buffer_unpadded_dimensions;
-PJRT_Buffer_DynamicDimensionIndices buffer_dynamic_dims;
-PJRT_Buffer_GetMemoryLayout buffer_memory_layout;
 PJRT_Buffer_OnDeviceSizeInBytes buffer_on_device_size;
 PJRT_Buffer_Device buffer_device;
-PJRT_Buffer_Memory buffer_memory;
 PJRT_Buffer_IsOnCpu buffer_is_on_cpu;
 PJRT_Buffer_ReadyEvent buffer_ready_event;
 
 /* transfer.c */
 PJRT_Client_BufferFromHostBuffer client_buffer_from_host;
 PJRT_Buffer_ToHostBuffer buffer_to_host;
-PJRT_Buffer_CopyRawToHost buffer_copy_raw_to_host;
 PJRT_Buffer_UnsafePointer buffer_unsafe_pointer;
 PJRT_Buffer_OpaqueDeviceMemoryDataPointer buffer_opaque_pointer;
-PJRT_Buffer_IncreaseExternalReferenceCount buffer_increase_refs;
-PJRT_Buffer_DecreaseExternalReferenceCount buffer_decrease_refs;
 PJRT_Buffer_CopyToDevice buffer_copy_to_device;
 PJRT_Buffer_CopyToMemory buffer_copy_to_memory;
 PJRT_Client_CreateUninitializedBuffer client_create_uninitialized;

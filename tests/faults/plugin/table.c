@@ -20,16 +20,7 @@ const PJRT_Api *GetPjrtApi(void);
 STUB(PJRT_Executable_GetCostAnalysis)
 STUB(PJRT_Executable_OutputMemoryKinds)
 STUB(PJRT_Executable_GetCompiledMemoryStats)
-STUB(PJRT_LoadedExecutable_Fingerprint)
-STUB(PJRT_TopologyDescription_Create)
-STUB(PJRT_Compile)
-STUB(PJRT_Client_CreateViewOfDeviceBuffer)
-STUB(PJRT_Client_TopologyDescription)
-STUB(PJRT_ExecuteContext_Create)
 STUB(PJRT_Client_CreateBuffersForAsyncHostToDevice)
-STUB(PJRT_Client_DmaMap)
-STUB(PJRT_Client_DmaUnmap)
-STUB(PJRT_Client_CreateAliasBuffer)
 
 /* Functions that callers can reach only through one of the stubs above are NULL. */
 static PJRT_Api api = {
@@ -43,22 +34,14 @@ static PJRT_Api api = {
 	.PJRT_Plugin_Initialize = plugin_initialize,
 	.PJRT_Plugin_Attributes = plugin_attributes,
 	.PJRT_Event_Destroy = event_destroy,
-	.PJRT_Event_IsReady = event_is_ready,
-	.PJRT_Event_Error = event_error,
 	.PJRT_Event_Await = event_await,
-	.PJRT_Event_OnReady = event_on_ready,
 	.PJRT_Client_Create = client_create,
 	.PJRT_Client_Destroy = client_destroy,
 	.PJRT_Client_PlatformName = client_platform_name,
 	.PJRT_Client_ProcessIndex = client_process_index,
 	.PJRT_Client_PlatformVersion = client_platform_version,
 	.PJRT_Client_Devices = client_devices,
-	.PJRT_Client_AddressableDevices = client_addressable_devices,
-	.PJRT_Client_LookupDevice = client_lookup_device,
-	.PJRT_Client_LookupAddressableDevice = client_lookup_addressable_device,
-	.PJRT_Client_AddressableMemories = client_addressable_memories,
 	.PJRT_Client_Compile = client_compile,
-	.PJRT_Client_DefaultDeviceAssignment = client_default_device_assignment,
 	.PJRT_Client_BufferFromHostBuffer = client_buffer_from_host,
 	.PJRT_DeviceDescription_Id = description_id,
 	.PJRT_DeviceDescription_ProcessIndex = description_process_index,
@@ -74,9 +57,7 @@ static PJRT_Api api = {
 	.PJRT_Device_MemoryStats = device_memory_stats,
 	.PJRT_Memory_Id = memory_id,
 	.PJRT_Memory_Kind = memory_kind,
-	.PJRT_Memory_DebugString = memory_debug_string,
 	.PJRT_Memory_ToString = memory_to_string,
-	.PJRT_Memory_AddressableByDevices = memory_addressable_by_devices,
 	.PJRT_Executable_Destroy = executable_destroy,
 	.PJRT_Executable_Name = executable_name,
 	.PJRT_Executable_NumReplicas = executable_num_replicas,
@@ -90,49 +71,29 @@ static PJRT_Api api = {
 	.PJRT_LoadedExecutable_Destroy = loaded_destroy,
 	.PJRT_LoadedExecutable_GetExecutable = loaded_get_executable,
 	.PJRT_LoadedExecutable_AddressableDevices = loaded_addressable_devices,
-	.PJRT_LoadedExecutable_Delete = loaded_delete,
-	.PJRT_LoadedExecutable_IsDeleted = loaded_is_deleted,
 	.PJRT_LoadedExecutable_Execute = loaded_execute,
 	.PJRT_Executable_DeserializeAndLoad = deserialize,
-	.PJRT_LoadedExecutable_Fingerprint = PJRT_LoadedExecutable_Fingerprint_stub,
 	.PJRT_Buffer_Destroy = buffer_destroy,
 	.PJRT_Buffer_ElementType = buffer_element_type,
 	.PJRT_Buffer_Dimensions = buffer_dimensions,
-	.PJRT_Buffer_UnpaddedDimensions = buffer_unpadded_dimensions,
-	.PJRT_Buffer_DynamicDimensionIndices = buffer_dynamic_dims,
-	.PJRT_Buffer_GetMemoryLayout = buffer_memory_layout,
 	.PJRT_Buffer_OnDeviceSizeInBytes = buffer_on_device_size,
 	.PJRT_Buffer_Device = buffer_device,
-	.PJRT_Buffer_Memory = buffer_memory,
-	.PJRT_Buffer_Delete = buffer_delete,
-	.PJRT_Buffer_IsDeleted = buffer_is_deleted,
 	.PJRT_Buffer_CopyToDevice = buffer_copy_to_device,
 	.PJRT_Buffer_ToHostBuffer = buffer_to_host,
 	.PJRT_Buffer_IsOnCpu = buffer_is_on_cpu,
 	.PJRT_Buffer_ReadyEvent = buffer_ready_event,
 	.PJRT_Buffer_UnsafePointer = buffer_unsafe_pointer,
-	.PJRT_Buffer_IncreaseExternalReferenceCount = buffer_increase_refs,
-	.PJRT_Buffer_DecreaseExternalReferenceCount = buffer_decrease_refs,
 	.PJRT_Buffer_OpaqueDeviceMemoryDataPointer = buffer_opaque_pointer,
-	.PJRT_TopologyDescription_Create = PJRT_TopologyDescription_Create_stub,
-	.PJRT_Compile = PJRT_Compile_stub,
 	.PJRT_Executable_OutputElementTypes = executable_output_types,
 	.PJRT_Executable_OutputDimensions = executable_output_dims,
 	.PJRT_Buffer_CopyToMemory = buffer_copy_to_memory,
-	.PJRT_Client_CreateViewOfDeviceBuffer = PJRT_Client_CreateViewOfDeviceBuffer_stub,
 	.PJRT_Executable_Fingerprint = executable_fingerprint,
-	.PJRT_Client_TopologyDescription = PJRT_Client_TopologyDescription_stub,
 	.PJRT_Executable_GetCompiledMemoryStats =
 		PJRT_Executable_GetCompiledMemoryStats_stub,
 	.PJRT_Memory_Kind_Id = memory_kind_id,
-	.PJRT_ExecuteContext_Create = PJRT_ExecuteContext_Create_stub,
-	.PJRT_Buffer_CopyRawToHost = buffer_copy_raw_to_host,
 	.PJRT_Client_CreateBuffersForAsyncHostToDevice =
 		PJRT_Client_CreateBuffersForAsyncHostToDevice_stub,
-	.PJRT_Client_DmaMap = PJRT_Client_DmaMap_stub,
-	.PJRT_Client_DmaUnmap = PJRT_Client_DmaUnmap_stub,
 	.PJRT_Client_CreateUninitializedBuffer = client_create_uninitialized,
-	.PJRT_Client_CreateAliasBuffer = PJRT_Client_CreateAliasBuffer_stub,
 	.PJRT_LoadedExecutable_GetDeviceAssignment = loaded_get_device_assignment,
 };
 

@@ -70,18 +70,6 @@ PJRT_Error *buffer_to_host(PJRT_Buffer_ToHostBuffer_Args *args)
 	return e;
 }
 
-PJRT_Error *buffer_copy_raw_to_host(PJRT_Buffer_CopyRawToHost_Args *args)
-{
-	PJRT_Error *e = check_live(args->buffer);
-
-	if (!e)
-		e = inject(DOWNLOAD);
-	if (!e)
-		args->event = copy_out(args->buffer, args->dst, (size_t)args->offset,
-				       (size_t)args->transfer_size);
-	return e;
-}
-
 /* Does the buffer have an address that a caller may get? */
 static PJRT_Error *check_pointer(const PJRT_Buffer *b)
 {
@@ -112,18 +100,6 @@ PJRT_Error *buffer_opaque_pointer(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args
 	if (!e)
 		args->device_memory_ptr = args->buffer->data;
 	return e;
-}
-
-PJRT_Error *buffer_increase_refs(PJRT_Buffer_IncreaseExternalReferenceCount_Args *args)
-{
-	(void)args;
-	return NULL;
-}
-
-PJRT_Error *buffer_decrease_refs(PJRT_Buffer_DecreaseExternalReferenceCount_Args *args)
-{
-	(void)args;
-	return NULL;
 }
 
 static PJRT_Error *copy_buffer(const PJRT_Buffer *src, PJRT_Memory *memory,
