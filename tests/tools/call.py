@@ -8,7 +8,6 @@ import random
 import select
 import signal
 import struct
-import sys
 import threading
 import time
 

@@ -4,7 +4,6 @@
 import json
 import os
 import signal
-import struct
 import threading
 import time
 
@@ -40,17 +39,6 @@ def device(i, rest=""):
 
 def program(name, text):
     make(f"{cases.mnt}/programs/{name}.mlir", text)
-
-
-def execute(d, inputs, outputs, **o):
-    """Names in lists are those of the case's directory."""
-    here = os.path.basename(d) + "/"
-    if isinstance(inputs, dict):
-        inputs = {k: here + v for k, v in inputs.items()}
-    else:
-        inputs = [here + n for n in inputs]
-    return ok(op="execute", executable="add", inputs=inputs,
-              outputs=[here + n for n in outputs], **o)
 
 
 def text(path):

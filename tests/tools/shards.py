@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import random
-import sys
 import tarfile
 
 import numpy as np
