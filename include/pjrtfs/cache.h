@@ -246,7 +246,7 @@ int pf_cache_remove(struct pf_cache *cache, const struct pf_cache_key *key,
 /* Evict all entries.  -errno: some are left. */
 int pf_cache_clear(struct pf_cache *cache, struct pf_err *err);
 
-/* The maximum in bytes of all entries; UINT64_MAX: there is none.  Does not block. */
+/* The maximum in bytes of all entries; UINT64_MAX: no limit.  Does not block. */
 uint64_t pf_cache_max(struct pf_cache *cache);
 
 /*

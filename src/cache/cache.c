@@ -612,7 +612,7 @@ static void what_of(const struct stat *st, char dst[WHAT_TEXT])
 		 (int64_t)st->st_ctim.tv_sec, st->st_ctim.tv_nsec);
 }
 
-/* The SHA-256 before WHAT in LINES.  False: there is none; a line may be damaged. */
+/* The SHA-256 before WHAT in LINES.  False: no line has it, or it is damaged. */
 static bool find_digest(const struct pf_buf *lines, const char *what,
 			uint8_t ret[PF_SHA256])
 {
