@@ -19,6 +19,13 @@ static const char add_program[] =
 static const float ones[6] = { 1, 1, 1, 1, 1, 1 };
 static const float counts[6] = { 1, 2, 3, 4, 5, 6 };
 
+/* Start the plugin of tests/faults/plugin, which fails as FAULT says. */
+static inline void start_faulty(const char *fault)
+{
+	setenv("PJRTFS_FAULTY", fault, 1);
+	start_worker(faulty_plugin());
+}
+
 /* A value of an array of DTYPE with LEN bytes from SRC, in the arena. */
 static inline struct pf_value *value_of(enum pf_dtype dtype, const struct pf_shape *shape,
 					const void *src, size_t len, unsigned device)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executables: sources, superseded compiles, and the state after a death. */
+/* Executables: sources, options, and superseded compiles. */
 #include "store_fixture.h"
 
 static struct pf_err err;
+static struct pf_executable *x;
 
 static void open_all(void)
 {
@@ -12,41 +13,18 @@ static void open_all(void)
 
 static void close_all(void)
 {
+	pf_executable_unref(pf_steal(&x));
 	close_store();
 }
 
-static void start_faulty(const char *fault)
-{
-	setenv("PJRTFS_FAULTY", fault, 1);
-	start_worker(faulty_plugin());
-}
-
-static void rewrite(struct pf_executable *x, const char *text)
+static void rewrite(const char *text)
 {
 	ck_assert_int_eq(pf_executable_truncate(x, 0, &err), 0);
 	ck_assert_int_eq(pf_executable_write(x, text, strlen(text), 0, &err),
 			 (ssize_t)strlen(text));
 }
 
-/* The loaded program, without waiting; a reference. */
-static struct pf_loaded *load(struct pf_executable *x)
-{
-	struct pf_loaded *l = NULL;
-	struct event ready;
-
-	for (int i = 0; i < 3; i++) {
-		int r = pf_executable_load(x, event_init(&ready), &l, &err);
-
-		ck_assert_msg(r >= 0, "%s", err.text);
-		if (r == 1)
-			break;
-		event_wait(&ready);
-	}
-	ck_assert_ptr_nonnull(l);
-	return l;
-}
-
-static void check_state(struct pf_executable *x, const char *state)
+static void check_state(const char *state)
 {
 	ck_assert_str_eq(pf_executable_state_name(pf_executable_state(x)), state);
 }
@@ -56,19 +34,19 @@ static void check_state(struct pf_executable *x, const char *state)
 START_TEST(a_source_becomes_a_runnable_program)
 {
 	pf_autobuf struct pf_buf signature = PF_BUF_INIT, info = PF_BUF_INIT;
-	struct pf_executable *x;
 	struct pf_loaded *l;
 
 	start_worker(plugins[_i]);
 	x = executable_of(add_program);
-	check_state(x, "empty");
+	check_state("empty");
 	pf_executable_signature(x, &signature);
 	ck_assert_str_eq(signature.data, "{}\n");
 	ck_assert_int_eq(pf_executable_load(x, NULL, &l, &err), -ENOENT);
 	ck_assert_str_eq(err.text, "it has no program yet");
 	ck_assert_msg(compile_it(x, &err) == 0, "%s", err.text);
-	check_state(x, "ready");
-	l = load(x);
+	check_state("ready");
+	l = pf_executable_loaded(x);
+	ck_assert_ptr_nonnull(l);
 	ck_assert_uint_eq(l->signature->n_inputs, 2);
 	ck_assert_uint_eq(l->signature->n_outputs, 1);
 	ck_assert_uint_eq(l->n_devices, 1);
@@ -79,7 +57,6 @@ START_TEST(a_source_becomes_a_runnable_program)
 	pf_executable_info(x, &info);
 	ck_assert_ptr_nonnull(strstr(info.data, "\"state\":\"ready\""));
 	ck_assert_ptr_eq(strchr(info.data, '\n'), info.data + info.len - 1);
-	pf_executable_unref(x);
 }
 END_TEST
 
@@ -100,7 +77,6 @@ static const struct {
 
 START_TEST(a_file_without_a_program_fails)
 {
-	struct pf_executable *x;
 	struct pf_loaded *l = NULL;
 	int r;
 
@@ -112,7 +88,7 @@ START_TEST(a_file_without_a_program_fails)
 		ck_assert_int_lt(r, 0);
 	else
 		ck_assert_int_eq(r, sources[_i].want);
-	check_state(x, sources[_i].state);
+	check_state(sources[_i].state);
 	if (r < 0) {
 		struct pf_err again = PF_ERR_INIT;
 
@@ -121,10 +97,9 @@ START_TEST(a_file_without_a_program_fails)
 		ck_assert_int_eq(pf_executable_load(x, NULL, &l, &again), r);
 		ck_assert_int_eq(strncmp(again.text, "it did not compile: ", 20), 0);
 	}
-	rewrite(x, add_program);
+	rewrite(add_program);
 	pf_executable_set_format(x, PF_PROGRAM_MLIR);
 	ck_assert_int_eq(compile_it(x, &err), 0);
-	pf_executable_unref(x);
 }
 END_TEST
 
@@ -132,34 +107,16 @@ END_TEST
 START_TEST(a_failed_source_leaves_no_runnable_program)
 {
 	pf_autobuf struct pf_buf signature = PF_BUF_INIT;
-	struct pf_executable *x;
 	struct pf_loaded *l = NULL;
 
 	start_worker(plugins[0]);
 	x = compiled(add_program);
-	rewrite(x, "module {");
+	rewrite("module {");
 	ck_assert_int_lt(compile_it(x, &err), 0);
 	ck_assert_int_lt(pf_executable_load(x, NULL, &l, &err), 0);
 	ck_assert_ptr_null(l);
 	pf_executable_signature(x, &signature);
 	ck_assert_str_eq(signature.data, "{}\n");
-	pf_executable_unref(x);
-}
-END_TEST
-
-START_TEST(a_run_keeps_its_program)
-{
-	struct pf_executable *x;
-	struct pf_loaded *l;
-
-	start_faulty("");
-	x = compiled(add_program);
-	l = load(x);
-	rewrite(x, add_program);
-	ck_assert_int_eq(compile_it(x, &err), 0);
-	pf_executable_unref(x);
-	ck_assert_uint_eq(l->signature->n_inputs, 2);
-	pf_loaded_unref(l);
 }
 END_TEST
 
@@ -168,96 +125,86 @@ END_TEST
 START_TEST(the_newest_source_is_compiled)
 {
 	struct event first, second;
-	struct pf_executable *x;
 
 	start_faulty("compile=slow:300");
 	x = executable_of(add_program);
 	ck_assert_int_eq(pf_executable_compile(x, event_init(&first), &err), 0);
 	ck_assert_int_eq(pf_executable_result(x, &err), -EINPROGRESS);
-	check_state(x, "compiling");
+	check_state("compiling");
 	ck_assert_int_eq(pf_executable_compile(x, event_init(&second), &err), 0);
 	ck_assert(event_within(&first, 0)); /* woken by the second, not by its end */
-	check_state(x, "compiling");
+	check_state("compiling");
 	event_wait(&second);
 	ck_assert_int_eq(pf_executable_result(x, &err), 0);
 	usleep(100000);
 	ck_assert_int_eq(event_count(&first), 1);
 	ck_assert_int_eq(event_count(&second), 1);
-	check_state(x, "ready");
-	pf_executable_unref(x);
+	check_state("ready");
 }
 END_TEST
 
 START_TEST(emptying_ends_a_compile)
 {
 	struct event ended;
-	struct pf_executable *x;
 
 	start_faulty("compile=slow:300");
 	x = executable_of(add_program);
 	ck_assert_int_eq(pf_executable_compile(x, event_init(&ended), &err), 0);
 	ck_assert_int_eq(pf_executable_truncate(x, 0, &err), 0);
 	event_wait(&ended);
-	check_state(x, "empty");
+	check_state("empty");
 	ck_assert_int_eq(pf_executable_result(x, &err), -ECANCELED);
 	usleep(500000);
-	check_state(x, "empty");
-	pf_executable_unref(x);
+	check_state("empty");
 }
 END_TEST
 
 START_TEST(a_compile_can_be_abandoned)
 {
 	struct event ended, again;
-	struct pf_executable *x;
 
 	start_faulty("compile=slow:300");
 	x = executable_of(add_program);
 	ck_assert(!pf_executable_abandon(x)); /* there is none */
-	check_state(x, "empty");
+	check_state("empty");
 	ck_assert_int_eq(pf_executable_compile(x, event_init(&ended), &err), 0);
 	pf_executable_abandon(x);
 	ck_assert(event_within(&ended, 0));
-	check_state(x, "failed");
+	check_state("failed");
 	ck_assert_int_eq(pf_executable_result(x, &err), -ECANCELED);
 	ck_assert_str_eq(err.text, "its compile was cancelled");
 	ck_assert(!pf_executable_abandon(x));
 	/* The source is there still. */
 	ck_assert_int_eq(pf_executable_compile(x, event_init(&again), &err), 0);
 	event_wait(&again);
-	check_state(x, "ready");
+	check_state("ready");
 	ck_assert(!pf_executable_abandon(x));
-	check_state(x, "ready");
+	check_state("ready");
 	ck_assert_int_eq(event_count(&ended), 1);
-	pf_executable_unref(x);
 }
 END_TEST
 
 START_TEST(unloading_leaves_the_source)
 {
-	struct pf_executable *x;
 	struct pf_loaded *l;
 	uint64_t len;
 
 	start_faulty("");
 	x = compiled(add_program);
 	pf_executable_unload(x);
-	check_state(x, "empty");
+	check_state("empty");
 	ck_assert_int_eq(pf_executable_load(x, NULL, &l, &err), -ENOENT);
 	pf_bytes_unref(pf_executable_source(x, &len));
 	ck_assert_uint_eq(len, strlen(add_program));
-	pf_executable_unref(x);
 }
 END_TEST
 
 START_TEST(a_compile_outlives_its_executable)
 {
-	struct pf_executable *x;
-
 	start_faulty("compile=slow:200");
 	x = executable_of(add_program);
 	ck_assert_int_eq(pf_executable_compile(x, NULL, &err), 0);
-	pf_executable_unref(x);
+	pf_executable_unref(pf_steal(&x));
 	usleep(400000);
 }
 END_TEST
@@ -269,7 +216,6 @@ START_TEST(writing_while_it_compiles_copies)
 {
 	static char padding[20000];
 	struct event ended;
-	struct pf_executable *x;
 	struct pf_bytes *before, *near, *now;
 	uint64_t len, now_len;
 
@@ -299,13 +245,11 @@ START_TEST(writing_while_it_compiles_copies)
 	pf_bytes_unref(near);
 	pf_bytes_unref(before);
 	pf_bytes_unref(now);
-	pf_executable_unref(x);
 }
 END_TEST
 
 START_TEST(sources_may_come_in_pieces)
 {
-	struct pf_executable *x = NULL;
 	size_t len = strlen(add_program);
 	struct pf_bytes *source;
 	uint64_t n;
@@ -330,8 +274,7 @@ START_TEST(sources_may_come_in_pieces)
 	ck_assert_int_eq(pf_executable_write(x, "x", 1, FIXTURE_LIMIT * 2, &err),
 			 -ENOSPC);
 	ck_assert_int_eq(pf_executable_truncate(x, FIXTURE_LIMIT * 2, &err), -ENOSPC);
-	check_state(x, "ready");
-	pf_executable_unref(x);
+	check_state("ready");
 }
 END_TEST
 
@@ -349,8 +292,6 @@ static const struct {
 
 START_TEST(options_are_checked)
 {
-	struct pf_executable *x;
-
 	start_faulty("");
 	x = executable_of(add_program);
 	ck_assert_int_eq(pf_executable_set_options(x, options[_i].text,
@@ -361,172 +302,6 @@ START_TEST(options_are_checked)
 	/* The defaults are always right. */
 	ck_assert_int_eq(pf_executable_set_options(x, NULL, 0, false, &err), 0);
 	ck_assert_int_eq(x->options_err.code, 0);
-	pf_executable_unref(x);
-}
-END_TEST
-
-/* --- the worker's death -------------------------------------------------------------- */
-
-START_TEST(a_death_causes_another_compile)
-{
-	struct pf_executable *x;
-	struct pf_loaded *old, *l;
-
-	start_worker(plugins[0]);
-	x = compiled(add_program);
-	old = load(x);
-	replace_worker();
-	l = load(x);
-	ck_assert_ptr_ne(l, old);
-	ck_assert(pf_instance_alive(l->instance));
-	ck_assert(!pf_instance_alive(old->instance));
-	pf_loaded_unref(l);
-	pf_loaded_unref(old);
-	pf_executable_unref(x);
-}
-END_TEST
-
-START_TEST(a_compile_that_kills_the_worker_says_so)
-{
-	struct pf_executable *x;
-
-	start_faulty("compile=abort:Check failed: no");
-	x = executable_of(add_program);
-	ck_assert_int_eq(compile_it(x, &err), -EIO);
-	ck_assert_ptr_nonnull(strstr(err.text, "died of signal 6"));
-	ck_assert_ptr_nonnull(strstr(err.text, "Check failed: no"));
-	check_state(x, "failed");
-	setenv("PJRTFS_FAULTY", "", 1);
-	pf_instance_unref(next_instance(NULL));
-	replace_worker(); /* the first one may have begun with the fault */
-	ck_assert_msg(compile_it(x, &err) == 0, "%s", err.text);
-	pf_executable_unref(x);
-}
-END_TEST
-
-START_TEST(a_compile_waits_for_the_next_instance)
-{
-	struct pf_instance *instance;
-	struct pf_executable *x;
-
-	start_faulty("");
-	x = executable_of(add_program);
-	replace_worker();
-	kill_worker();
-	while ((instance = pf_worker_instance(worker, NULL))) {
-		pf_instance_unref(instance);
-		usleep(100);
-	}
-	ck_assert_msg(compile_it(x, &err) == 0, "%s", err.text);
-	pf_executable_unref(x);
-}
-END_TEST
-
-START_TEST(without_a_worker_no_program_compiles)
-{
-	struct pf_executable *x;
-
-	start_faulty("");
-	x = executable_of(add_program);
-	pf_worker_stop(worker);
-	ck_assert_int_eq(compile_it(x, &err), -EIO);
-	check_state(x, "failed");
-	pf_executable_unref(x);
-}
-END_TEST
-
-/* A restart does not compile a source that is not committed. */
-START_TEST(a_death_commits_nothing)
-{
-	struct pf_executable *x;
-	struct pf_loaded *l;
-
-	start_worker(plugins[0]);
-	x = compiled(add_program);
-	ck_assert_int_eq(pf_executable_write(x, "module { half a", 15, 0, &err), 15);
-	l = load(x);
-	pf_loaded_unref(l);
-	replace_worker();
-	l = load(x);
-	pf_loaded_unref(l);
-	pf_executable_unref(x);
-}
-END_TEST
-
-/* A name without an extension holds no program: load must not say that there is one. */
-START_TEST(a_scratch_file_does_not_load_after_a_death)
-{
-	struct pf_executable *x;
-	struct pf_loaded *l = NULL;
-	struct event ready;
-
-	start_faulty("");
-	x = compiled(add_program);
-	pf_executable_set_format(x, PF_PROGRAM_NONE);
-	replace_worker();
-	ck_assert(pf_executable_load(x, event_init(&ready), &l, &err) != 1 || l);
-	pf_loaded_unref(l);
-	pf_executable_unref(x);
-}
-END_TEST
-
-/* Beyond the limit the worker drops what was used longest ago, and gets it back when it is used;
- * what is in use it keeps. */
-START_TEST(a_worker_holds_a_limited_number_of_programs)
-{
-	enum { N = 12, LIMIT = 4 };
-	struct pf_loaded *used = NULL;
-	struct pf_executable *x[N];
-	struct named_exec run;
-	char text[512];
-
-	start_worker(plugins[0]);
-	pf_loaded_limit(LIMIT);
-	for (int i = 0; i < N; i++) {
-		/* Equal programs at one time would be one to the worker. */
-		ck_assert_int_lt(snprintf(text, sizeof(text), "%s// %d\n", add_program,
-					  i),
-				 (int)sizeof(text));
-		x[i] = compiled(text);
-		if (i == 0)
-			used = pf_executable_loaded(x[0]);
-		ck_assert_uint_le(pf_worker_alive(worker, PF_ALIVE_EXECUTABLES,
-						  PF_NO_DEVICE),
-				  LIMIT);
-	}
-	ck_assert_ptr_nonnull(used);
-	for (int i = 0; i < N; i++) {
-		struct pf_loaded *l = pf_executable_loaded(x[i]);
-
-		if (i == 0 || i == N - 1)
-			ck_assert_ptr_nonnull(l);
-		if (i == 1)
-			ck_assert_ptr_null(l);
-		pf_loaded_unref(l);
-		ck_assert_int_eq(pf_executable_state(x[i]), PF_EXECUTABLE_READY);
-	}
-	for (int i = 0; i < N; i++) {
-		struct pf_value *args[] = { matrix(counts), matrix(ones) };
-
-		run_init(&run, x[i], args, 2, 1);
-		ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
-		pf_execution_free(run.e);
-		pf_value_unref(args[0]);
-		pf_value_unref(args[1]);
-		ck_assert_uint_le(pf_worker_alive(worker, PF_ALIVE_EXECUTABLES,
-						  PF_NO_DEVICE),
-				  LIMIT);
-	}
-	pf_loaded_unref(used);
-	for (int i = 0; i < N; i++)
-		pf_executable_unref(x[i]);
-	/* A thread may still drop the reference that it computed with. */
-	for (int ms = 0;
-	     ms < 10000 && pf_worker_alive(worker, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE);
-	     ms++)
-		usleep(1000);
-	ck_assert_uint_eq(pf_worker_alive(worker, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE), 0);
-	pf_loaded_limit(0);
 }
 END_TEST
 
@@ -541,7 +316,6 @@ int main(void)
 	tcase_add_loop_test(tc, a_source_becomes_a_runnable_program, 0, n_plugins);
 	unit_add_cases(tc, a_file_without_a_program_fails, sources);
 	tcase_add_test(tc, a_failed_source_leaves_no_runnable_program);
-	tcase_add_test(tc, a_run_keeps_its_program);
 	tcase_add_test(tc, the_newest_source_is_compiled);
 	tcase_add_test(tc, emptying_ends_a_compile);
 	tcase_add_test(tc, a_compile_can_be_abandoned);
@@ -550,13 +324,6 @@ int main(void)
 	tcase_add_test(tc, writing_while_it_compiles_copies);
 	tcase_add_test(tc, sources_may_come_in_pieces);
 	unit_add_cases(tc, options_are_checked, options);
-	tcase_add_test(tc, a_death_causes_another_compile);
-	tcase_add_test(tc, a_compile_that_kills_the_worker_says_so);
-	tcase_add_test(tc, a_compile_waits_for_the_next_instance);
-	tcase_add_test(tc, without_a_worker_no_program_compiles);
-	tcase_add_test(tc, a_death_commits_nothing);
-	tcase_add_test(tc, a_scratch_file_does_not_load_after_a_death);
-	tcase_add_test(tc, a_worker_holds_a_limited_number_of_programs);
 	suite_add_tcase(s, tc);
 	return unit_run(s);
 }

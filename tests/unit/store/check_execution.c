@@ -3,6 +3,9 @@
 #include "store_fixture.h"
 
 static struct pf_err err;
+static struct pf_executable *x;
+static struct pf_value *args[3];
+static struct named_exec run;
 
 static void open_all(void)
 {
@@ -12,95 +15,93 @@ static void open_all(void)
 
 static void close_all(void)
 {
+	pf_execution_free(pf_steal(&run.e));
+	for (int i = 0; i < 3; i++)
+		pf_value_unref(pf_steal(&args[i]));
+	pf_executable_unref(pf_steal(&x));
 	close_store();
 }
 
-static void start_faulty(const char *fault)
+static void make_args(void)
 {
-	setenv("PJRTFS_FAULTY", fault, 1);
-	start_worker(faulty_plugin());
+	args[0] = matrix(counts);
+	args[1] = matrix(ones);
+	args[2] = matrix(ones);
 }
 
-static void check_sum(struct pf_value *v, const float *x, const float *y)
+/* Start PLUGIN: a program, compiled, and its arguments. */
+static void prepare(const char *plugin)
+{
+	start_worker(plugin);
+	x = compiled(add_program);
+	make_args();
+}
+
+/* The same with the plugin that fails as FAULT says. */
+static void prepare_faulty(const char *fault)
+{
+	setenv("PJRTFS_FAULTY", fault, 1);
+	prepare(faulty_plugin());
+}
+
+/* Free the execution before, and run the program again. */
+static int run_again(void)
+{
+	pf_execution_free(pf_steal(&run.e));
+	run_init(&run, x, args, 2, 1);
+	return run_it(&run);
+}
+
+static void check_sum(struct pf_value *v, const float *a, const float *b)
 {
 	const float *sum;
 
 	ck_assert_msg(fetch_value(v, &err) == 1, "%s", err.text);
 	sum = pf_value_host(v);
 	for (int i = 0; i < 6; i++)
-		ck_assert_float_eq(sum[i], x[i] + y[i]);
+		ck_assert_float_eq(sum[i], a[i] + b[i]);
 }
 
 /* --- what is right ------------------------------------------------------------------- */
 
 START_TEST(an_execution_computes)
 {
-	struct pf_executable *x;
-	struct pf_value *args[2];
-	struct named_exec run;
-
-	start_worker(plugins[_i]);
-	x = compiled(add_program);
-	args[0] = matrix(counts);
-	args[1] = matrix(ones);
-	for (int settle = 0; settle < 2; settle++) {
+	prepare(plugins[_i]);
+	for (int spin = 0; spin < 2; spin++) {
 		run_init(&run, x, args, 2, 1);
-		pf_execution_start(run.e, settle);
+		pf_execution_start(run.e, spin);
 		event_wait(&run.ended);
 		ck_assert_msg(run.code == 0, "%s", run.err.text);
 		ck_assert_uint_eq(run.e->n_outs, 1);
 		ck_assert(run.e->seconds >= run.e->device_seconds);
 		ck_assert_double_gt(run.e->device_seconds, 0);
 		check_sum(run.e->outs[0].value, counts, ones);
-		pf_execution_free(run.e);
+		pf_execution_free(pf_steal(&run.e));
 	}
-	pf_value_unref(args[0]);
-	pf_value_unref(args[1]);
-	pf_executable_unref(x);
 }
 END_TEST
 
 START_TEST(results_are_arguments)
 {
-	struct pf_executable *x;
-	struct pf_value *args[2];
-	struct named_exec run;
-
-	start_worker(plugins[0]);
-	x = compiled(add_program);
-	args[0] = matrix(counts);
-	args[1] = matrix(ones);
+	prepare(plugins[0]);
 	for (int i = 0; i < 50; i++) {
-		run_init(&run, x, args, 2, 1);
-		ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
+		ck_assert_msg(run_again() == 0, "%s", run.err.text);
 		pf_value_unref(args[0]);
 		args[0] = pf_steal(&run.e->outs[0].value);
-		pf_execution_free(run.e);
 	}
 	ck_assert_int_eq(fetch_value(args[0], &err), 1);
 	ck_assert_float_eq(((const float *)pf_value_host(args[0]))[5], 56);
-	pf_value_unref(args[0]);
-	pf_value_unref(args[1]);
-	pf_executable_unref(x);
 }
 END_TEST
 
 START_TEST(an_execution_waits_for_the_compile)
 {
-	struct pf_executable *x;
-	struct pf_value *args[2];
-	struct named_exec run;
-
 	start_worker(plugins[0]);
 	x = executable_of(add_program);
-	args[0] = args[1] = matrix(counts);
+	make_args();
 	ck_assert_int_eq(pf_executable_compile(x, NULL, &err), 0);
-	run_init(&run, x, args, 2, 1);
-	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
-	check_sum(run.e->outs[0].value, counts, counts);
-	pf_execution_free(run.e);
-	pf_value_unref(args[0]);
-	pf_executable_unref(x);
+	ck_assert_msg(run_again() == 0, "%s", run.err.text);
+	check_sum(run.e->outs[0].value, counts, ones);
 }
 END_TEST
 
@@ -119,20 +120,11 @@ static const struct {
 
 START_TEST(the_argument_counts_are_checked)
 {
-	struct pf_executable *x;
-	struct pf_value *args[3];
-	struct named_exec run;
-
-	start_faulty("");
-	x = compiled(add_program);
-	args[0] = args[1] = args[2] = matrix(counts);
+	prepare_faulty("");
 	run_init(&run, x, args, amounts[_i].n, amounts[_i].outs);
 	ck_assert_int_eq(run_it(&run), -EINVAL);
 	ck_assert_str_eq(run.err.text, amounts[_i].why);
 	ck_assert_int_eq(run.err.code, -EINVAL);
-	pf_execution_free(run.e);
-	pf_value_unref(args[0]);
-	pf_executable_unref(x);
 }
 END_TEST
 
@@ -155,34 +147,23 @@ START_TEST(the_arguments_are_checked)
 {
 	struct pf_shape shape = { .rank = wrong_args[_i].rank,
 				  .dims = { wrong_args[_i].a, wrong_args[_i].b } };
-	struct pf_executable *x;
-	struct pf_value *args[2];
-	struct named_exec run;
 
 	start_worker(plugins[0]);
 	x = compiled(add_program);
 	args[0] = matrix(counts);
 	args[1] =
 		value_of(wrong_args[_i].dtype, &shape, counts, 24, wrong_args[_i].device);
-	run_init(&run, x, args, 2, 1);
-	ck_assert_int_eq(run_it(&run), -EINVAL);
+	ck_assert_int_eq(run_again(), -EINVAL);
 	ck_assert_int_eq(strncmp(run.err.text, "prog: input 1", 13), 0);
 	ck_assert_msg(strstr(run.err.text, wrong_args[_i].why) != NULL, "%s",
 		      run.err.text);
 	/* Refused before anything was sent. */
 	ck_assert_uint_eq(args[0]->id, 0);
-	pf_execution_free(run.e);
-	pf_value_unref(args[0]);
-	pf_value_unref(args[1]);
-	pf_executable_unref(x);
 }
 END_TEST
 
 START_TEST(a_source_that_failed_does_not_run)
 {
-	struct pf_executable *x;
-	struct named_exec run;
-
 	start_faulty("compile=error:INVALID_ARGUMENT:bad op");
 	x = executable_of(add_program);
 	run_init(&run, x, NULL, 0, 0);
@@ -194,8 +175,6 @@ START_TEST(a_source_that_failed_does_not_run)
 	ck_assert_int_eq(run_it(&run), -EINVAL);
 	ck_assert_int_eq(strncmp(run.err.text, "prog: it did not compile: ", 26), 0);
 	ck_assert_ptr_nonnull(strstr(run.err.text, "bad op"));
-	pf_execution_free(run.e);
-	pf_executable_unref(x);
 }
 END_TEST
 
@@ -216,23 +195,11 @@ static const struct {
 
 START_TEST(failures_are_reported)
 {
-	struct pf_executable *x;
-	struct pf_value *args[2];
-	struct named_exec run;
-
-	start_faulty(faults[_i].fault);
-	x = compiled(add_program);
-	args[0] = matrix(counts);
-	args[1] = matrix(ones);
-	run_init(&run, x, args, 2, 1);
-	ck_assert_int_eq(run_it(&run), faults[_i].code);
+	prepare_faulty(faults[_i].fault);
+	ck_assert_int_eq(run_again(), faults[_i].code);
 	ck_assert_int_eq(run.err.pjrt_code, faults[_i].pjrt_code);
 	ck_assert_int_eq(strncmp(run.err.text, "prog: ", 6), 0);
 	ck_assert_msg(strstr(run.err.text, faults[_i].why) != NULL, "%s", run.err.text);
-	pf_execution_free(run.e);
-	pf_value_unref(args[0]);
-	pf_value_unref(args[1]);
-	pf_executable_unref(x);
 }
 END_TEST
 
@@ -245,47 +212,28 @@ static const struct {
 
 START_TEST(a_death_between_runs_fails_no_run)
 {
-	struct pf_executable *x;
-	struct pf_value *args[2];
-	struct named_exec run;
-
-	start_worker(plugins[0]);
-	x = compiled(add_program);
-	args[0] = matrix(counts);
-	args[1] = matrix(ones);
+	prepare(plugins[0]);
 	if (deaths[_i].placed)
 		ck_assert_int_eq(place_value(args[0], &err), 1);
 	if (deaths[_i].results) {
-		run_init(&run, x, args, 2, 1);
-		ck_assert_int_eq(run_it(&run), 0);
+		ck_assert_int_eq(run_again(), 0);
 		pf_value_unref(args[1]);
 		args[1] = pf_steal(&run.e->outs[0].value);
-		pf_execution_free(run.e);
 	}
 	replace_worker();
-	run_init(&run, x, args, 2, 1);
-	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
+	ck_assert_msg(run_again() == 0, "%s", run.err.text);
 	ck_assert_int_eq(fetch_value(run.e->outs[0].value, &err), 1);
 	ck_assert_float_eq(((const float *)pf_value_host(run.e->outs[0].value))[5],
 			   deaths[_i].results ? 13 : 7);
-	pf_execution_free(run.e);
-	pf_value_unref(args[0]);
-	pf_value_unref(args[1]);
-	pf_executable_unref(x);
 }
 END_TEST
 
 /* The worker dies repeatedly during loads and uploads: every run ends. */
 START_TEST(a_worker_that_keeps_dying_hangs_no_execution)
 {
-	struct pf_executable *x;
-	struct pf_value *args[2];
 	struct named_exec runs[8];
 
-	start_worker(plugins[0]);
-	x = compiled(add_program);
-	args[0] = matrix(counts);
-	args[1] = matrix(ones);
+	prepare(plugins[0]);
 	for (int i = 0; i < 8; i++) {
 		if (i % 2)
 			kill_worker();
@@ -300,21 +248,14 @@ START_TEST(a_worker_that_keeps_dying_hangs_no_execution)
 			      runs[i].err.text);
 		pf_execution_free(runs[i].e);
 	}
-	pf_value_unref(args[0]);
-	pf_value_unref(args[1]);
-	pf_executable_unref(x);
 }
 END_TEST
 
 START_TEST(stopping_ends_running_executions)
 {
-	struct pf_executable *x;
-	struct pf_value *args[2];
 	struct named_exec runs[20];
 
-	start_faulty("execute=hang");
-	x = compiled(add_program);
-	args[0] = args[1] = matrix(counts);
+	prepare_faulty("execute=hang");
 	for (int i = 0; i < 20; i++) {
 		run_init(&runs[i], x, args, 2, 1);
 		pf_execution_start(runs[i].e, false);
@@ -326,8 +267,6 @@ START_TEST(stopping_ends_running_executions)
 		ck_assert_int_eq(runs[i].code, -EIO);
 		pf_execution_free(runs[i].e);
 	}
-	pf_value_unref(args[0]);
-	pf_executable_unref(x);
 }
 END_TEST
 
@@ -335,64 +274,33 @@ END_TEST
 
 START_TEST(a_donated_argument_cannot_be_read)
 {
-	struct pf_executable *x;
-	struct pf_value *args[2];
-	struct named_exec run;
-
-	start_worker(plugins[0]);
-	x = compiled(add_program);
-	args[0] = matrix(counts);
-	args[1] = matrix(ones);
+	prepare(plugins[0]);
 	run_init(&run, x, args, 2, 1)->args[0].donate = true;
 	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
 	check_sum(run.e->outs[0].value, counts, ones);
-	pf_execution_free(run.e);
 	ck_assert_int_eq(pf_value_state(args[0], NULL), PF_VALUE_DONATED);
 	ck_assert_ptr_null(pf_value_host(args[0]));
 	ck_assert_int_eq(pf_value_state(args[1], NULL), PF_VALUE_READY);
-	run_init(&run, x, args, 2, 1);
-	ck_assert_int_eq(run_it(&run), -EINVAL);
+	ck_assert_int_eq(run_again(), -EINVAL);
 	ck_assert_str_eq(
 		run.err.text,
 		"prog: input 0 (x): a: its value was donated to an execution and is gone");
-	pf_execution_free(run.e);
-	pf_value_unref(args[0]);
-	pf_value_unref(args[1]);
-	pf_executable_unref(x);
 }
 END_TEST
 
 START_TEST(a_failed_run_consumes_nothing)
 {
-	struct pf_executable *x;
-	struct pf_value *args[2];
-	struct named_exec run;
-
-	start_faulty("execute=error:INTERNAL:oops");
-	x = compiled(add_program);
-	args[0] = matrix(counts);
-	args[1] = matrix(ones);
+	prepare_faulty("execute=error:INTERNAL:oops");
 	run_init(&run, x, args, 2, 1)->args[0].donate = true;
 	ck_assert_int_eq(run_it(&run), -EIO);
 	ck_assert_int_eq(pf_value_state(args[0], NULL), PF_VALUE_READY);
 	ck_assert_int_eq(memcmp(pf_value_host(args[0]), counts, 24), 0);
-	pf_execution_free(run.e);
-	pf_value_unref(args[0]);
-	pf_value_unref(args[1]);
-	pf_executable_unref(x);
 }
 END_TEST
 
 START_TEST(readers_of_a_donated_argument_keep_its_bytes)
 {
-	struct pf_executable *x;
-	struct pf_value *args[2];
-	struct named_exec run;
-
-	start_worker(plugins[0]);
-	x = compiled(add_program);
-	args[0] = matrix(counts);
-	args[1] = matrix(ones);
+	prepare(plugins[0]);
 	for (int i = 0; i < 2; i++) { /* bytes of a user's, then a result's */
 		pf_value_pin(args[0]);
 		run_init(&run, x, args, 2, 1)->args[0].donate = true;
@@ -403,11 +311,8 @@ START_TEST(readers_of_a_donated_argument_keep_its_bytes)
 		pf_value_unpin(args[0]);
 		pf_value_unref(args[0]);
 		args[0] = pf_steal(&run.e->outs[0].value);
-		pf_execution_free(run.e);
+		pf_execution_free(pf_steal(&run.e));
 	}
-	pf_value_unref(args[0]);
-	pf_value_unref(args[1]);
-	pf_executable_unref(x);
 }
 END_TEST
 
@@ -421,82 +326,54 @@ static bool always(struct pf_execution *e)
 
 START_TEST(a_cancelled_run_is_not_sent)
 {
-	struct pf_executable *x;
-	struct pf_value *args[2];
-	struct named_exec run;
-
-	start_faulty("execute=abort");
-	x = compiled(add_program);
-	args[0] = args[1] = matrix(counts);
+	prepare_faulty("execute=abort");
 	run_init(&run, x, args, 2, 1)->cancelled = always;
 	ck_assert_int_eq(run_it(&run), -ECANCELED);
 	ck_assert_str_eq(run.err.text, "prog: cancelled before it began");
-	pf_execution_free(run.e);
-	pf_value_unref(args[0]);
-	pf_executable_unref(x);
 }
 END_TEST
 
 START_TEST(an_execution_that_never_started_is_freed)
 {
-	struct pf_executable *x;
-	struct pf_value *args[2];
-	struct named_exec run;
-
 	start_faulty("");
 	x = executable_of(add_program);
-	args[0] = args[1] = matrix(counts);
+	make_args();
 	run_init(&run, x, args, 2, 1);
-	pf_execution_free(run.e);
 	pf_execution_free(NULL);
-	pf_value_unref(args[0]);
-	pf_executable_unref(x);
 }
 END_TEST
 
 /* --- threads ------------------------------------------------------------------------- */
 
-struct shared {
-	struct pf_executable *x;
-	struct pf_value *args[2];
-	_Atomic unsigned wrong;
-};
+static _Atomic unsigned wrong;
 
 static void *run_main(void *arg)
 {
-	struct shared *s = arg;
-
+	(void)arg;
 	for (int i = 0; i < 100; i++) {
-		struct named_exec run;
+		struct named_exec mine;
 
-		run_init(&run, s->x, s->args, 2, 1);
-		pf_execution_start(run.e, i % 2);
-		if (!event_within(&run.ended, 60) || run.code ||
-		    fetch_value(run.e->outs[0].value, NULL) != 1 ||
-		    ((const float *)pf_value_host(run.e->outs[0].value))[5] < 7)
-			atomic_fetch_add(&s->wrong, 1);
-		pf_execution_free(run.e);
+		run_init(&mine, x, args, 2, 1);
+		pf_execution_start(mine.e, i % 2);
+		if (!event_within(&mine.ended, 60) || mine.code ||
+		    fetch_value(mine.e->outs[0].value, NULL) != 1 ||
+		    ((const float *)pf_value_host(mine.e->outs[0].value))[5] < 7)
+			atomic_fetch_add(&wrong, 1);
+		pf_execution_free(mine.e);
 	}
 	return NULL;
 }
 
 START_TEST(many_threads_execute_at_once)
 {
-	struct shared s = { .wrong = 0 };
 	pthread_t threads[4];
 
-	start_worker(plugins[0]);
-	s.x = compiled(add_program);
-	s.args[0] = matrix(counts);
-	s.args[1] = matrix(ones);
+	prepare(plugins[0]);
 	for (int i = 0; i < 4; i++)
-		pthread_create(&threads[i], NULL, run_main, &s);
+		pthread_create(&threads[i], NULL, run_main, NULL);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	ck_assert_uint_eq(s.wrong, 0);
-	pf_value_unref(s.args[0]);
-	pf_value_unref(s.args[1]);
-	pf_executable_unref(s.x);
+	ck_assert_uint_eq(wrong, 0);
 }
 END_TEST
 

@@ -16,12 +16,6 @@ static void close_all(void)
 	close_arena();
 }
 
-static void start_faulty(const char *fault)
-{
-	setenv("PJRTFS_FAULTY", fault, 1);
-	start_worker(faulty_plugin());
-}
-
 /* An execution and its end. */
 struct trial {
 	struct pf_execution *e;

@@ -10,6 +10,8 @@
 
 static struct pf_location place;
 static struct pf_err err;
+static struct pf_buffer *b;
+static struct pf_snapshot view;
 
 static void open_all(void)
 {
@@ -20,6 +22,8 @@ static void open_all(void)
 
 static void close_all(void)
 {
+	pf_snapshot_release(&view);
+	pf_buffer_unref(pf_steal(&b));
 	pf_values_finish();
 	close_arena();
 }
@@ -40,26 +44,24 @@ static void take(void *arg, const void *data, size_t len)
 	r->calls++;
 }
 
-static struct pf_snapshot open_view(struct pf_buffer *b, enum pf_format format)
+static void open_view(enum pf_format format)
 {
-	struct pf_snapshot view;
-
+	pf_snapshot_release(&view);
 	ck_assert_msg(pf_snapshot_open(b, format, "x", &view, &err) == 0, "%s", err.text);
-	return view;
 }
 
 /* Every offset and many lengths give what SRC has there. */
-static void check_reads(struct pf_snapshot *view, const char *src, size_t size)
+static void check_reads(const char *src, size_t size)
 {
 	static const size_t lens[] = { 0, 1, 2, 3, 16, 63, 64, 65, 128, 1000, 1 << 20 };
 
-	ck_assert_uint_eq(view->size, size);
+	ck_assert_uint_eq(view.size, size);
 	for (size_t off = 0; off <= size + 3; off++) {
 		for (size_t i = 0; i < ARRAY_SIZE(lens); i++) {
 			struct reader r = { .len = 0 };
 			size_t left = off < size ? size - off : 0;
 
-			pf_snapshot_read(view, lens[i], off, take, &r);
+			pf_snapshot_read(&view, lens[i], off, take, &r);
 			ck_assert_int_eq(r.calls, 1);
 			ck_assert_uint_le(r.len, lens[i] < left ? lens[i] : left);
 			ck_assert(r.len > 0 || !left || !lens[i]);
@@ -105,8 +107,6 @@ START_TEST(a_value_has_every_view)
 				  .dims = { views[_i].a, views[_i].b } };
 	pf_autobuf struct pf_buf want = PF_BUF_INIT;
 	struct pf_value *v;
-	struct pf_buffer *b;
-	struct pf_snapshot view;
 	uint64_t len;
 
 	ck_assert_int_eq(pf_shape_bytes(&shape, views[_i].dtype, &len, NULL), 0);
@@ -114,28 +114,26 @@ START_TEST(a_value_has_every_view)
 	b = pf_buffer_of_value(&place, v, "prog");
 	expect(v, views[_i].format, &want);
 	ck_assert_uint_eq(pf_snapshot_size(b, views[_i].format, "x"), want.len);
-	view = open_view(b, views[_i].format);
-	check_reads(&view, want.data ? want.data : "", want.len);
+	open_view(views[_i].format);
+	check_reads(want.data ? want.data : "", want.len);
 	ck_assert_uint_eq(pf_snapshot_size(b, views[_i].format, "x"), want.len);
 	ck_assert_uint_eq(pf_snapshot_bound(b, views[_i].format), 0);
 	/* The snapshot holds all that it needs. */
-	pf_buffer_unref(b);
+	pf_buffer_unref(pf_steal(&b));
 	pf_value_unref(v);
-	check_reads(&view, want.data ? want.data : "", want.len);
+	check_reads(want.data ? want.data : "", want.len);
 	pf_snapshot_release(&view);
 	pf_snapshot_release(&view);
 }
 END_TEST
 
-static struct pf_buffer *written(enum pf_format format, const void *src, size_t len)
+static void write_file(enum pf_format format, const void *src, size_t len)
 {
-	struct pf_buffer *b = pf_buffer_new(&place, format);
-
+	b = pf_buffer_new(&place, format);
 	ck_assert_int_eq(pf_buffer_write(b, src, len, 0, &err), (ssize_t)len);
-	return b;
 }
 
-static void commit(struct pf_buffer *b)
+static void commit(void)
 {
 	struct pf_value *v;
 
@@ -147,47 +145,39 @@ static void commit(struct pf_buffer *b)
 START_TEST(a_file_is_read_as_it_was_written)
 {
 	static const char text[] = "1 2   3\n4 5 6.0\n\n";
-	struct pf_buffer *b = written(PF_FORMAT_TXT, text, strlen(text));
-	struct pf_snapshot view;
 
-	commit(b);
-	view = open_view(b, PF_FORMAT_TXT);
-	check_reads(&view, text, strlen(text));
+	write_file(PF_FORMAT_TXT, text, strlen(text));
+	commit();
+	open_view(PF_FORMAT_TXT);
+	check_reads(text, strlen(text));
 	ck_assert_uint_eq(pf_snapshot_size(b, PF_FORMAT_TXT, "x"), strlen(text));
-	pf_snapshot_release(&view);
-	view = open_view(b, PF_FORMAT_RAW);
-	check_reads(&view, (const char *)counts, 24);
+	open_view(PF_FORMAT_RAW);
+	check_reads((const char *)counts, 24);
 	ck_assert_uint_eq(pf_snapshot_size(b, PF_FORMAT_NPY, "x"), 128 + 24);
-	pf_snapshot_release(&view);
-	pf_buffer_unref(b);
 }
 END_TEST
 
 START_TEST(a_snapshot_does_not_change)
 {
-	struct pf_buffer *b = written(PF_FORMAT_RAW, "0123456789", 10);
-	struct pf_snapshot view;
-
-	commit(b);
-	view = open_view(b, PF_FORMAT_RAW);
+	write_file(PF_FORMAT_RAW, "0123456789", 10);
+	commit();
+	open_view(PF_FORMAT_RAW);
 	ck_assert_int_eq(pf_buffer_write(b, "abc", 3, 0, &err), 3);
-	check_reads(&view, "0123456789", 10);
-	commit(b);
-	check_reads(&view, "0123456789", 10);
+	check_reads("0123456789", 10);
+	commit();
+	check_reads("0123456789", 10);
 	ck_assert_int_eq(pf_buffer_truncate(b, 0, &err), 0);
 	pf_buffer_discard(b);
-	check_reads(&view, "0123456789", 10);
-	pf_snapshot_release(&view);
-	pf_buffer_unref(b);
+	check_reads("0123456789", 10);
 }
 END_TEST
 
 START_TEST(a_growing_file_is_read_as_written_so_far)
 {
-	struct pf_buffer *b = pf_buffer_new(&place, PF_FORMAT_RAW);
-	struct pf_snapshot view = open_view(b, PF_FORMAT_RAW);
 	struct reader r = { .len = 0 };
 
+	b = pf_buffer_new(&place, PF_FORMAT_RAW);
+	open_view(PF_FORMAT_RAW);
 	pf_snapshot_read(&view, 100, 0, take, &r);
 	ck_assert_uint_eq(r.len, 0);
 	ck_assert_int_eq(pf_buffer_write(b, "hello", 5, 0, &err), 5);
@@ -199,20 +189,18 @@ START_TEST(a_growing_file_is_read_as_written_so_far)
 	pf_snapshot_read(&view, 100, 0, take, &r);
 	ck_assert_uint_eq(r.len, 2);
 	ck_assert_int_eq(pf_buffer_truncate(b, 0, &err), 0);
-	pf_buffer_unref(b);
+	pf_buffer_unref(pf_steal(&b));
 	r.len = 0;
 	pf_snapshot_read(&view, 100, 0, take, &r);
 	ck_assert_uint_eq(r.len, 0);
-	pf_snapshot_release(&view);
 }
 END_TEST
 
 START_TEST(bytes_without_an_array_have_one_view)
 {
-	struct pf_buffer *b = pf_buffer_new(&place, PF_FORMAT_NPY);
 	struct pf_value *v;
-	struct pf_snapshot view;
 
+	b = pf_buffer_new(&place, PF_FORMAT_NPY);
 	ck_assert_int_eq(pf_snapshot_open(b, PF_FORMAT_RAW, "x", &view, &err), -ENODATA);
 	ck_assert_str_eq(err.text, "no array to show: nothing was written");
 	ck_assert_uint_eq(pf_snapshot_size(b, PF_FORMAT_RAW, "x"), 0);
@@ -221,30 +209,27 @@ START_TEST(bytes_without_an_array_have_one_view)
 	ck_assert_int_eq(pf_snapshot_open(b, PF_FORMAT_TXT, "x", &view, &err), -ENODATA);
 	ck_assert_str_eq(err.text,
 			 "no array to show: 4 bytes are not a whole .npy header");
-	view = open_view(b, PF_FORMAT_NPY);
-	check_reads(&view, "\x93NUM", 4);
-	pf_snapshot_release(&view);
-	pf_buffer_unref(b);
+	open_view(PF_FORMAT_NPY);
+	check_reads("\x93NUM", 4);
 }
 END_TEST
 
 START_TEST(an_open_view_pins_its_value)
 {
 	struct pf_value *v = matrix(counts);
-	struct pf_buffer *b = pf_buffer_of_value(&place, v, "prog");
-	struct pf_snapshot view = open_view(b, PF_FORMAT_RAW);
 
+	b = pf_buffer_of_value(&place, v, "prog");
+	open_view(PF_FORMAT_RAW);
 	ck_assert_uint_eq(v->pins, 1);
 	pf_value_pin(v); /* as an execution does */
 	ck_assert_int_eq(pf_value_donate(v), PF_DONATION_COPIED); /* it is being read */
 	pf_value_donated(v, true);
 	pf_value_unpin(v);
-	check_reads(&view, (const char *)counts, 24);
+	check_reads((const char *)counts, 24);
 	pf_snapshot_release(&view);
 	ck_assert_uint_eq(v->pins, 0);
 	ck_assert_int_lt(pf_snapshot_open(b, PF_FORMAT_RAW, "x", &view, &err), 0);
 	ck_assert_uint_eq(pf_snapshot_size(b, PF_FORMAT_RAW, "x"), 0);
-	pf_buffer_unref(b);
 	pf_value_unref(v);
 }
 END_TEST
@@ -258,11 +243,11 @@ START_TEST(a_long_text_is_slow)
 		char *zeros = calloc(1, (size_t)sizes[i]);
 		struct pf_value *v =
 			value_of(PF_DTYPE_U8, &shape, zeros, (size_t)sizes[i], 0);
-		struct pf_buffer *b = pf_buffer_of_value(&place, v, "prog");
 
+		b = pf_buffer_of_value(&place, v, "prog");
 		ck_assert_int_eq(pf_snapshot_is_slow(b, PF_FORMAT_TXT), i);
 		ck_assert(!pf_snapshot_is_slow(b, PF_FORMAT_NPY));
-		pf_buffer_unref(b);
+		pf_buffer_unref(pf_steal(&b));
 		pf_value_unref(v);
 		free(zeros);
 	}
@@ -287,17 +272,16 @@ static void append(void *arg, const void *data, size_t len)
 }
 
 /* Wait until LEN bytes at OFF are there, and append them to OUT. */
-static void read_text(struct pf_snapshot *view, uint64_t len, uint64_t off,
-		      struct pf_buf *out)
+static void read_text(uint64_t len, uint64_t off, struct pf_buf *out)
 {
 	struct sleeper s = { .more.waiter.wake = wake };
 
 	sem_init(&s.woken, 0, 0);
-	if (pf_snapshot_await(view, len, off, &s.more) == 0)
+	if (pf_snapshot_await(&view, len, off, &s.more) == 0)
 		while (sem_wait(&s.woken))
 			;
-	ck_assert_int_eq(pf_snapshot_await(view, len, off, NULL), 1);
-	pf_snapshot_read(view, len, off, append, out);
+	ck_assert_int_eq(pf_snapshot_await(&view, len, off, NULL), 1);
+	pf_snapshot_read(&view, len, off, append, out);
 	sem_destroy(&s.woken);
 }
 
@@ -312,10 +296,9 @@ static const struct {
 	{ PF_DTYPE_PRED, { 3, { 200000, 1, 1 } } },
 };
 
-static struct pf_buffer *long_text(int i, struct pf_buf *want)
+static void long_text(int i, struct pf_buf *want)
 {
 	const struct pf_shape *shape = &long_texts[i].shape;
-	struct pf_buffer *b;
 	struct pf_value *v;
 	uint64_t len;
 	char *bytes;
@@ -330,26 +313,24 @@ static struct pf_buffer *long_text(int i, struct pf_buf *want)
 	free(bytes);
 	b = pf_buffer_of_value(&place, v, "prog");
 	pf_value_unref(v);
-	return b;
 }
 
 START_TEST(long_text_is_rendered_as_it_is_read)
 {
 	pf_autobuf struct pf_buf want = PF_BUF_INIT, got = PF_BUF_INIT, far = PF_BUF_INIT;
-	struct pf_buffer *b = long_text(_i, &want);
-	struct pf_snapshot view;
 
+	long_text(_i, &want);
 	ck_assert_int_eq(pf_snapshot_begin(b, PF_FORMAT_TXT, &view), 1);
 	ck_assert(!pf_snapshot_is_sized(&view));
 	ck_assert_uint_gt(pf_snapshot_bound(b, PF_FORMAT_TXT), want.len);
 	/* Not in order; then up to the end and beyond. */
-	read_text(&view, 1000, want.len / 2, &far);
+	read_text(1000, want.len / 2, &far);
 	ck_assert_uint_eq(far.len, 1000);
 	ck_assert_mem_eq(far.data, want.data + want.len / 2, 1000);
 	while (got.len < want.len)
-		read_text(&view, 77777, got.len, &got);
-	read_text(&view, 77777, got.len, &got);
-	read_text(&view, UINT64_MAX, got.len + 5, &got);
+		read_text(77777, got.len, &got);
+	read_text(77777, got.len, &got);
+	read_text(UINT64_MAX, got.len + 5, &got);
 	ck_assert_uint_eq(got.len, want.len);
 	ck_assert(!memcmp(got.data, want.data, want.len));
 	ck_assert(pf_snapshot_is_sized(&view));
@@ -357,8 +338,6 @@ START_TEST(long_text_is_rendered_as_it_is_read)
 	ck_assert_uint_eq(pf_snapshot_size(b, PF_FORMAT_TXT, "x"), want.len);
 	ck_assert_uint_eq(pf_snapshot_bound(b, PF_FORMAT_TXT), 0);
 	ck_assert_uint_eq(view.array->pins, 0);
-	pf_snapshot_release(&view);
-	pf_buffer_unref(b);
 }
 END_TEST
 
@@ -366,31 +345,27 @@ END_TEST
 START_TEST(unread_text_is_not_rendered)
 {
 	pf_autobuf struct pf_buf want = PF_BUF_INIT, got = PF_BUF_INIT;
-	struct pf_buffer *b = long_text(0, &want);
-	struct pf_snapshot view;
 
+	long_text(0, &want);
 	for (int i = 0; i < 20; i++) {
 		ck_assert_int_eq(pf_snapshot_begin(b, PF_FORMAT_TXT, &view), 1);
 		if (i)
-			read_text(&view, 100, 0, &got);
+			read_text(100, 0, &got);
 		pf_snapshot_release(&view);
 	}
 	ck_assert_uint_eq(got.len, 1900);
 	ck_assert_uint_gt(pf_snapshot_bound(b, PF_FORMAT_TXT), want.len);
 	ck_assert_uint_eq(pf_snapshot_size(b, PF_FORMAT_TXT, "x"), 0);
-	pf_buffer_unref(b);
 }
 END_TEST
 
 START_TEST(short_text_is_not_rendered_in_pieces)
 {
 	struct pf_value *v = matrix(counts);
-	struct pf_buffer *b = pf_buffer_of_value(&place, v, "prog");
-	struct pf_snapshot view;
 
+	b = pf_buffer_of_value(&place, v, "prog");
 	ck_assert_int_eq(pf_snapshot_begin(b, PF_FORMAT_TXT, &view), 0);
 	ck_assert_int_eq(pf_snapshot_begin(b, PF_FORMAT_NPY, &view), 0);
-	pf_buffer_unref(b);
 	pf_value_unref(v);
 }
 END_TEST

@@ -3,6 +3,8 @@
 #include "store_fixture.h"
 
 static struct pf_err err;
+static struct pf_value *v;
+static struct pf_instance *instance;
 
 static void open_all(void)
 {
@@ -12,22 +14,35 @@ static void open_all(void)
 
 static void close_all(void)
 {
+	pf_value_unref(pf_steal(&v));
+	pf_instance_unref(pf_steal(&instance));
 	close_store();
 }
 
-/* The sum of X and Y, made on the worker: a value whose bytes only the worker has. */
-static struct pf_value *sum_of(struct pf_executable *x, struct pf_value *a,
-			       struct pf_value *b)
+/* The result of PROGRAM for the N ARGS, which are dropped. */
+static struct pf_value *result_of(const char *program, struct pf_value **args, size_t n)
 {
-	struct pf_value *args[] = { a, b }, *out;
+	struct pf_executable *x = compiled(program);
+	struct pf_value *out;
 	struct named_exec run;
 
-	run_init(&run, x, args, 2, 1);
+	run_init(&run, x, args, n, 1);
 	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
 	ck_assert_uint_eq(run.e->n_outs, 1);
-	out = pf_value_ref(run.e->outs[0].value);
+	out = pf_steal(&run.e->outs[0].value);
 	pf_execution_free(run.e);
+	pf_executable_unref(x);
+	for (size_t i = 0; i < n; i++)
+		pf_value_unref(args[i]);
 	return out;
+}
+
+/* The sum of A and B, made on the worker: a value whose bytes only the worker has. */
+static struct pf_value *sum_of(const float *a, const float *b)
+{
+	struct pf_value *args[] = { matrix(a), matrix(b) };
+
+	return result_of(add_program, args, 2);
 }
 
 static const char double_program[] =
@@ -43,28 +58,20 @@ enum { LARGE = 524288 };
 /* A result too large to come with its reply. */
 static struct pf_value *large_result(void)
 {
-	struct pf_executable *x = compiled(double_program);
 	struct pf_shape shape = { .rank = 1, .dims = { LARGE } };
 	float *src = calloc(LARGE, sizeof(*src));
-	struct pf_value *in, *out;
-	struct named_exec run;
+	struct pf_value *in;
 
 	for (int i = 0; i < LARGE; i++)
 		src[i] = (float)i;
 	in = value_of(PF_DTYPE_F32, &shape, src, LARGE * sizeof(*src), 0);
-	run_init(&run, x, &in, 1, 1);
-	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
-	out = pf_value_ref(run.e->outs[0].value);
-	pf_execution_free(run.e);
-	pf_executable_unref(x);
-	pf_value_unref(in);
 	free(src);
-	return out;
+	return result_of(double_program, &in, 1);
 }
 
-static void check_large(struct pf_value *v)
+static void check_large(struct pf_value *value)
 {
-	const float *f = pf_value_host(v);
+	const float *f = pf_value_host(value);
 
 	ck_assert_ptr_nonnull(f);
 	for (int i = 0; i < LARGE; i++)
@@ -74,21 +81,18 @@ static void check_large(struct pf_value *v)
 
 /* --- to the device ------------------------------------------------------------------- */
 
-/* The handle that an execution on LIFE_OF_IT would get, or 0. */
-static uint64_t id_on(struct pf_value *v, struct pf_instance *instance_of_it)
+/* The handle that an execution on INSTANCE_OF_IT would get, or 0. */
+static uint64_t id_on(struct pf_value *value, struct pf_instance *instance_of_it)
 {
-	uint64_t id = pf_value_use(v, instance_of_it);
+	uint64_t id = pf_value_use(value, instance_of_it);
 
 	if (id)
-		pf_value_unpin(v);
+		pf_value_unpin(value);
 	return id;
 }
 
 START_TEST(a_value_is_uploaded_to_its_device)
 {
-	struct pf_value *v;
-	struct pf_instance *instance;
-
 	start_worker(plugins[_i]);
 	v = matrix(counts);
 	instance = pf_worker_instance(worker, NULL);
@@ -99,18 +103,14 @@ START_TEST(a_value_is_uploaded_to_its_device)
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
 	ck_assert_int_eq(memcmp(pf_value_host(v), counts, 24), 0);
 	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), 1);
-	pf_instance_unref(instance);
-	pf_value_unref(v);
 }
 END_TEST
 
 START_TEST(many_callers_wait_for_one_upload)
 {
 	struct event placed[10];
-	struct pf_value *v;
 
-	setenv("PJRTFS_FAULTY", "upload=slow:200", 1);
-	start_worker(faulty_plugin());
+	start_faulty("upload=slow:200");
 	v = matrix(counts);
 	for (int i = 0; i < 10; i++)
 		ck_assert_int_eq(pf_value_transfer(v, event_init(&placed[i]), &err), 0);
@@ -120,35 +120,27 @@ START_TEST(many_callers_wait_for_one_upload)
 	for (int i = 0; i < 10; i++)
 		ck_assert_int_eq(event_count(&placed[i]), 1);
 	ck_assert_int_eq(pf_value_placed(v, &err), 1);
-	pf_value_unref(v);
 }
 END_TEST
 
 START_TEST(a_refused_upload_is_not_retried)
 {
-	struct pf_value *v;
-
-	setenv("PJRTFS_FAULTY", "upload=enospc-at:1", 1);
-	start_worker(faulty_plugin());
+	start_faulty("upload=enospc-at:1");
 	v = matrix(counts);
 	ck_assert_int_eq(place_value(v, &err), -ENOSPC);
 	ck_assert_int_eq(pf_value_state(v, &err), PF_VALUE_ERROR);
 	ck_assert_int_eq(err.code, -ENOSPC);
 	ck_assert_int_eq(place_value(v, &err), -ENOSPC);
 	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), 1); /* readers see the bytes */
-	pf_value_unref(v);
 }
 END_TEST
 
 /* After one death the upload is retried; after two the bytes may be the cause. */
 START_TEST(an_upload_is_retried_after_one_death)
 {
-	struct pf_instance *instance;
-	struct pf_value *v;
 	struct event placed;
 
-	setenv("PJRTFS_FAULTY", "upload=hang", 1);
-	start_worker(faulty_plugin());
+	start_faulty("upload=hang");
 	v = matrix(counts);
 	ck_assert_int_eq(pf_value_transfer(v, event_init(&placed), &err), 0);
 	ck_assert(!event_within(&placed, 1));
@@ -168,21 +160,16 @@ START_TEST(an_upload_is_retried_after_one_death)
 		ck_assert_ptr_nonnull(strstr(err.text, "died of signal 9"));
 		ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_ERROR);
 		ck_assert_int_eq(memcmp(pf_value_host(v), counts, 24), 0);
-		pf_value_unref(v);
 		return;
 	}
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
 	instance = pf_worker_instance(worker, NULL);
 	ck_assert_uint_ne(id_on(v, instance), 0);
-	pf_instance_unref(instance);
-	pf_value_unref(v);
 }
 END_TEST
 
 START_TEST(written_values_are_uploaded_again)
 {
-	struct pf_value *v;
-
 	start_worker(plugins[0]);
 	v = matrix(counts);
 	for (int i = 0; i < 3; i++) {
@@ -191,21 +178,17 @@ START_TEST(written_values_are_uploaded_again)
 		ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
 		ck_assert_int_eq(memcmp(pf_value_host(v), counts, 24), 0);
 	}
-	pf_value_unref(v);
 }
 END_TEST
 
 START_TEST(after_the_end_no_value_is_uploaded)
 {
-	struct pf_value *v;
-
 	start_worker(faulty_plugin());
 	v = matrix(counts);
 	pf_worker_stop(worker);
 	ck_assert_int_eq(place_value(v, &err), -EIO);
 	ck_assert_msg(strstr(err.text, "(it is not started again)") != NULL, "%s",
 		      err.text);
-	pf_value_unref(v);
 }
 END_TEST
 
@@ -213,38 +196,27 @@ END_TEST
 
 START_TEST(results_can_be_read)
 {
-	struct pf_executable *x;
-	struct pf_value *a, *b, *sum, *large;
+	struct pf_value *large;
 
 	start_worker(plugins[_i]);
-	x = compiled(add_program);
-	a = matrix(counts);
-	b = matrix(ones);
-	sum = sum_of(x, a, b);
-	ck_assert_int_eq(fetch_value(sum, &err), 1);
+	v = sum_of(counts, ones);
+	ck_assert_int_eq(fetch_value(v, &err), 1);
 	for (int i = 0; i < 6; i++)
-		ck_assert_float_eq(((const float *)pf_value_host(sum))[i], counts[i] + 1);
+		ck_assert_float_eq(((const float *)pf_value_host(v))[i], counts[i] + 1);
 	large = large_result();
 	ck_assert_msg(fetch_value(large, &err) == 1, "%s", err.text);
 	check_large(large);
 	pf_value_unref(large);
-	pf_value_unref(sum);
-	pf_value_unref(a);
-	pf_value_unref(b);
-	pf_executable_unref(x);
 }
 END_TEST
 
 /* Results in host memory are kept, whether inline, in the pool or fetched. */
 START_TEST(results_in_host_memory_survive_a_death)
 {
-	struct pf_executable *x;
-	struct pf_value *a, *sum, *large;
+	struct pf_value *large;
 
 	start_worker(plugins[0]);
-	x = compiled(add_program);
-	a = matrix(counts);
-	sum = sum_of(x, a, a);
+	v = sum_of(counts, counts);
 	large = large_result();
 	ck_assert_int_eq(fetch_value(large, &err), 1);
 	replace_worker();
@@ -252,32 +224,26 @@ START_TEST(results_in_host_memory_survive_a_death)
 	ck_assert_int_eq(pf_value_state(large, NULL), PF_VALUE_READY);
 	ck_assert_msg(place_value(large, &err) == 1, "%s", err.text);
 	check_large(large);
-	ck_assert_int_eq(((const float *)pf_value_host(sum))[5] == 12, 1);
-	ck_assert_msg(place_value(sum, &err) == 1, "%s", err.text);
-	pf_value_unref(sum);
-	sum = sum_of(x, a, a);
-	pf_value_unref(sum);
+	ck_assert_int_eq(((const float *)pf_value_host(v))[5] == 12, 1);
+	ck_assert_msg(place_value(v, &err) == 1, "%s", err.text);
 	pf_value_unref(large);
-	pf_value_unref(a);
-	pf_executable_unref(x);
 }
 END_TEST
 
 /* The result ID of an execution on INSTANCE, described by OUT in MESSAGE. */
 static struct pf_value *kept(const struct pf_shape *shape, const struct pf_out *out,
-			     const void *message, struct pf_instance *instance,
-			     uint64_t id)
+			     const void *message, struct pf_instance *on, uint64_t id)
 {
-	struct pf_value *v =
-		pf_value_of_result(shape, worker, 0, instance, id, 0, out, message);
+	struct pf_value *value =
+		pf_value_of_result(shape, worker, 0, on, id, 0, out, message);
 
-	ck_assert_ptr_nonnull(v);
-	ck_assert_uint_eq(id_on(v, instance), id);
-	return v;
+	ck_assert_ptr_nonnull(value);
+	ck_assert_uint_eq(id_on(value, on), id);
+	return value;
 }
 
 /* A value that is on the device only, as an execution describes its output. */
-static struct pf_value *device_only(struct pf_instance *instance)
+static struct pf_value *device_only(void)
 {
 	struct pf_shape shape = { .rank = 2, .dims = { 2, 3 } };
 	struct pf_out out = { .where = PF_WHERE_DEVICE,
@@ -289,16 +255,13 @@ static struct pf_value *device_only(struct pf_instance *instance)
 
 START_TEST(a_device_only_copy_is_lost_with_its_worker)
 {
-	struct pf_instance *instance;
-	struct pf_value *v;
-
 	start_worker(faulty_plugin());
 	instance = pf_worker_instance(worker, NULL);
-	v = device_only(instance);
+	v = device_only();
 	ck_assert_ptr_null(pf_value_host(v));
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
 	ck_assert_uint_ne(id_on(v, instance), 0);
-	pf_instance_unref(instance);
+	pf_instance_unref(pf_steal(&instance));
 	replace_worker();
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_LOST);
 	ck_assert_int_eq(pf_value_transfer(v, NULL, &err), -EIO);
@@ -306,24 +269,18 @@ START_TEST(a_device_only_copy_is_lost_with_its_worker)
 			 "its only copy was lost when the worker of plugin test died");
 	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), -EIO);
 	ck_assert_str_eq(pf_value_state_name(PF_VALUE_LOST), "lost");
-	pf_value_unref(v);
 }
 END_TEST
 
 /* The worker does not know the id: the fetch fails with its sentence, again and again. */
 START_TEST(a_fetch_may_fail)
 {
-	struct pf_instance *instance;
-	struct pf_value *v;
-
 	start_worker(faulty_plugin());
 	instance = pf_worker_instance(worker, NULL);
-	v = device_only(instance);
+	v = device_only();
 	ck_assert_int_eq(fetch_value(v, &err), -ENOENT);
 	ck_assert_int_eq(fetch_value(v, &err), -ENOENT);
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
-	pf_value_unref(v);
-	pf_instance_unref(instance);
 }
 END_TEST
 
@@ -332,8 +289,6 @@ START_TEST(small_results_are_in_the_reply)
 	struct pf_shape shape = { .rank = 0 };
 	struct pf_out out = { .where = PF_WHERE_INLINE, .len = 4, .off = 8 };
 	char message[12] = "01234567abcd";
-	struct pf_instance *instance;
-	struct pf_value *v;
 
 	start_worker(faulty_plugin());
 	instance = pf_worker_instance(worker, NULL);
@@ -341,11 +296,10 @@ START_TEST(small_results_are_in_the_reply)
 	memset(message, 'x', sizeof(message));
 	ck_assert_int_eq(memcmp(pf_value_host(v), "abcd", 4), 0);
 	ck_assert_uint_eq(id_on(v, instance), 77);
-	pf_instance_unref(instance);
+	pf_instance_unref(pf_steal(&instance));
 	replace_worker();
 	ck_assert_int_eq(memcmp(pf_value_host(v), "abcd", 4), 0);
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
-	pf_value_unref(v);
 }
 END_TEST
 
@@ -353,8 +307,6 @@ END_TEST
 
 START_TEST(a_donated_value_cannot_be_read)
 {
-	struct pf_value *v;
-
 	start_worker(faulty_plugin());
 	v = matrix(counts);
 	ck_assert_int_eq(place_value(v, &err), 1);
@@ -380,14 +332,11 @@ START_TEST(a_donated_value_cannot_be_read)
 	pf_value_replaces(v, false);
 	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), -EINVAL);
 	ck_assert_str_eq(err.text, "its value was donated to an execution and is gone");
-	pf_value_unref(v);
 }
 END_TEST
 
 START_TEST(a_pinned_value_keeps_its_bytes)
 {
-	struct pf_value *v;
-
 	start_worker(faulty_plugin());
 	v = matrix(counts);
 	ck_assert_int_eq(place_value(v, &err), 1);
@@ -400,7 +349,6 @@ START_TEST(a_pinned_value_keeps_its_bytes)
 	ck_assert_int_eq(memcmp(pf_value_host(v), counts, 24), 0);
 	pf_value_unpin(v);
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_DONATED);
-	pf_value_unref(v);
 }
 END_TEST
 
@@ -408,8 +356,7 @@ END_TEST
 
 static void *use_main(void *arg)
 {
-	struct pf_value *v = arg;
-
+	(void)arg;
 	for (int i = 0; i < 100; i++) {
 		struct pf_err why = PF_ERR_INIT;
 
@@ -428,20 +375,18 @@ static void *use_main(void *arg)
 START_TEST(threads_share_values_while_workers_die)
 {
 	pthread_t threads[4];
-	struct pf_value *v;
 	void *wrong;
 
 	start_worker(faulty_plugin());
 	v = matrix(counts);
 	for (int i = 0; i < 4; i++)
-		pthread_create(&threads[i], NULL, use_main, v);
+		pthread_create(&threads[i], NULL, use_main, NULL);
 	replace_worker();
 	for (int i = 0; i < 4; i++) {
 		pthread_join(threads[i], &wrong);
 		ck_assert_ptr_null(wrong);
 	}
 	ck_assert_msg(place_value(v, &err) == 1, "%s", err.text);
-	pf_value_unref(v);
 }
 END_TEST
 
