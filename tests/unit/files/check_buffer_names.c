@@ -108,6 +108,18 @@ static const struct {
 	{ "a.mlir", false, -EINVAL,
 	  "a.mlir: expected an array, which is called .npy, .txt, .raw or .safetensors, "
 	  "found .mlir: it is called as a program: those go to programs/" },
+	{ "a.mlirbc", false, -EINVAL, NULL },
+	{ "a.hlo.pb", false, -EINVAL, NULL },
+	{ "a.jax_exported", false, -EINVAL, NULL },
+	{ "a.pjrtexe", false, -EINVAL, NULL },
+	{ "a.stablehlo", false, -EINVAL, NULL },
+	{ "a.csv", false, -EINVAL, NULL },
+	{ "a.tsv", false, -EINVAL, NULL },
+	{ "a.png", false, -EINVAL, NULL },
+	{ "a.jpg", false, -EINVAL, NULL },
+	{ "a.jpeg", false, -EINVAL, NULL },
+	{ "a.gguf", false, -EINVAL, NULL },
+	{ "a.onnx", false, -EINVAL, NULL },
 	{ "a.npz", false, -EINVAL,
 	  ".npz files are not read; files of their arrays are made by: python3 -c 'import "
 	  "numpy,sys; [numpy.save(k, v) for k, v in numpy.load(sys.argv[1]).items()]' "
@@ -156,6 +168,11 @@ static const struct {
 	{ "/x", NULL, -ENOENT, "/x: expected a name below buffers/, found a path" },
 	{ "/m/buffers/ns/y", NULL, -ENOENT,
 	  "/m/buffers/ns/y: expected a name below buffers/, found a path: write ns/y" },
+	{ "buffers/x.npy", NULL, -ENOENT,
+	  "buffers/x.npy: expected a name below buffers/, found a path: write x.npy" },
+	{ "../../buffers/x.npy", NULL, -ENOENT,
+	  "../../buffers/x.npy: expected a name below buffers/, found a path: write "
+	  "x.npy" },
 	{ "devices/cpu/1/buffers/z", NULL, -ENOENT,
 	  "devices/cpu/1/buffers/z: expected a name below buffers/, found a path: write "
 	  "cpu:1/z" },
@@ -310,10 +327,13 @@ START_TEST(a_refusal_stays_until_there_is_a_buffer)
 	ck_assert(remembered("r"));
 	ck_assert(!remembered("r.npz"));
 	ck_assert_int_eq(make(dir, "r.part", false, &err), 0);
-	ck_assert_int_eq(make(dir, "r", false, &err), 0);
+	ck_assert_int_eq(make(dir, "r", true, &err), 0);
 	ck_assert(remembered("r"));
-	ck_assert_int_eq(make(dir, "r.npy", false, &err), 0);
-	ck_assert(!remembered("r"));
+	ck_assert_int_eq(make(dir, "s.npz", false, &err), -EINVAL);
+	ck_assert_int_eq(make(dir, "s", false, &err), 0);
+	ck_assert(remembered("s"));
+	ck_assert_int_eq(make(dir, "s.npy", false, &err), 0);
+	ck_assert(!remembered("s"));
 	/* x.json is about x */
 	ck_assert_int_eq(make(dir, "x.npz", false, &err), -EINVAL);
 	ck_assert(!remembered("x"));
