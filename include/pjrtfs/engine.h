@@ -63,10 +63,10 @@ bool pf_description_is_host(const struct pf_description *description, unsigned d
 			    unsigned memory);
 
 /*
- * The plugin log: the lines that a plugin's worker prints, of all its instances.  A bounded log has
- * every line; it is read like a file.  The daemon's own log gets at most PF_PLUGIN_LOG_BURST lines in
- * PF_PLUGIN_LOG_PERIOD_MS and then the number of the others, because a plugin may print hundreds of
- * kilobytes for one bad program, or for ever.
+ * The plugin log: the lines that a plugin's worker prints, of all its instances.  A bounded log
+ * has every line; it is read like a file.  The daemon's own log gets at most PF_PLUGIN_LOG_BURST
+ * lines in PF_PLUGIN_LOG_PERIOD_MS and then the number of the others, because a plugin may print
+ * hundreds of kilobytes for one bad program, or for ever.
  */
 
 enum {
@@ -109,7 +109,7 @@ struct pf_worker_config {
 	/* Environment variables of the process that differ from the daemon's: a string, or null
 	 * for none; or NULL. */
 	struct json_object *env;
-	/* What the process may do: pf_sandbox_parse (src/worker/internal.h).  The default mode is
+	/* The rights of the process: pf_sandbox_parse (src/worker/internal.h).  The default mode is
 	 * strict, or device if the plugin does not start in that. */
 	struct json_object *sandbox;
 	struct pf_arena *arena; /* borrowed; outlives the worker */

@@ -25,10 +25,10 @@ struct pj_plugin;
 /*
  * Load the plugin at PATH (one with a slash is not searched for) and initialize it: *RET, the
  * caller's, pj_plugin_free.
- * -ENOENT, -EACCES: no such file, or not readable.  -ENOEXEC: the file is no shared object, lacks
- * libraries or a needed function, or speaks a version that this build cannot speak.  Else what
- * PJRT_Plugin_Initialize failed with.  Blocks.  The file is never unloaded: plugins crash at exit
- * when they are.
+ * -ENOENT, -EACCES: no such file, or not readable.  -ENOEXEC: the file is not a shared object,
+ * lacks libraries or a needed function, or speaks a version that this build cannot speak.  Else
+ * what PJRT_Plugin_Initialize failed with.  Blocks.  The file is never unloaded: plugins crash at
+ * exit when they are.
  * PJRT: GetPjrtApi, PJRT_Plugin_Initialize.
  */
 int pj_plugin_load(const char *path, struct pj_plugin **ret, struct pf_err *err);
@@ -160,9 +160,9 @@ struct pj_device {
 };
 
 /*
- * What the plugin says of DEVICE: {"id", "kind", "local_hardware_id", "process_index",
+ * The plugin's description of DEVICE: {"id", "kind", "local_hardware_id", "process_index",
  * "addressable", "description", "debug", "attributes", "default_memory": index or null, "memories":
- * [{"id", "kind": "device" or "pinned_host", "kind_id", "description"}]}; what it does not say is
+ * [{"id", "kind": "device" or "pinned_host", "kind_id", "description"}]}; a fact that it lacks is
  * -1 or "".  The caller's.
  * PJRT: PJRT_Device_LocalHardwareId, PJRT_DeviceDescription_*, PJRT_Memory_*.
  */
@@ -257,9 +257,9 @@ int pj_buffer_uninitialized(const struct pj_client *client, const struct pj_plac
 			    struct PJRT_Buffer **ret, struct pf_err *err);
 
 /*
- * Copy SOURCE, which is ready, to PLACE, which may be where it is.  *RET, the caller's, shares nothing
- * with SOURCE.  Waits until the copy is ready.  Where the plugin refuses to copy within one device, the
- * array goes through this process's memory.
+ * Copy SOURCE, which is ready, to PLACE, which may be where it is.  *RET, the caller's, shares
+ * nothing with SOURCE.  Waits until the copy is ready.  Where the plugin refuses to copy within
+ * one device, the array goes through this process's memory.
  * -EINVAL: a token, a buffer that was donated, or a device that is not addressable;
  * -EOPNOTSUPP: the plugin has no such function; others: the plugin's.
  * PJRT: PJRT_Buffer_CopyToDevice to a device's default memory, else
@@ -366,8 +366,9 @@ int pj_executable_serialize(const struct pj_executable *executable, struct pf_bu
 			    struct pf_err *err);
 
 /*
- * Load the LEN bytes at BYTES, which are not kept: *RET, the caller's.  They are native code: they
- * must be, byte for byte, as this very plugin serialized them.  Errors: the plugin's.  Blocks.  PJRT: PJRT_Executable_DeserializeAndLoad.
+ * Load the LEN bytes at BYTES, which are not kept: *RET, the caller's.  They are native code:
+ * they must be, byte for byte, as this very plugin serialized them.  Errors: the plugin's.
+ * Blocks.  PJRT: PJRT_Executable_DeserializeAndLoad.
  */
 int pj_executable_load(const struct pj_client *client, const void *bytes, size_t len,
 		       struct pj_executable **ret, struct pf_err *err);

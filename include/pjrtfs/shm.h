@@ -27,11 +27,11 @@ int pf_shm_new(const char *name, uint64_t size, struct pf_err *err);
 int pf_shm_map(int fd, uint64_t size, int prot, void **ret, struct pf_err *err);
 
 /*
- * Guard a mapping of memory that the other process makes: if the system has no memory for a page, or
- * it is bad, the kernel sends SIGBUS to the thread that touches it.  After this call a SIGBUS at one
- * of the LEN bytes of the mapping MEMORY puts a page of zeros there, sets *LOST, writes 1 to the
- * eventfd FD, and the thread continues.  *LOST and FD are borrowed until pf_guard_remove.  At most
- * 256 mappings are guarded, later ones are not.  Does not block.
+ * Guard a mapping of memory that the other process makes: if the system has no memory for a page,
+ * or it is bad, the kernel sends SIGBUS to the thread that touches it.  After this call a SIGBUS
+ * at one of the LEN bytes of the mapping MEMORY puts a page of zeros there, sets *LOST, writes 1
+ * to the eventfd FD, and the thread continues.  *LOST and FD are borrowed until pf_guard_remove.
+ * At most 256 mappings are guarded, later ones are not.  Does not block.
  */
 void pf_guard_add(const void *memory, size_t len, _Atomic bool *lost, int fd);
 

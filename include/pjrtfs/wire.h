@@ -349,8 +349,9 @@ struct pf_rep_array {
 
 /*
  * The set-up connection between the daemon and one worker: a seqpacket socket.  The daemon sends
- * the set-up text and three memfds: the channel (two rings), the arena (the users' bytes: the daemon
- * writes, workers map read-only) and the pool (the worker writes, the daemon maps read-only).
+ * the set-up text and three memfds: the channel (two rings), the arena (the users' bytes: the
+ * daemon writes, workers map read-only) and the pool (the worker writes, the daemon maps
+ * read-only).
  */
 
 enum {

@@ -88,9 +88,10 @@ enum pf_plugin_log_lines {
 };
 
 /*
- * Append to WHY's sentence "; it printed last:" and the line since MARK, of those of LINES, that best
- * explains a death: the last fatal one, else the last; nothing if no line qualifies.  Returns the
- * mark at which that line begins, or UINT64_MAX: all marks from MARK up to it give the same.
+ * Append to WHY's sentence "; it printed last:" and the line since MARK, of those of LINES, that
+ * best explains a death: the last fatal one, else the last; nothing if no line qualifies.
+ * Returns the mark at which that line begins, or UINT64_MAX: all marks from MARK up to it give
+ * the same.
  */
 uint64_t pf_plugin_log_quote(struct pf_plugin_log *log, uint64_t mark,
 			     enum pf_plugin_log_lines lines, struct pf_err *why);

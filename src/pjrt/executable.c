@@ -17,7 +17,7 @@ struct pj_first {
 	struct PJRT_Buffer *buffers[]; /* owned; NULL: no device of this process */
 };
 
-/* The devices that X was compiled for.  None: it is for any, or, with *ERR, the plugin does not say. */
+/* The devices that X was compiled for.  None: it is for any, or the plugin does not say (*ERR). */
 static size_t find_devices(const struct pj_executable *x, PJRT_Device *const **ret,
 			   struct pf_err *err)
 {

@@ -86,8 +86,8 @@ enum {
  */
 int pf_pool_setup(int fd, uint64_t size, struct pf_err *err);
 
-/* Serve the plugin's large allocations from the pool as soon as it is set up, unless this build does
- * not interpose allocation (sanitizers do). */
+/* Serve the plugin's large allocations from the pool as soon as it is set up, unless this build
+ * does not interpose allocation (sanitizers do). */
 void pf_pool_interpose(void);
 
 /* True if the LEN bytes at P lie in the pool; *OFF becomes their offset. */
@@ -232,8 +232,9 @@ struct pf_work {
 
 /*
  * Answer one kind of request, whose size was checked: check every field of the message, do it,
- * write the reply without its pf_rep_head, and set reply_len if the reply is not one fixed struct.  0, or -errno with *ERR filled, -EPROTO for a message
- * that no daemon of this build sends; then the reply is the error.
+ * write the reply without its pf_rep_head, and set reply_len if the reply is not one fixed
+ * struct.  0, or -errno with *ERR filled, -EPROTO for a message that no daemon of this build
+ * sends; then the reply is the error.
  */
 typedef int pf_handler(struct pf_work *work, struct pf_err *err);
 pf_handler pf_handle_compile;

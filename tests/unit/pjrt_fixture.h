@@ -60,7 +60,7 @@ static inline struct pj_executable *compile(const struct pj_client *client,
 	return x;
 }
 
-/* Execute X as RUN says, on one device: the results are the caller's and ready, or there are none. */
+/* Execute X as RUN says, on one device.  The results are the caller's and ready, or there are none. */
 static inline int run_once(const struct pj_executable *x, const struct pj_run *run,
 			   struct PJRT_Buffer **results, struct pf_err *err)
 {

@@ -86,9 +86,9 @@ static void wait_for(size_t n)
 }
 
 /*
- * What happens, word by word: a1, and perhaps a sign: user 1 takes a; -a: a is released; /a: a leaves
- * its queue; !a: it cannot; a@2: a's position; =abc: what was granted so far; ~abc: what is granted
- * soon; . a slot becomes one that is held for long.
+ * The words of a script: a1, and perhaps a sign: user 1 takes a; -a: a is released; /a: a
+ * leaves its queue; !a: it cannot; a@2: a's position; =abc: what was granted so far; ~abc: what
+ * is granted soon; . a slot becomes one that is held for long.
  */
 static const struct {
 	const char *title;

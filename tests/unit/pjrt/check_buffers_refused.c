@@ -84,7 +84,7 @@ START_TEST(shapes_that_crash_plugins_are_refused)
 					 cases[i].want);
 			ck_assert_uint_gt(strlen(err.text), 0);
 			ck_assert_ptr_null(buffer);
-			if (cases[i].want == -ENOSPC) /* there are no such bytes */
+			if (cases[i].want == -ENOSPC) /* this test has fewer bytes */
 				continue;
 			err = (struct pf_err)PF_ERR_INIT;
 			ck_assert_int_eq(pj_buffer_from_host(f.client, &place, "",

@@ -101,7 +101,7 @@ static int first_wrong(const float *numbers)
 	return -1;
 }
 
-/* The places of arrays: place I is on device I % 2, in its memory of kinds[I / 2]; NULL: the default. */
+/* Place I of an array is on device I % 2, in its memory of kinds[I / 2]; NULL: the default. */
 static const char *const kinds[] = { NULL, "device", "pinned_host", "unpinned_host" };
 
 enum { PLACES = 2 * ARRAY_SIZE(kinds) };
