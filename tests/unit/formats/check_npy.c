@@ -333,7 +333,7 @@ START_TEST(prints_as_numpy)
 }
 END_TEST
 
-/* A NUL is no end. */
+/* A NUL does not end the header. */
 START_TEST(nul_behind_the_dict)
 {
 	struct pf_err err = PF_ERR_INIT;

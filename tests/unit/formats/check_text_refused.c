@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text that is no array: the sentence has the place. */
+/* Malformed text is refused with its place. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the layers report becomes events. */
+/* Reports of the layers become events. */
 #include <errno.h>
 #include <string.h>
 
