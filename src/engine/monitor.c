@@ -138,12 +138,12 @@ static void begun(struct pf_worker *w, struct pf_instance *instance,
 	unsigned restarts;
 
 	pf_lock(&w->lock);
-	if (w->description.json)
+	if (w->description.json) {
 		pf_description_release(d);
-	else
+	} else { /* other threads read these without the lock, but not yet */
 		w->description = *d;
-	if (!w->meter)
 		w->meter = pf_description_meter(&w->description, w->telemetry, w->name);
+	}
 	w->instance = instance;
 	w->pid = pid;
 	w->state = PF_WORKER_READY;
