@@ -272,6 +272,8 @@ struct pf_kind {
 			   struct pf_open *of, struct stat *st);
 	/* A user changed owner, mode or times: the kind may keep copies of them. */
 	void (*setattr)(struct pf_node *node);
+	/* Append the path of NODE, which lookup found and which is not linked, for sentences. */
+	void (*path)(struct pf_node *node, struct pf_buf *out);
 	/* Symbolic link: its target. */
 	int (*readlink)(struct pf_node *node, struct pf_buf *out);
 	/* The last reference to a node is gone: drop node->object. */

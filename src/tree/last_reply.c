@@ -89,6 +89,8 @@ static void put_path(struct pf_node *node, const char *name, struct pf_buf *out)
 	size_t skip = 0;
 
 	pf_node_path(node, NULL, &path);
+	if (!path.len && node->kind->path)
+		node->kind->path(node, &path);
 	if (name && path.len)
 		pf_buf_puts(&path, "/");
 	if (name)

@@ -56,6 +56,12 @@ printf 'x -> z' >line
 refused 'Invalid argument' '^close executables/add/run: .*takes 2 inputs, 1 was given$' cp line "$x/run"
 printf '{"op":' >part
 refused 'Invalid argument' '^close control: the last command is not whole$' cp part "$mnt/control"
+if [ "$(id -u)" = 0 ]; then # a view has the name of what it shows, and its own extension
+	refused 'ermission denied' '^open buffers/x\.json: what is known of a buffer cannot' \
+		bash -c 'echo >"$1"' - "$b/x.json"
+fi
+refused 'Invalid argument' '^truncate buffers/x\.txt: a view has the size that' \
+	python3 -c 'import os, sys; os.truncate(sys.argv[1], 3)' "$b/x.txt"
 refused 'Invalid argument' '^close programs/bad.mlir: expected a program, found a .npy' \
 	cp "$data/x.npy" "$mnt/programs/bad.mlir"
 refused 'Invalid argument' '^write buffers/k.txt: line 1, .*"hello" is not a valid F32$' \

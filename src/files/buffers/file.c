@@ -818,6 +818,23 @@ static uint64_t buffer_size_bound(struct pf_node *node)
 	return pf_snapshot_bound(buffer_of(node), view_of(node)->format);
 }
 
+/* A view's: that of the listed node, with the view's extension. */
+static void buffer_path(struct pf_node *node, struct pf_buf *out)
+{
+	const struct buffer_inode *inode = view_of(node)->inode;
+	struct pf_node *named;
+
+	pf_tree_lock_names(node->tree);
+	named = inode->directory ? inode->directory : inode->listed;
+	if (named)
+		pf_node_path(named, NULL, out);
+	pf_tree_unlock_names(node->tree);
+	if (!out->len || out->failed)
+		return;
+	pf_format_of(out->data, &out->len);
+	pf_buf_puts(out, pf_format_extension(view_of(node)->format));
+}
+
 const struct pf_kind kind_buffer = {
 	.mode = S_IFREG | 0644,
 	.prepare = buffer_prepare,
@@ -836,5 +853,6 @@ const struct pf_kind kind_buffer = {
 	.getattr = buffer_getattr,
 	.size_bound = buffer_size_bound,
 	.setattr = checkpoint_follow,
+	.path = buffer_path,
 	.free = buffer_node_free,
 };
