@@ -138,4 +138,20 @@ static inline void expect(bool ok, int code)
 		_exit(code);
 }
 
+/* The status of a main() whose tests mount a root of KIND. */
+static int mount_run_tests(const struct pf_kind *kind)
+{
+	int status;
+
+	if (!mkdtemp(point))
+		return EXIT_FAILURE;
+	if (mount_begin(kind) < 0)
+		unit_skipped = "nothing can be mounted here";
+	else
+		mount_end();
+	status = unit_run();
+	rmdir(point);
+	return status;
+}
+
 #endif

@@ -15,25 +15,24 @@ enum { MAX_PLUGINS = 8 };
 static char *plugins[MAX_PLUGINS];
 static int n_plugins;
 
-/*
- * Fill plugins from $PJRTFS_TEST_PLUGIN: paths with colons between them.  Without any, the
- * test program is skipped: this does not return.
- */
-static inline void find_plugins(void)
+/* Begin the definition of a test that runs once for each plugin: plugins[_i]. */
+#define TEST_ON_PLUGINS(name) UNIT_TEST(name, 0, &n_plugins)
+
+/* Fill plugins from $PJRTFS_TEST_PLUGIN: paths with colons between them. */
+__attribute__((constructor)) static void find_plugins(void)
 {
 	static char names[4096];
 	const char *given = getenv("PJRTFS_TEST_PLUGIN");
 	char *save = NULL;
 
+	setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);
 	snprintf(names, sizeof(names), "%s", given ? given : "");
 	for (char *p = strtok_r(names, ":", &save); p && n_plugins < MAX_PLUGINS;
 	     p = strtok_r(NULL, ":", &save))
 		if (access(p, R_OK) == 0)
 			plugins[n_plugins++] = p;
-	if (n_plugins)
-		return;
-	printf("1..0 # SKIP no plugin: scripts/fetch-plugins fetches some\n");
-	exit(EXIT_SUCCESS);
+	if (!n_plugins)
+		unit_skipped = "no plugin: scripts/fetch-plugins fetches some";
 }
 
 static inline const char *or_else(const char *variable, const char *otherwise)

@@ -13,7 +13,7 @@ static void check_string(const struct pf_buf *buf, const char *want)
 	ck_assert_str_eq(buf->data, want);
 }
 
-START_TEST(appends)
+TEST(appends)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
 
@@ -28,10 +28,9 @@ START_TEST(appends)
 	ck_assert_uint_eq(buf.len, 10);
 	ck_assert_int_eq(buf.data[10], '\0');
 }
-END_TEST
 
 /* Every length around the sizes of the pieces that are allocated and printed into. */
-START_TEST(grows_by_any_amount)
+TEST(grows_by_any_amount)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
 	char text[1024];
@@ -51,9 +50,8 @@ START_TEST(grows_by_any_amount)
 		check_string(&buf, text + n / 2);
 	}
 }
-END_TEST
 
-START_TEST(byte_by_byte)
+TEST(byte_by_byte)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
 
@@ -64,9 +62,8 @@ START_TEST(byte_by_byte)
 		ck_assert_int_eq(buf.data[i], (char)i);
 	ck_assert_uint_lt(buf.cap, 300000);
 }
-END_TEST
 
-START_TEST(reserve_then_fill)
+TEST(reserve_then_fill)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
 	char *p = pf_buf_reserve(&buf, 5);
@@ -78,9 +75,8 @@ START_TEST(reserve_then_fill)
 	buf.len += 5;
 	check_string(&buf, "hello");
 }
-END_TEST
 
-START_TEST(consume_more_than_everything)
+TEST(consume_more_than_everything)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
 
@@ -91,12 +87,11 @@ START_TEST(consume_more_than_everything)
 	pf_buf_puts(&buf, "d");
 	check_string(&buf, "d");
 }
-END_TEST
 
 static const size_t impossible[] = { SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 3, PTRDIFF_MAX,
 				     (size_t)PTRDIFF_MAX - 3 };
 
-START_TEST(failure_sticks_and_changes_nothing)
+TEST_EACH(failure_sticks_and_changes_nothing, impossible)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
 
@@ -111,26 +106,8 @@ START_TEST(failure_sticks_and_changes_nothing)
 	pf_buf_puts(&buf, "again");
 	check_string(&buf, "again");
 }
-END_TEST
 
-START_TEST(release_of_null)
+TEST(release_of_null)
 {
 	pf_buf_release(NULL);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("buf");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_test(tc, appends);
-	tcase_add_test(tc, grows_by_any_amount);
-	tcase_add_test(tc, byte_by_byte);
-	tcase_add_test(tc, reserve_then_fill);
-	tcase_add_test(tc, consume_more_than_everything);
-	unit_add_cases(tc, failure_sticks_and_changes_nothing, impossible);
-	tcase_add_test(tc, release_of_null);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

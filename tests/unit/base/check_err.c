@@ -31,7 +31,7 @@ static const struct {
 	{ "a\x80z", "a?z" },
 };
 
-START_TEST(text_is_one_line_of_utf8)
+TEST_EACH(text_is_one_line_of_utf8, cleans)
 {
 	struct pf_err err = PF_ERR_INIT;
 
@@ -45,7 +45,6 @@ START_TEST(text_is_one_line_of_utf8)
 	ck_assert_uint_eq(strlen(err.text), strlen(cleans[_i].want) + 5);
 	ck_assert(strncmp(err.text, cleans[_i].want, strlen(cleans[_i].want)) == 0);
 }
-END_TEST
 
 static const struct {
 	const char *in, *want;
@@ -58,7 +57,7 @@ static const struct {
 };
 
 /* A plugin's message keeps its lines, also behind a prefix, which is one line. */
-START_TEST(a_message_keeps_its_lines)
+TEST_EACH(a_message_keeps_its_lines, messages)
 {
 	struct pf_err err = PF_ERR_INIT;
 	char want[64];
@@ -79,7 +78,6 @@ START_TEST(a_message_keeps_its_lines)
 	ck_assert_int_eq(pf_err_set_lines(&err, -EIO, NULL, 0), -EIO);
 	ck_assert_str_eq(err.text, "");
 }
-END_TEST
 
 static const struct {
 	int code;
@@ -90,7 +88,7 @@ static const struct {
 	{ -EIO, "", "compile", "compile: " },
 };
 
-START_TEST(wrap_keeps_code_and_prefixes_text)
+TEST_EACH(wrap_keeps_code_and_prefixes_text, wraps)
 {
 	struct pf_err err = PF_ERR_INIT;
 	int r = pf_err_set(&err, wraps[_i].code, "%s", wraps[_i].text);
@@ -101,9 +99,8 @@ START_TEST(wrap_keeps_code_and_prefixes_text)
 	ck_assert_int_eq(err.pjrt_code, 3);
 	ck_assert_str_eq(err.text, wraps[_i].want);
 }
-END_TEST
 
-START_TEST(arguments_may_be_the_old_text)
+TEST(arguments_may_be_the_old_text)
 {
 	struct pf_err err = PF_ERR_INIT;
 
@@ -113,17 +110,15 @@ START_TEST(arguments_may_be_the_old_text)
 	pf_err_wrap(&err, -EINVAL, "%s", err.text);
 	ck_assert_str_eq(err.text, "outer (inner): outer (inner)");
 }
-END_TEST
 
-START_TEST(null_err_is_allowed)
+TEST(null_err_is_allowed)
 {
 	ck_assert_int_eq(pf_err_set(NULL, -EIO, "lost"), -EIO);
 	ck_assert_int_eq(pf_err_wrap(NULL, -EIO, "lost"), -EIO);
 }
-END_TEST
 
 /* After any number of ASCII letters, no euro sign is truncated. */
-START_TEST(long_text_is_truncated_between_characters)
+TEST_TIMES(long_text_is_truncated_between_characters, 4)
 {
 	struct pf_err err = PF_ERR_INIT;
 	char in[3 * PF_ERR_TEXT];
@@ -149,9 +144,8 @@ START_TEST(long_text_is_truncated_between_characters)
 	ck_assert_uint_lt(strlen(err.text), PF_ERR_TEXT);
 	ck_assert_ptr_null(strchr(err.text, '?'));
 }
-END_TEST
 
-START_TEST(prefix_may_fill_everything)
+TEST(prefix_may_fill_everything)
 {
 	struct pf_err err = PF_ERR_INIT;
 	char in[2 * PF_ERR_TEXT];
@@ -167,7 +161,6 @@ START_TEST(prefix_may_fill_everything)
 		ck_assert_int_eq(err.text[PF_ERR_TEXT - 9], 'p');
 	}
 }
-END_TEST
 
 static const struct {
 	int code;
@@ -179,11 +172,10 @@ static const struct {
 	{ 99999, "EIO" },      { -99999, "EIO" },
 };
 
-START_TEST(errno_names)
+TEST_EACH(errno_names, errnos)
 {
 	ck_assert_str_eq(pf_errno_name(errnos[_i].code), errnos[_i].want);
 }
-END_TEST
 
 static const struct {
 	int pjrt, code;
@@ -213,27 +205,8 @@ static const struct {
 	{ -1, 0, "UNKNOWN" },
 };
 
-START_TEST(pjrt_names)
+TEST_EACH(pjrt_names, pjrts)
 {
 	ck_assert_str_eq(pf_pjrt_code_name(pjrts[_i].pjrt, pjrts[_i].code),
 			 pjrts[_i].want);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("err");
-	TCase *tc = tcase_create("core");
-
-	unit_add_cases(tc, text_is_one_line_of_utf8, cleans);
-	unit_add_cases(tc, a_message_keeps_its_lines, messages);
-	unit_add_cases(tc, wrap_keeps_code_and_prefixes_text, wraps);
-	tcase_add_test(tc, arguments_may_be_the_old_text);
-	tcase_add_test(tc, null_err_is_allowed);
-	tcase_add_loop_test(tc, long_text_is_truncated_between_characters, 0, 4);
-	tcase_add_test(tc, prefix_may_fill_everything);
-	unit_add_cases(tc, errno_names, errnos);
-	unit_add_cases(tc, pjrt_names, pjrts);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

@@ -36,7 +36,7 @@ static const struct {
 	{ -0.001, "0.000000000" },
 };
 
-START_TEST(seconds_have_nine_decimals)
+TEST_EACH(seconds_have_nine_decimals, durations)
 {
 	char want[64];
 
@@ -44,16 +44,14 @@ START_TEST(seconds_have_nine_decimals)
 	snprintf(want, sizeof(want), "{\"s\":%s}", durations[_i].text);
 	ck_assert_str_eq(pf_json_text(object), want);
 }
-END_TEST
 
-START_TEST(times_keep_their_nanoseconds)
+TEST(times_keep_their_nanoseconds)
 {
 	static const struct timespec time = { 1782044000, 7 };
 
 	pf_json_add_time(object, "t", &time);
 	ck_assert_str_eq(pf_json_text(object), "{\"t\":1782044000.000000007}");
 }
-END_TEST
 
 static const struct {
 	const char *text, *wide; /* NULL: it is fine */
@@ -95,7 +93,7 @@ static const struct {
 	{ "{\"a\":tru}", "byte 6: expected a value, found \"tru}\"" },
 };
 
-START_TEST(values_that_json_cannot_hold_are_refused)
+TEST_EACH(values_that_json_cannot_hold_are_refused, objects)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct json_object *o;
@@ -110,9 +108,8 @@ START_TEST(values_that_json_cannot_hold_are_refused)
 	ck_assert_ptr_null(o);
 	ck_assert_msg(strstr(err.text, objects[_i].wide) != NULL, "%s", err.text);
 }
-END_TEST
 
-START_TEST(values_follow_each_other)
+TEST(values_follow_each_other)
 {
 	static const char text[] = " {\"a\":[1,null]} , null\"b\"x";
 	struct pf_json_reader rd = { text, text, text + strlen(text), 1, NULL };
@@ -131,9 +128,8 @@ START_TEST(values_follow_each_other)
 	ck_assert_ptr_null(o);
 	ck_assert_str_eq(rd.p, "x");
 }
-END_TEST
 
-START_TEST(copies_share_nothing)
+TEST(copies_share_nothing)
 {
 	struct json_object *copy, *sorted;
 
@@ -151,9 +147,8 @@ START_TEST(copies_share_nothing)
 	json_object_put(copy);
 	json_object_put(sorted);
 }
-END_TEST
 
-START_TEST(a_line_ends_in_a_newline)
+TEST(a_line_ends_in_a_newline)
 {
 	struct pf_buf out = PF_BUF_INIT;
 
@@ -163,20 +158,5 @@ START_TEST(a_line_ends_in_a_newline)
 	ck_assert_str_eq(out.data, "{}\n{}\n");
 	pf_buf_release(&out);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("json");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	unit_add_cases(tc, seconds_have_nine_decimals, durations);
-	tcase_add_test(tc, times_keep_their_nanoseconds);
-	unit_add_cases(tc, values_that_json_cannot_hold_are_refused, objects);
-	tcase_add_test(tc, values_follow_each_other);
-	tcase_add_test(tc, copies_share_nothing);
-	tcase_add_test(tc, a_line_ends_in_a_newline);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { setup, teardown };

@@ -17,7 +17,7 @@ static uint64_t next_random(uint64_t *state)
 	return *state;
 }
 
-START_TEST(empty_map)
+TEST(empty_map)
 {
 	struct pf_map map = { 0 };
 	size_t pos = 0;
@@ -29,9 +29,8 @@ START_TEST(empty_map)
 	pf_map_release(&map);
 	pf_map_release(NULL);
 }
-END_TEST
 
-START_TEST(put_replaces)
+TEST(put_replaces)
 {
 	struct pf_map map = { 0 };
 
@@ -46,7 +45,6 @@ START_TEST(put_replaces)
 	ck_assert_uint_eq(map.used, 0);
 	pf_map_release(&map);
 }
-END_TEST
 
 /* Typical keys: consecutive, multiples of powers of two, huge, hashes. */
 static const struct {
@@ -60,7 +58,7 @@ static const struct {
 	{ 0x7f0000001010, 48 },
 };
 
-START_TEST(many_keys)
+TEST_EACH(many_keys, sequences)
 {
 	struct pf_map map = { 0 };
 	size_t n = ARRAY_SIZE(values), seen = 0, pos = 0;
@@ -95,10 +93,9 @@ START_TEST(many_keys)
 				 i % 2 ? &values[i] : NULL);
 	pf_map_release(&map);
 }
-END_TEST
 
 /* A small range of keys, so that runs grow, wrap around and are taken apart. */
-START_TEST(random_changes_match_a_plain_array)
+TEST_TIMES(random_changes_match_a_plain_array, 4)
 {
 	enum { KEYS = 24 };
 	int *want[KEYS] = { NULL };
@@ -125,28 +122,11 @@ START_TEST(random_changes_match_a_plain_array)
 	ck_assert_uint_le(map.cap, 64);
 	pf_map_release(&map);
 }
-END_TEST
 
-START_TEST(hashes)
+TEST(hashes)
 {
 	/* FNV-1a's published values. */
 	ck_assert_uint_eq(pf_hash("", 0), UINT64_C(0xcbf29ce484222325));
 	ck_assert_uint_eq(pf_hash("a", 1), UINT64_C(0xaf63dc4c8601ec8c));
 	ck_assert_uint_eq(pf_hash("foobar", 6), UINT64_C(0x85944171f73967e8));
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("map");
-	TCase *tc = tcase_create("core");
-
-	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, empty_map);
-	tcase_add_test(tc, put_replaces);
-	unit_add_cases(tc, many_keys, sequences);
-	tcase_add_loop_test(tc, random_changes_match_a_plain_array, 0, 4);
-	tcase_add_test(tc, hashes);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

@@ -44,7 +44,7 @@ static void end(void)
 	pf_timers_free(timers);
 }
 
-START_TEST(timers_fire_in_order)
+TEST(timers_fire_in_order)
 {
 	static struct timed t[N];
 
@@ -62,9 +62,8 @@ START_TEST(timers_fire_in_order)
 		ck_assert(!pf_timer_disarm(timers, &t[i].timer));
 	}
 }
-END_TEST
 
-START_TEST(a_cancelled_timer_does_not_fire)
+TEST(a_cancelled_timer_does_not_fire)
 {
 	struct timed soon = { .timer = { .fire = fire }, .number = 1 };
 	struct timed off[3] = { { .timer = { .fire = fire } },
@@ -86,9 +85,8 @@ START_TEST(a_cancelled_timer_does_not_fire)
 	while (atomic_load(&fired) < 2)
 		usleep(1000);
 }
-END_TEST
 
-START_TEST(a_timer_armed_at_the_end_never_fires)
+TEST(a_timer_armed_at_the_end_never_fires)
 {
 	struct timed late = { .timer = { .fire = fire } };
 
@@ -97,17 +95,5 @@ START_TEST(a_timer_armed_at_the_end_never_fires)
 	ck_assert_uint_eq(atomic_load(&fired), 0);
 	timers = NULL;
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("timer");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, begin, end);
-	tcase_add_test(tc, timers_fire_in_order);
-	tcase_add_test(tc, a_cancelled_timer_does_not_fire);
-	tcase_add_test(tc, a_timer_armed_at_the_end_never_fires);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { begin, end };

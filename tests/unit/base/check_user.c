@@ -32,14 +32,13 @@ static const struct {
 	{ "max", UINT64_MAX },
 };
 
-START_TEST(good_sizes)
+TEST_EACH(good_sizes, good)
 {
 	uint64_t n = 7;
 
 	ck_assert_int_eq(pf_size_parse(good[_i].text, &n, NULL), 0);
 	ck_assert_uint_eq(n, good[_i].bytes);
 }
-END_TEST
 
 static const char *const bad[] = { "",
 				   "x",
@@ -60,7 +59,7 @@ static const char *const bad[] = { "",
 				   "G",
 				   "1iB" };
 
-START_TEST(bad_sizes)
+TEST_EACH(bad_sizes, bad)
 {
 	struct pf_err err = PF_ERR_INIT;
 	uint64_t n = 7;
@@ -69,7 +68,6 @@ START_TEST(bad_sizes)
 	ck_assert_uint_eq(n, 7);
 	ck_assert_str_ne(err.text, "");
 }
-END_TEST
 
 /* --- words --------------------------------------------------------------------------------- */
 
@@ -101,7 +99,7 @@ static const struct {
 	  NULL },
 };
 
-START_TEST(finds_similar_words)
+TEST_EACH(finds_similar_words, words)
 {
 	struct pf_similar s = { .word = words[_i].word };
 	char text[PF_SIMILAR_TEXT], want[PF_SIMILAR_TEXT] = "";
@@ -116,10 +114,9 @@ START_TEST(finds_similar_words)
 	}
 	ck_assert_str_eq(pf_similar_hint(&s, text), want);
 }
-END_TEST
 
 /* The most similar word, in any order of the list. */
-START_TEST(takes_the_most_similar_word)
+TEST(takes_the_most_similar_word)
 {
 	static const char *const forth[] = { "outputs", "output", NULL };
 	static const char *const back[] = { "output", "outputs", NULL };
@@ -131,11 +128,10 @@ START_TEST(takes_the_most_similar_word)
 	ck_assert_str_eq(b.best, "outputs");
 	ck_assert_uint_eq(a.distance, 1);
 }
-END_TEST
 
 /* --- paths --------------------------------------------------------------------------------- */
 
-START_TEST(a_relative_path_is_below_the_working_directory)
+TEST(a_relative_path_is_below_the_working_directory)
 {
 	char *relative, *absolute;
 
@@ -147,7 +143,6 @@ START_TEST(a_relative_path_is_below_the_working_directory)
 	free(relative);
 	free(absolute);
 }
-END_TEST
 
 static char dir[] = "/tmp/check_user.XXXXXX";
 
@@ -164,14 +159,13 @@ static void expect(const char *said, const char *want)
 	free(home);
 }
 
-START_TEST(the_environment_names_the_home)
+TEST(the_environment_names_the_home)
 {
 	expect(dir, dir);
 	expect("/nonexistent", "/nonexistent");
 }
-END_TEST
 
-START_TEST(another_users_home_is_from_the_user_database)
+TEST(another_users_home_is_from_the_user_database)
 {
 	const struct passwd *user = getpwuid(geteuid());
 	char *home = user ? strdup(user->pw_dir) : NULL;
@@ -187,25 +181,14 @@ START_TEST(another_users_home_is_from_the_user_database)
 		ck_assert_int_eq(chown(dir, 0, 0), 0);
 	free(home);
 }
-END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("user");
-	TCase *tc = tcase_create("core");
 	int status;
 
 	if (!mkdtemp(dir))
 		return EXIT_FAILURE;
-	unit_add_cases(tc, good_sizes, good);
-	unit_add_cases(tc, bad_sizes, bad);
-	unit_add_cases(tc, finds_similar_words, words);
-	tcase_add_test(tc, takes_the_most_similar_word);
-	tcase_add_test(tc, a_relative_path_is_below_the_working_directory);
-	tcase_add_test(tc, the_environment_names_the_home);
-	tcase_add_test(tc, another_users_home_is_from_the_user_database);
-	suite_add_tcase(s, tc);
-	status = unit_run(s);
+	status = unit_run();
 	rmdir(dir);
 	return status;
 }

@@ -2,7 +2,7 @@
 /* Entries: put, found, checked, evicted, counted. */
 #include "cache_fixture.h"
 
-START_TEST(a_stored_entry_is_found)
+TEST(a_stored_entry_is_found)
 {
 	struct pf_cache_stats s;
 	struct stat st;
@@ -29,10 +29,9 @@ START_TEST(a_stored_entry_is_found)
 	ck_assert_int_eq(stat(dir, &st), 0);
 	ck_assert_uint_eq(st.st_mode & 0777, 0700);
 }
-END_TEST
 
 /* Every byte of an entry but its count of uses is checked. */
-START_TEST(a_changed_byte_is_detected)
+TEST(a_changed_byte_is_detected)
 {
 	static const off_t lengths[] = { PF_CACHE_HEADER + 56, PF_CACHE_HEADER + 58, 10 };
 	char path[256];
@@ -62,10 +61,9 @@ START_TEST(a_changed_byte_is_detected)
 	}
 	ck_assert_uint_eq(stats().entries, 0);
 }
-END_TEST
 
 /* The least recently used go first, and only as many as must. */
-START_TEST(lru)
+TEST(lru)
 {
 	struct pf_cache_stats s;
 
@@ -94,7 +92,6 @@ START_TEST(lru)
 	ck_assert_uint_eq(stats().entries, 1);
 	ck_assert_int_eq(warnings, 0);
 }
-END_TEST
 
 struct gone {
 	unsigned evicted, damaged;
@@ -111,7 +108,7 @@ static void count_gone(void *arg, const char *key, uint64_t bytes, bool damaged)
 	snprintf(g->key, sizeof(g->key), "%s", key);
 }
 
-START_TEST(removals_are_reported)
+TEST(removals_are_reported)
 {
 	struct pf_cache_key one = key_of(1);
 	struct pf_cache_found found;
@@ -145,9 +142,8 @@ START_TEST(removals_are_reported)
 	pf_cache_found_release(&found);
 	ck_assert_uint_eq(gone.damaged, 1);
 }
-END_TEST
 
-START_TEST(remove_clear_list)
+TEST(remove_clear_list)
 {
 	struct pf_cache_key one = key_of(1), none = key_of(9), *keys;
 	pf_autobuf struct pf_buf meta = PF_BUF_INIT;
@@ -178,10 +174,9 @@ START_TEST(remove_clear_list)
 	ck_assert_uint_eq(stats().evictions, 4);
 	ck_assert_uint_eq(stats().entries + stats().bytes, 0);
 }
-END_TEST
 
 /* An entry that a plugin could not load is removed, unless it was replaced meanwhile. */
-START_TEST(reject)
+TEST(reject)
 {
 	struct pf_cache_key key = key_of(1);
 	struct pf_cache_found found;
@@ -198,21 +193,5 @@ START_TEST(reject)
 	ck_assert_int_eq(get(1, 20), 0);
 	ck_assert_uint_eq(stats().damaged, 1);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("cache");
-	TCase *tc = tcase_create("core");
-
-	tcase_set_timeout(tc, 30);
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, a_stored_entry_is_found);
-	tcase_add_test(tc, a_changed_byte_is_detected);
-	tcase_add_test(tc, lru);
-	tcase_add_test(tc, removals_are_reported);
-	tcase_add_test(tc, remove_clear_list);
-	tcase_add_test(tc, reject);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
-}
+const struct unit_fixture unit_fixture = { setup, teardown };

@@ -5,7 +5,7 @@
 #include "cache_fixture.h"
 
 /* A file that other users can write would run their code. */
-START_TEST(foreign_entries_are_not_read)
+TEST(foreign_entries_are_not_read)
 {
 	char path[256], other[256];
 
@@ -32,9 +32,8 @@ START_TEST(foreign_entries_are_not_read)
 	ck_assert_int_eq(get(2, 10), 0);
 	ck_assert_uint_ge(stats().damaged, 3);
 }
-END_TEST
 
-START_TEST(foreign_directories_are_refused)
+TEST(foreign_directories_are_refused)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_cache *was = cache;
@@ -53,7 +52,6 @@ START_TEST(foreign_directories_are_refused)
 	ck_assert_int_eq(try_open(1, &err), -ENOTDIR);
 	cache = was;
 }
-END_TEST
 
 /* Give the file or directory NAME of the cache MODE. */
 static void change_mode(const char *name, mode_t mode)
@@ -65,7 +63,7 @@ static void change_mode(const char *name, mode_t mode)
 }
 
 /* Hits and no more; as another user, since root may write anywhere. */
-START_TEST(read_only)
+TEST(read_only)
 {
 	struct pf_cache_key key = key_of(1);
 	struct pf_err err = PF_ERR_INIT;
@@ -101,7 +99,6 @@ START_TEST(read_only)
 	change_mode("entries", 0700);
 	change_mode("tmp", 0700);
 }
-END_TEST
 
 /* Is the last write remembered as CODE, with a sentence that names the entry and ends in WHY? */
 static void expect_failing(int code, const char *why)
@@ -117,7 +114,7 @@ static void expect_failing(int code, const char *why)
 }
 
 /* A directory that may not be written to any more is remembered until it may again. */
-START_TEST(a_failed_write_stores_no_entry)
+TEST(a_failed_write_stores_no_entry)
 {
 	ck_assert_int_eq(pf_cache_set_max(cache, 1000, NULL), 0);
 	expect_failing(0, NULL);
@@ -142,10 +139,9 @@ START_TEST(a_failed_write_stores_no_entry)
 	ck_assert_int_eq(put(3, 10), 0);
 	ck_assert_int_eq(warnings, 2);
 }
-END_TEST
 
 /* A daemon that was stopped while it had the lock does not block other daemons. */
-START_TEST(a_held_lock_blocks_changes_but_not_reads)
+TEST(a_held_lock_blocks_changes_but_not_reads)
 {
 	struct pf_cache_key key = key_of(1);
 	struct pf_err err = PF_ERR_INIT;
@@ -172,10 +168,9 @@ START_TEST(a_held_lock_blocks_changes_but_not_reads)
 	ck_assert_uint_eq(stats().misses, 1);
 	ck_assert_uint_eq(stats().entries, 2);
 }
-END_TEST
 
 /* Other daemons, or a user, may remove the directory while this one uses it. */
-START_TEST(a_removed_directory_is_made_again)
+TEST(a_removed_directory_is_made_again)
 {
 	ck_assert_int_eq(put(1, 10), 0);
 	for (int i = 0; i < 2; i++) {
@@ -187,9 +182,8 @@ START_TEST(a_removed_directory_is_made_again)
 	expect_failing(0, NULL);
 	ck_assert_int_eq(warnings, 0);
 }
-END_TEST
 
-START_TEST(a_plugin_is_hashed_once)
+TEST(a_plugin_is_hashed_once)
 {
 	/* of "abc", as in FIPS 180-2 */
 	static const uint8_t abc[] = { 0xba, 0x78, 0x16, 0xbf };
@@ -231,22 +225,5 @@ START_TEST(a_plugin_is_hashed_once)
 	ck_assert_int_eq(stat(path, &newer), 0);
 	ck_assert_int_eq(pf_cache_file_digest(cache, path, &newer, again, NULL), 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("cache_directory");
-	TCase *tc = tcase_create("core");
-
-	tcase_set_timeout(tc, 30);
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, foreign_entries_are_not_read);
-	tcase_add_test(tc, foreign_directories_are_refused);
-	tcase_add_test(tc, read_only);
-	tcase_add_test(tc, a_failed_write_stores_no_entry);
-	tcase_add_test(tc, a_held_lock_blocks_changes_but_not_reads);
-	tcase_add_test(tc, a_removed_directory_is_made_again);
-	tcase_add_test(tc, a_plugin_is_hashed_once);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
-}
+const struct unit_fixture unit_fixture = { setup, teardown };

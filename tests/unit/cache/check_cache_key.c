@@ -42,7 +42,7 @@ static void key_of(const struct pf_cache_inputs *in, char text[PF_CACHE_KEY_TEXT
 		in;                                                                      \
 	})
 
-START_TEST(each_field_changes_the_key)
+TEST(each_field_changes_the_key)
 {
 	const struct pf_cache_inputs inputs[] = {
 		some(),
@@ -79,9 +79,8 @@ START_TEST(each_field_changes_the_key)
 				      "inputs %zu and %zu give the same key", i, n);
 	}
 }
-END_TEST
 
-START_TEST(text_and_back)
+TEST(text_and_back)
 {
 	static const char *const bad[] = {
 		"",
@@ -104,7 +103,6 @@ START_TEST(text_and_back)
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		ck_assert_msg(!pf_cache_key_parse(bad[i], &key), "%s", bad[i]);
 }
-END_TEST
 
 static void write_file(const char *path, const char *text)
 {
@@ -115,7 +113,7 @@ static void write_file(const char *path, const char *text)
 	fclose(f);
 }
 
-START_TEST(the_host_string_describes_only_generated_code)
+TEST(the_host_string_describes_only_generated_code)
 {
 	char path[] = "/tmp/pjrtfs-cpuinfo-XXXXXX";
 	pf_autobuf struct pf_buf out = PF_BUF_INIT, none = PF_BUF_INIT;
@@ -137,9 +135,8 @@ START_TEST(the_host_string_describes_only_generated_code)
 	pf_cache_host("/proc/cpuinfo", &none);
 	ck_assert_uint_gt(none.len, 20);
 }
-END_TEST
 
-START_TEST(the_environment_has_sorted_compiler_variables)
+TEST(the_environment_has_sorted_compiler_variables)
 {
 	char path[] = "/tmp/pjrtfs-flags-XXXXXX", flags[64];
 	pf_autobuf struct pf_buf out = PF_BUF_INIT;
@@ -158,18 +155,4 @@ START_TEST(the_environment_has_sorted_compiler_variables)
 	pf_cache_environment(environ2, &out);
 	unlink(path);
 	ck_assert_ptr_nonnull(strstr(out.data, "\n--from_a_file"));
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("cache_key");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_test(tc, each_field_changes_the_key);
-	tcase_add_test(tc, text_and_back);
-	tcase_add_test(tc, the_host_string_describes_only_generated_code);
-	tcase_add_test(tc, the_environment_has_sorted_compiler_variables);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

@@ -63,7 +63,7 @@ static const struct {
 	  "fsname=a,subtype=b,max_read=4096", 0, 0 },
 };
 
-START_TEST(a_good_line_is_understood)
+TEST_EACH(a_good_line_is_understood, good)
 {
 	struct options o;
 	struct pf_err err = PF_ERR_INIT;
@@ -82,7 +82,6 @@ START_TEST(a_good_line_is_understood)
 	ck_assert_ptr_null(o.mountpoint);
 	options_release(&o);
 }
-END_TEST
 
 static const struct {
 	const char *line;
@@ -218,7 +217,7 @@ static const struct {
 	{ "--dump-config a b c", -EINVAL, "no third word 'c'; see --help" },
 };
 
-START_TEST(a_bad_line_is_refused)
+TEST_EACH(a_bad_line_is_refused, bad)
 {
 	struct options o;
 	struct pf_err err = PF_ERR_INIT;
@@ -228,7 +227,6 @@ START_TEST(a_bad_line_is_refused)
 	ck_assert_msg(strstr(err.text, bad[_i].why) != NULL, "%s", err.text);
 	options_release(&o);
 }
-END_TEST
 
 static const struct {
 	const char *line;
@@ -239,7 +237,7 @@ static const struct {
 	{ "a b c d e --help", true, false }, { "no-such-plugin nowhere -V", false, true },
 };
 
-START_TEST(help_needs_no_other_argument)
+TEST_EACH(help_needs_no_other_argument, asked)
 {
 	struct options o;
 	struct pf_err err = PF_ERR_INIT;
@@ -250,7 +248,6 @@ START_TEST(help_needs_no_other_argument)
 	ck_assert_ptr_null(o.mountpoint);
 	options_release(&o);
 }
-END_TEST
 
 static const struct {
 	const char *form; /* of one more */
@@ -267,7 +264,7 @@ static const struct {
 	{ "-omax_read=%d,a,b ", 22, -EINVAL, "more than 64 mount options" },
 };
 
-START_TEST(there_are_limits)
+TEST_EACH(there_are_limits, many)
 {
 	char line[4096] = "";
 	struct options o;
@@ -280,18 +277,5 @@ START_TEST(there_are_limits)
 	ck_assert_msg(strstr(err.text, many[_i].why) != NULL, "%s", err.text);
 	options_release(&o);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("cmdline");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, make_files, remove_files);
-	unit_add_cases(tc, a_good_line_is_understood, good);
-	unit_add_cases(tc, a_bad_line_is_refused, bad);
-	unit_add_cases(tc, help_needs_no_other_argument, asked);
-	unit_add_cases(tc, there_are_limits, many);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { make_files, remove_files };

@@ -106,7 +106,7 @@ static const struct {
 	  "\"num_partitions\":2}}" },
 };
 
-START_TEST(a_good_file_is_understood)
+TEST_EACH(a_good_file_is_understood, good)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct options o;
@@ -127,7 +127,6 @@ START_TEST(a_good_file_is_understood)
 	free(text);
 	free(again);
 }
-END_TEST
 
 static const struct {
 	const char *text, *why;
@@ -219,7 +218,7 @@ static const struct {
 	  "compile_option: compile option: expected KEY=VALUE" },
 };
 
-START_TEST(a_bad_file_is_refused)
+TEST_EACH(a_bad_file_is_refused, bad)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct options o;
@@ -235,7 +234,6 @@ START_TEST(a_bad_file_is_refused)
 	ck_assert_int_eq(take(&o, bad[_i].text, NULL), -EINVAL);
 	options_release(&o);
 }
-END_TEST
 
 /* Places of syntax errors; check_json tests the parser's sentences. */
 static const struct {
@@ -250,7 +248,7 @@ static const struct {
 	{ "{\"a\":1,\n\"b\":2,\n \"\\u0061\":2}", "f:3:2: the key \"a\" is given twice" },
 };
 
-START_TEST(a_bad_text_is_refused)
+TEST_EACH(a_bad_text_is_refused, texts)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct options o;
@@ -263,7 +261,6 @@ START_TEST(a_bad_text_is_refused)
 	ck_assert_int_eq(config_take(&o, "f", "\0", 1, &err), -EINVAL);
 	options_release(&o);
 }
-END_TEST
 
 /* Keys behind braces, quotes and escapes. */
 static const char maze[] = "{\n"
@@ -298,7 +295,7 @@ static const struct {
 	{ { KEY("f") }, 1, "f:4:41: f: text" },
 };
 
-START_TEST(places_are_found)
+TEST_EACH(places_are_found, places)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct taking k = { .file = "f", .text = maze, .len = strlen(maze), .err = &err };
@@ -310,9 +307,8 @@ START_TEST(places_are_found)
 	ck_assert_int_eq(err.code, -ENOENT);
 	ck_assert_str_eq(err.text, places[_i].want);
 }
-END_TEST
 
-START_TEST(there_are_limits)
+TEST(there_are_limits)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct options o;
@@ -351,19 +347,4 @@ START_TEST(there_are_limits)
 	ck_assert_ptr_nonnull(strstr(err.text, "options for more than 64 plugins"));
 	options_release(&o);
 	free(text);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("config");
-	TCase *tc = tcase_create("core");
-
-	unit_add_cases(tc, a_good_file_is_understood, good);
-	unit_add_cases(tc, a_bad_file_is_refused, bad);
-	unit_add_cases(tc, a_bad_text_is_refused, texts);
-	unit_add_cases(tc, places_are_found, places);
-	tcase_add_test(tc, there_are_limits);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

@@ -51,7 +51,7 @@ static int read_config(struct options *o, const char *file, struct pf_err *err)
 	return config_read(o, file, err);
 }
 
-START_TEST(later_files_override)
+TEST(later_files_override)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct options o;
@@ -99,7 +99,6 @@ START_TEST(later_files_override)
 	ck_assert_int_eq(strncmp(err.text, "system.json:2:1: ", 17), 0);
 	options_release(&o);
 }
-END_TEST
 
 static const struct {
 	const char *first, *second; /* files */
@@ -117,7 +116,7 @@ static const struct {
 	  "{\"plugin_log_level\":2}", "3" },
 };
 
-START_TEST(the_last_log_level_applies)
+TEST_EACH(the_last_log_level_applies, levels)
 {
 	struct pf_candidate p = { .name = strdup("a") };
 	struct pf_err err = PF_ERR_INIT;
@@ -135,9 +134,8 @@ START_TEST(the_last_log_level_applies)
 	candidate_release(&p);
 	options_release(&o);
 }
-END_TEST
 
-START_TEST(files_writable_by_others_are_refused)
+TEST(files_writable_by_others_are_refused)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct options o;
@@ -164,9 +162,8 @@ START_TEST(files_writable_by_others_are_refused)
 	ck_assert_int_eq(read_config(&o, "/dev/null", &err), 0);
 	options_release(&o);
 }
-END_TEST
 
-START_TEST(unreadable_files_are_refused)
+TEST(unreadable_files_are_refused)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct options o;
@@ -187,18 +184,5 @@ START_TEST(unreadable_files_are_refused)
 	ck_assert_str_eq(err.text, "f.json: expected at most 1048576 bytes");
 	options_release(&o);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("config_files");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, make_dir, remove_dir);
-	tcase_add_test(tc, later_files_override);
-	unit_add_cases(tc, the_last_log_level_applies, levels);
-	tcase_add_test(tc, files_writable_by_others_are_refused);
-	tcase_add_test(tc, unreadable_files_are_refused);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { make_dir, remove_dir };

@@ -94,7 +94,7 @@ static const struct {
 	{ "nonsense\n- -\n" V2, ":\n0::/a\n", { { "/a/memory.max", "4096\n" } }, 4096 },
 };
 
-START_TEST(the_smallest_cgroup_limit_applies)
+TEST_EACH(the_smallest_cgroup_limit_applies, cases)
 {
 	char path[256];
 
@@ -106,22 +106,10 @@ START_TEST(the_smallest_cgroup_limit_applies)
 	}
 	ck_assert_uint_eq(memory_limit_cgroup(root), cases[_i].limit);
 }
-END_TEST
 
-START_TEST(without_proc_no_limit_is_found)
+TEST(without_proc_no_limit_is_found)
 {
 	ck_assert_uint_eq(memory_limit_cgroup(root), UINT64_MAX);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("memory_limit");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, open_all, close_all);
-	unit_add_cases(tc, the_smallest_cgroup_limit_applies, cases);
-	tcase_add_test(tc, without_proc_no_limit_is_found);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_all, close_all };

@@ -26,7 +26,7 @@ static const struct {
 	{ "max", 0 },
 };
 
-START_TEST(sizes_are_understood)
+TEST_EACH(sizes_are_understood, memory)
 {
 	static const char *const forms[] = { "m --memory-limit=%s",
 					     "m -o memory_limit=%s" };
@@ -53,7 +53,6 @@ START_TEST(sizes_are_understood)
 		options_release(&o);
 	}
 }
-END_TEST
 
 static const struct {
 	const char *line;
@@ -72,7 +71,7 @@ static const struct {
 	{ "m --cache-dir a --cache-dir b", "b", UINT64_C(2) << 30, false, 0, 0 },
 };
 
-START_TEST(cache_options_are_understood)
+TEST_EACH(cache_options_are_understood, caches)
 {
 	struct options o;
 	struct pf_err err = PF_ERR_INIT;
@@ -89,7 +88,6 @@ START_TEST(cache_options_are_understood)
 	ck_assert_uint_eq(o.fuse.n, 0);
 	options_release(&o);
 }
-END_TEST
 
 static void check_dir(const char *said, const char *want)
 {
@@ -101,7 +99,7 @@ static void check_dir(const char *said, const char *want)
 	free(path);
 }
 
-START_TEST(the_cache_directory_is_chosen)
+TEST(the_cache_directory_is_chosen)
 {
 	char want[PATH_MAX];
 
@@ -126,7 +124,6 @@ START_TEST(the_cache_directory_is_chosen)
 		check_dir(NULL, want);
 	}
 }
-END_TEST
 
 static const struct {
 	const char *line;
@@ -139,7 +136,7 @@ static const struct {
 	{ "m --group 7 --mode 700 -o mode=1777,group=8", 01777, 8 },
 };
 
-START_TEST(directories_are_shared)
+TEST_EACH(directories_are_shared, shared)
 {
 	struct options o;
 	struct pf_err err = PF_ERR_INIT;
@@ -150,10 +147,9 @@ START_TEST(directories_are_shared)
 	ck_assert_uint_eq(o.group, shared[_i].group);
 	options_release(&o);
 }
-END_TEST
 
 /* Every option of the command line is in the help, and its lines fit a terminal. */
-START_TEST(the_help_is_complete)
+TEST(the_help_is_complete)
 {
 	pf_autobuf struct pf_buf help = PF_BUF_INIT;
 	struct reading g = { .early = true };
@@ -172,19 +168,5 @@ START_TEST(the_help_is_complete)
 	ck_assert_ptr_nonnull(strstr(help.data, "\n  --plugin-option NAME:KEY=VALUE\n"
 						"                           create"));
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("options");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, make_files, remove_files);
-	unit_add_cases(tc, sizes_are_understood, memory);
-	unit_add_cases(tc, cache_options_are_understood, caches);
-	tcase_add_test(tc, the_cache_directory_is_chosen);
-	unit_add_cases(tc, directories_are_shared, shared);
-	tcase_add_test(tc, the_help_is_complete);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { make_files, remove_files };

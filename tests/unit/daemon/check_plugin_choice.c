@@ -86,7 +86,7 @@ static const char *plain(struct json_object *o)
 	return json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
 }
 
-START_TEST(plugins_have_settings)
+TEST_EACH(plugins_have_settings, settings)
 {
 	struct options o;
 	struct pf_err err = PF_ERR_INIT;
@@ -107,7 +107,6 @@ START_TEST(plugins_have_settings)
 		ck_assert_ptr_null(o.settings.compile_options);
 	options_release(&o);
 }
-END_TEST
 
 /* Which plugins: the command line's, else the file's, else the default. */
 static const struct {
@@ -128,7 +127,7 @@ static const struct {
 	{ "{\"plugin_dir\":\"%s/other\"}", "m --plugin-dir plugins", CPU },
 };
 
-START_TEST(plugins_are_chosen)
+TEST_EACH(plugins_are_chosen, chosen)
 {
 	struct options o;
 	struct pf_err err = PF_ERR_INIT;
@@ -141,9 +140,8 @@ START_TEST(plugins_are_chosen)
 	ck_assert_str_eq(shown_plugins(&o), chosen[_i].plugins);
 	options_release(&o);
 }
-END_TEST
 
-START_TEST(the_configuration_is_dumped)
+TEST(the_configuration_is_dumped)
 {
 	struct options o;
 	struct pf_err err = PF_ERR_INIT;
@@ -175,7 +173,6 @@ START_TEST(the_configuration_is_dumped)
 	ck_assert_ptr_nonnull(strstr(err.text, "file:1:35: plugins.options.b: option b"));
 	options_release(&o);
 }
-END_TEST
 
 /* A later option for all overrides a plugin's own setting: the file that is dumped has only what
  * is in force. */
@@ -192,7 +189,7 @@ static const struct {
 	  "{\"name\":\"cpu\",\"sandbox\":\"off\"}" },
 };
 
-START_TEST(overridden_settings_are_not_dumped)
+TEST_EACH(overridden_settings_are_not_dumped, overridden)
 {
 	struct options o;
 	struct pf_err err = PF_ERR_INIT;
@@ -212,9 +209,8 @@ START_TEST(overridden_settings_are_not_dumped)
 	json_object_put(dump);
 	options_release(&o);
 }
-END_TEST
 
-START_TEST(the_path_is_searched_in_order)
+TEST(the_path_is_searched_in_order)
 {
 	struct options o;
 	struct pf_err err = PF_ERR_INIT;
@@ -227,10 +223,9 @@ START_TEST(the_path_is_searched_in_order)
 	ck_assert_int_eq(parse("m", &o, &err), -ENOENT);
 	options_release(&o);
 }
-END_TEST
 
 /* A plugin whose file does not exist is refused, and the others are loaded. */
-START_TEST(a_missing_plugin_is_refused)
+TEST(a_missing_plugin_is_refused)
 {
 	struct options o;
 	struct pf_err err = PF_ERR_INIT;
@@ -250,10 +245,9 @@ START_TEST(a_missing_plugin_is_refused)
 		      "%s", err.text);
 	options_release(&o);
 }
-END_TEST
 
 /* The sentence about a plugin that is not found says what can be done. */
-START_TEST(advice_is_given)
+TEST(advice_is_given)
 {
 	static const char package[] = "venv/lib/python3.11/site-packages/xla_plugins/"
 				      "xla_cpu_pjrt/xla_cpu_pjrt.so";
@@ -292,9 +286,8 @@ START_TEST(advice_is_given)
 		rmdir(path);
 	}
 }
-END_TEST
 
-START_TEST(list_plugins_finds_plugins)
+TEST(list_plugins_finds_plugins)
 {
 	struct pf_discovery *d;
 	struct options o;
@@ -326,9 +319,8 @@ START_TEST(list_plugins_finds_plugins)
 	ck_assert_str_eq(shown_plugins(&o), "x=plugins/flat.so");
 	options_release(&o);
 }
-END_TEST
 
-START_TEST(jaxs_plugin_variable_is_searched)
+TEST(jaxs_plugin_variable_is_searched)
 {
 	char list[PATH_MAX];
 	struct options o;
@@ -348,23 +340,5 @@ START_TEST(jaxs_plugin_variable_is_searched)
 	options_release(&o);
 	unsetenv("PJRT_NAMES_AND_LIBRARY_PATHS");
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("plugin_choice");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, make_files, remove_files);
-	unit_add_cases(tc, plugins_have_settings, settings);
-	unit_add_cases(tc, plugins_are_chosen, chosen);
-	tcase_add_test(tc, the_configuration_is_dumped);
-	unit_add_cases(tc, overridden_settings_are_not_dumped, overridden);
-	tcase_add_test(tc, the_path_is_searched_in_order);
-	tcase_add_test(tc, a_missing_plugin_is_refused);
-	tcase_add_test(tc, advice_is_given);
-	tcase_add_test(tc, list_plugins_finds_plugins);
-	tcase_add_test(tc, jaxs_plugin_variable_is_searched);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { make_files, remove_files };

@@ -70,7 +70,7 @@ static struct pf_discover_config fill_every_place(void)
 					    .root = top };
 }
 
-START_TEST(the_search_has_the_manuals_order)
+TEST(the_search_has_the_manuals_order)
 {
 	struct pf_discover_config c = fill_every_place();
 	struct pf_discovery *d = discover(&c);
@@ -102,10 +102,9 @@ START_TEST(the_search_has_the_manuals_order)
 	ck_assert_ptr_null(pf_discovery_pick(d, "none", NULL, NULL));
 	pf_discovery_free(d);
 }
-END_TEST
 
 /* Only pjrtfs's own places; only up to the place that has the plugin. */
-START_TEST(only_some_places_are_searched)
+TEST(only_some_places_are_searched)
 {
 	struct pf_discover_config c = fill_every_place();
 	struct pf_discovery *d;
@@ -126,7 +125,6 @@ START_TEST(only_some_places_are_searched)
 	ck_assert_str_eq(d->files[d->n_files - 1].name, "jax");
 	pf_discovery_free(d);
 }
-END_TEST
 
 /* Oldest by the version in its name, newest by its API. */
 static int minor_of(void *arg, const char *path)
@@ -135,7 +133,7 @@ static int minor_of(void *arg, const char *path)
 	return strstr(path, "_v0.8_") ? 115 : strstr(path, "_v0.10_") ? -1 : 81;
 }
 
-START_TEST(the_newest_of_one_place_is_picked)
+TEST(the_newest_of_one_place_is_picked)
 {
 	struct pf_discover_config c = { .own_dir = "own", .own_only = true };
 	const struct pf_plugin_file *f;
@@ -166,11 +164,10 @@ START_TEST(the_newest_of_one_place_is_picked)
 	ck_assert_int_gt(asked, 3);
 	pf_discovery_free(d);
 }
-END_TEST
 
 /* --- errors --------------------------------------------------------------------------- */
 
-START_TEST(bad_files_do_not_hide_good_ones)
+TEST(bad_files_do_not_hide_good_ones)
 {
 	static const char *const dirs[] = { "d", "missing", "loop", "d/cpu.so", NULL };
 	struct pf_discover_config c = { .dirs = dirs,
@@ -214,7 +211,6 @@ START_TEST(bad_files_do_not_hide_good_ones)
 	ck_assert_ptr_null(pf_discovery_pick(d, "cpu", NULL, NULL)->refused);
 	pf_discovery_free(d);
 }
-END_TEST
 
 static const struct {
 	const char *list, *note; /* NULL: no error */
@@ -230,7 +226,7 @@ static const struct {
 	{ ",", "expected NAME:PATH, found ''", 0 },
 };
 
-START_TEST(jax_lists_are_read)
+TEST_EACH(jax_lists_are_read, jax_lists)
 {
 	struct pf_discover_config c = { .root = "/nowhere" };
 	struct pf_discovery *d;
@@ -249,9 +245,8 @@ START_TEST(jax_lists_are_read)
 	ck_assert_int_eq(p->wrong, jax_lists[_i].note != NULL);
 	pf_discovery_free(d);
 }
-END_TEST
 
-START_TEST(there_are_limits)
+TEST(there_are_limits)
 {
 	struct pf_discover_config c = { .root = "/nowhere" };
 	pf_autobuf struct pf_buf list = PF_BUF_INIT;
@@ -283,9 +278,8 @@ START_TEST(there_are_limits)
 	ck_assert(d->places[PF_DISCOVER_PLACES - 1].wrong);
 	pf_discovery_free(d);
 }
-END_TEST
 
-START_TEST(a_directory_is_read_up_to_a_limit)
+TEST(a_directory_is_read_up_to_a_limit)
 {
 	static const char *const dirs[] = { "large", "small", NULL };
 	struct pf_discover_config c = { .dirs = dirs, .own_only = true };
@@ -305,22 +299,5 @@ START_TEST(a_directory_is_read_up_to_a_limit)
 	ck_assert(place_of(d, "large")->wrong);
 	pf_discovery_free(d);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("discover");
-	TCase *tc = tcase_create("places");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, the_search_has_the_manuals_order);
-	tcase_add_test(tc, only_some_places_are_searched);
-	tcase_add_test(tc, the_newest_of_one_place_is_picked);
-	tcase_add_test(tc, bad_files_do_not_hide_good_ones);
-	unit_add_cases(tc, jax_lists_are_read, jax_lists);
-	tcase_add_test(tc, there_are_limits);
-	tcase_add_test(tc, a_directory_is_read_up_to_a_limit);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { set_up, tear_down };

@@ -55,7 +55,7 @@ static const struct {
 	{ "libpjrt_.so", LOOK_NAMES, NONE, NONE },
 };
 
-START_TEST(file_names_have_plugin_names)
+TEST_EACH(file_names_have_plugin_names, names)
 {
 	char name[PF_PLUGIN_NAME], version[PF_PLUGIN_VERSION];
 	bool is = name_of_path(names[_i].file, names[_i].how, name, version);
@@ -69,7 +69,6 @@ START_TEST(file_names_have_plugin_names)
 	ck_assert_str_eq(version, names[_i].version);
 	ck_assert_int_eq(pf_plugin_name_check(name, NULL), 0);
 }
-END_TEST
 
 static const struct {
 	const char *path, *name;
@@ -84,22 +83,10 @@ static const struct {
 	{ "/a/b/mine", "mine" },
 };
 
-START_TEST(paths_have_plugin_names)
+TEST_EACH(paths_have_plugin_names, paths)
 {
 	char *name = pf_plugin_name_of(paths[_i].path);
 
 	ck_assert_str_eq(name, paths[_i].name);
 	free(name);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("plugin_names");
-	TCase *tc = tcase_create("core");
-
-	unit_add_cases(tc, file_names_have_plugin_names, names);
-	unit_add_cases(tc, paths_have_plugin_names, paths);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

@@ -3,7 +3,7 @@
 #include "discover_fixture.h"
 
 /* The layouts of three real wheels and of JAX's. */
-START_TEST(python_packages_are_found)
+TEST(python_packages_are_found)
 {
 	static const char site[] = "v*[e]{nv}/lib/python3.12/site-packages";
 	struct pf_discover_config c = { .root = top };
@@ -55,7 +55,6 @@ START_TEST(python_packages_are_found)
 	ck_assert_ptr_null(pf_discovery_pick(d, "xla", NULL, NULL));
 	pf_discovery_free(d);
 }
-END_TEST
 
 /* The python3 that $PATH finds: in a prefix, by a link, in a virtual environment. */
 static const struct {
@@ -67,7 +66,7 @@ static const struct {
 	{ "venv/bin", "venv" }, { "nothing", "" },
 };
 
-START_TEST(python_installations_are_found)
+TEST_EACH(python_installations_are_found, interpreters)
 {
 	struct pf_discover_config c = { .root = "/nowhere" };
 	char text[PATH_MAX] = "", *list = strdup(interpreters[_i].path), *at = list,
@@ -97,16 +96,5 @@ START_TEST(python_installations_are_found)
 	}
 	pf_discovery_free(d);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("python_plugins");
-	TCase *tc = tcase_create("places");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_add_test(tc, python_packages_are_found);
-	unit_add_cases(tc, python_installations_are_found, interpreters);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { set_up, tear_down };

@@ -17,7 +17,7 @@ static const char good[] =
 	"\"memories\":[{\"id\":7,\"kind\":\"pinned_host\",\"description\":\"m0\"},"
 	"{\"id\":8,\"kind\":\"device\",\"description\":\"m1\"}]},{\"id\":6}]}";
 
-START_TEST(a_description_is_understood)
+TEST(a_description_is_understood)
 {
 	struct pf_description d;
 	struct pf_err err = PF_ERR_INIT;
@@ -53,10 +53,9 @@ START_TEST(a_description_is_understood)
 	ck_assert_ptr_null(d.json);
 	pf_description_release(&d);
 }
-END_TEST
 
 /* Every truncation is refused, and no byte is read beyond its end. */
-START_TEST(a_truncated_description_is_refused)
+TEST(a_truncated_description_is_refused)
 {
 	for (size_t len = 0; len < strlen(good); len++) {
 		struct pf_description d = { 0 };
@@ -69,7 +68,6 @@ START_TEST(a_truncated_description_is_refused)
 		free(cut);
 	}
 }
-END_TEST
 
 #define NO_OBJECT "the worker's answer is not a JSON object"
 #define NO_PARTS "the worker's description lacks a version or devices"
@@ -123,7 +121,7 @@ static const struct {
 	  -EPROTO, "the worker described a device with 2 memories, default 9" },
 };
 
-START_TEST(nonsense_is_refused)
+TEST_EACH(nonsense_is_refused, refused)
 {
 	struct pf_description d = { 0 };
 	struct pf_err err = PF_ERR_INIT;
@@ -137,7 +135,6 @@ START_TEST(nonsense_is_refused)
 					      &d, NULL),
 			 0);
 }
-END_TEST
 
 /* Odd, but harmless: values of a wrong kind count as missing. */
 static const char *const odd[] = {
@@ -154,7 +151,7 @@ static const char *const odd[] = {
 	"\"extensions\":{}}",
 };
 
-START_TEST(odd_values_count_as_missing)
+TEST_EACH(odd_values_count_as_missing, odd)
 {
 	struct pf_description d = { 0 };
 	struct pf_err err = PF_ERR_INIT;
@@ -172,7 +169,6 @@ START_TEST(odd_values_count_as_missing)
 	}
 	pf_description_release(&d);
 }
-END_TEST
 
 /* "[X,X,...]" N times. */
 static void repeat(struct pf_buf *text, const char *what, unsigned n)
@@ -191,7 +187,7 @@ static const struct {
 	{ 1, 65, -EPROTO }, { 100, 64, 0 },       { 1000000, 0, -EPROTO },
 };
 
-START_TEST(there_are_limits)
+TEST_EACH(there_are_limits, amounts)
 {
 	pf_autobuf struct pf_buf memories = PF_BUF_INIT, device = PF_BUF_INIT,
 				 text = PF_BUF_INIT;
@@ -211,9 +207,8 @@ START_TEST(there_are_limits)
 	}
 	pf_description_release(&d);
 }
-END_TEST
 
-START_TEST(a_deep_nest_is_refused)
+TEST(a_deep_nest_is_refused)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	struct pf_description d = { 0 };
@@ -223,10 +218,9 @@ START_TEST(a_deep_nest_is_refused)
 		pf_buf_puts(&text, "{\"a\":");
 	ck_assert_int_eq(pf_description_parse(text.data, text.len, &d, &err), -EPROTO);
 }
-END_TEST
 
 /* Every byte of a good one takes every other value: the parser does not crash. */
-START_TEST(damaged_descriptions_are_read_safely)
+TEST_TIMES(damaged_descriptions_are_read_safely, 8)
 {
 	char text[sizeof(good)];
 
@@ -243,22 +237,4 @@ START_TEST(damaged_descriptions_are_read_safely)
 				pf_description_release(&d);
 		}
 	}
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("description");
-	TCase *tc = tcase_create("core");
-
-	tcase_set_timeout(tc, 30);
-	tcase_add_test(tc, a_description_is_understood);
-	tcase_add_test(tc, a_truncated_description_is_refused);
-	unit_add_cases(tc, nonsense_is_refused, refused);
-	unit_add_cases(tc, odd_values_count_as_missing, odd);
-	unit_add_cases(tc, there_are_limits, amounts);
-	tcase_add_test(tc, a_deep_nest_is_refused);
-	tcase_add_loop_test(tc, damaged_descriptions_are_read_safely, 0, 8);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

@@ -2,7 +2,7 @@
 /* An instance: calls, frees, and its end. */
 #include "instance_fixture.h"
 
-START_TEST(a_call_is_answered)
+TEST(a_call_is_answered)
 {
 	struct question q;
 
@@ -21,9 +21,8 @@ START_TEST(a_call_is_answered)
 		ck_assert_uint_eq(((struct pf_rep_block *)q.reply)->off, 4096);
 	}
 }
-END_TEST
 
-START_TEST(answers_may_come_in_any_order)
+TEST(answers_may_come_in_any_order)
 {
 	static struct question q[200];
 	uint64_t tags[200];
@@ -37,9 +36,8 @@ START_TEST(answers_may_come_in_any_order)
 		ck_assert_int_eq(q[i].code, 0);
 	}
 }
-END_TEST
 
-START_TEST(a_spinning_caller_takes_the_reply)
+TEST(a_spinning_caller_takes_the_reply)
 {
 	static const unsigned us[] = { 0, 1, 200000 };
 	struct question q;
@@ -58,7 +56,6 @@ START_TEST(a_spinning_caller_takes_the_reply)
 		ck_assert_int_eq(event_count(&q.answered), 1);
 	}
 }
-END_TEST
 
 static struct question inner;
 
@@ -77,7 +74,7 @@ static void spin_within(struct pf_call *call, int code, const struct pf_err *err
 	event_fire(&q->answered);
 }
 
-START_TEST(a_finished_call_does_not_spin)
+TEST(a_finished_call_does_not_spin)
 {
 	uint64_t first, second;
 	struct question q;
@@ -92,11 +89,10 @@ START_TEST(a_finished_call_does_not_spin)
 	event_wait(&inner.answered);
 	ck_assert_int_eq(inner.code, 0);
 }
-END_TEST
 
 /* --- too much ------------------------------------------------------------------------ */
 
-START_TEST(a_full_ring_is_busy)
+TEST(a_full_ring_is_busy)
 {
 	static struct question q[PF_RING_BYTES / 32 + 1];
 	struct pf_err err = PF_ERR_INIT;
@@ -117,9 +113,8 @@ START_TEST(a_full_ring_is_busy)
 		ck_assert_str_eq(q[i].err.text, "it is over");
 	}
 }
-END_TEST
 
-START_TEST(a_tail_follows_its_request_and_has_a_limit)
+TEST(a_tail_follows_its_request_and_has_a_limit)
 {
 	static const char options[PF_RING_MESSAGE] = "hello";
 	struct pf_req_compile req = { .head.op = PF_OP_COMPILE, .options_len = 5 };
@@ -137,10 +132,9 @@ START_TEST(a_tail_follows_its_request_and_has_a_limit)
 	ck_assert_int_eq(memcmp(message + sizeof(req), "hello", 5), 0);
 	ck_assert_int_eq(event_count(&refused.answered), 0);
 }
-END_TEST
 
 /* Frees find no room, wait, and are sent in order when there is room. */
-START_TEST(no_free_is_lost)
+TEST(no_free_is_lost)
 {
 	static struct question q[PF_RING_BYTES / 32];
 	const struct pf_req_id *req = (const void *)message;
@@ -164,7 +158,6 @@ START_TEST(no_free_is_lost)
 	}
 	ck_assert_int_eq(pf_ring_take(&peer.request, message, sizeof(message)), -EAGAIN);
 }
-END_TEST
 
 static void answered_frees(struct pf_call *call, int code, const struct pf_err *err,
 			   const void *reply, size_t len)
@@ -180,7 +173,7 @@ static void answered_frees(struct pf_call *call, int code, const struct pf_err *
 }
 
 /* Frees that done sends wake the worker, which sleeps, when done has returned. */
-START_TEST(frees_of_an_answer_are_sent)
+TEST(frees_of_an_answer_are_sent)
 {
 	const struct pf_req_id *req = (const void *)message;
 	static struct question freeing[20];
@@ -197,11 +190,10 @@ START_TEST(frees_of_an_answer_are_sent)
 		}
 	}
 }
-END_TEST
 
 /* --- the worker's death -------------------------------------------------------------- */
 
-START_TEST(after_the_end_every_call_fails)
+TEST(after_the_end_every_call_fails)
 {
 	struct pf_err err = PF_ERR_INIT, other = PF_ERR_INIT;
 	struct question under_way, late;
@@ -222,7 +214,6 @@ START_TEST(after_the_end_every_call_fails)
 	strcpy(pool + 100, "still here");
 	ck_assert_str_eq(pf_instance_pool(instance, 100, 11), "still here");
 }
-END_TEST
 
 static void print(const char *text)
 {
@@ -241,7 +232,7 @@ static const char *die(struct pf_err *quoted)
 	return quoted->text;
 }
 
-START_TEST(a_failed_call_quotes_lines_since_it_began)
+TEST(a_failed_call_quotes_lines_since_it_began)
 {
 	struct question first, second, third, last;
 	struct pf_err quoted, err = PF_ERR_INIT;
@@ -263,7 +254,6 @@ START_TEST(a_failed_call_quotes_lines_since_it_began)
 	ck_assert_int_eq(ask_id(&late, 5, &err), -EIO);
 	ck_assert_str_eq(err.text, quoted.text);
 }
-END_TEST
 
 /* Lines printed during an answered call do not explain a death, except fatal ones. */
 static const struct {
@@ -275,7 +265,7 @@ static const struct {
 	  "it died; it printed last: Check failed: a thread's" },
 };
 
-START_TEST(without_calls_only_fatal_lines_are_quoted)
+TEST_EACH(without_calls_only_fatal_lines_are_quoted, idle)
 {
 	struct pf_err quoted;
 	struct question q;
@@ -287,10 +277,9 @@ START_TEST(without_calls_only_fatal_lines_are_quoted)
 	ck_assert_str_eq(die(&quoted), idle[_i].said);
 	ck_assert_int_eq(q.code, 0);
 }
-END_TEST
 
 /* Replies that the worker sent before it died count. */
-START_TEST(replies_sent_before_death_are_delivered)
+TEST(replies_sent_before_death_are_delivered)
 {
 	struct question q[50];
 
@@ -302,14 +291,13 @@ START_TEST(replies_sent_before_death_are_delivered)
 		ck_assert_int_eq(q[i].code, 0);
 	}
 }
-END_TEST
 
 static unsigned buffers_on(unsigned device)
 {
 	return pf_instance_alive_on(instance, PF_ALIVE_BUFFERS, device);
 }
 
-START_TEST(objects_are_counted)
+TEST(objects_are_counted)
 {
 	static const unsigned made[] = { 0, 1, 1, 2 }; /* there is no device 2 */
 
@@ -331,28 +319,5 @@ START_TEST(objects_are_counted)
 	pf_instance_count(instance, PF_ALIVE_BUFFERS, 1, -1);
 	ck_assert_uint_eq(buffers_on(1), 1);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("instance");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, open_instance, close_instance);
-	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, a_call_is_answered);
-	tcase_add_test(tc, answers_may_come_in_any_order);
-	tcase_add_test(tc, a_spinning_caller_takes_the_reply);
-	tcase_add_test(tc, a_finished_call_does_not_spin);
-	tcase_add_test(tc, a_full_ring_is_busy);
-	tcase_add_test(tc, a_tail_follows_its_request_and_has_a_limit);
-	tcase_add_test(tc, no_free_is_lost);
-	tcase_add_test(tc, frees_of_an_answer_are_sent);
-	tcase_add_test(tc, after_the_end_every_call_fails);
-	tcase_add_test(tc, a_failed_call_quotes_lines_since_it_began);
-	unit_add_cases(tc, without_calls_only_fatal_lines_are_quoted, idle);
-	tcase_add_test(tc, replies_sent_before_death_are_delivered);
-	tcase_add_test(tc, objects_are_counted);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_instance, close_instance };

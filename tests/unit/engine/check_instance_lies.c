@@ -23,7 +23,7 @@ static const struct {
 	{ UINT64_MAX - 4, 5, false },
 };
 
-START_TEST(results_outside_the_pool_are_refused)
+TEST_EACH(results_outside_the_pool_are_refused, places)
 {
 	const char *p = pf_instance_pool(instance, places[_i].off, places[_i].len);
 
@@ -31,7 +31,6 @@ START_TEST(results_outside_the_pool_are_refused)
 	if (p && places[_i].len)
 		ck_assert_int_eq(*p, 0);
 }
-END_TEST
 
 /* A reply to TAG with a field that is not as it should be. */
 struct lie {
@@ -61,7 +60,7 @@ static const struct lie lies[] = {
 	{ PF_OP_BUFFER_READ, 0, 0, INT_MIN, INT_MIN, -EIO, INT_MIN },
 };
 
-START_TEST(a_lie_fails_only_its_call)
+TEST_EACH(a_lie_fails_only_its_call, lies)
 {
 	const struct lie *l = &lies[_i];
 	struct question q, after;
@@ -96,11 +95,10 @@ START_TEST(a_lie_fails_only_its_call)
 	event_wait(&after.answered);
 	ck_assert_int_eq(event_count(&q.answered), 1);
 }
-END_TEST
 
 static const uint64_t tags[] = { 0, 2, 77777, UINT64_MAX, UINT64_C(1) << 63 };
 
-START_TEST(replies_with_unknown_tags_are_ignored)
+TEST_EACH(replies_with_unknown_tags_are_ignored, tags)
 {
 	struct question q;
 
@@ -111,7 +109,6 @@ START_TEST(replies_with_unknown_tags_are_ignored)
 	event_wait(&q.answered);
 	ck_assert_int_eq(q.code, 0);
 }
-END_TEST
 
 static double cpu_seconds(void)
 {
@@ -126,7 +123,7 @@ static const struct {
 } indexes[] = { { 4, 0 }, { UINT64_MAX, 0 }, { PF_RING_BYTES + 8, 0 }, { 0, 8 } };
 
 /* The worker breaks the ring: the calls fail, and no thread spins for ever. */
-START_TEST(a_broken_ring_ends_the_calls)
+TEST_EACH(a_broken_ring_ends_the_calls, indexes)
 {
 	_Atomic uint64_t *words = (_Atomic uint64_t *)(void *)peer.reply.shared;
 	struct question q, late;
@@ -144,10 +141,9 @@ START_TEST(a_broken_ring_ends_the_calls)
 	ck_assert_int_lt(q.code, 0);
 	ck_assert_int_lt(ask_id(&late, 2, NULL), 0);
 }
-END_TEST
 
 /* A page of the pool is lost: the instance must end, and this process must not. */
-START_TEST(a_lost_page_ends_the_instance)
+TEST(a_lost_page_ends_the_instance)
 {
 	const char *far = pf_instance_pool(instance, POOL - 4096, 4096);
 	uint64_t count;
@@ -162,7 +158,6 @@ START_TEST(a_lost_page_ends_the_instance)
 	ck_assert_ptr_nonnull(strstr(pf_instance_unfit(instance), "could not be read"));
 	ck_assert_int_eq(*(const char *)pf_instance_pool(instance, 0, 1), 'x');
 }
-END_TEST
 
 static bool is_reported(void)
 {
@@ -174,7 +169,7 @@ static bool is_reported(void)
 static const size_t stumps[] = { 0, 1, 15 };
 
 /* A reply without a tag: all calls fail, and the worker is ended. */
-START_TEST(an_answer_without_a_tag_ends_the_calls)
+TEST_EACH(an_answer_without_a_tag_ends_the_calls, stumps)
 {
 	struct question q, other;
 
@@ -188,7 +183,6 @@ START_TEST(an_answer_without_a_tag_ends_the_calls)
 	ck_assert_int_eq(other.code, -EIO);
 	ck_assert(is_reported());
 }
-END_TEST
 
 enum { CLOSED = 3 }; /* the place of ring.c's "closed", in 4-byte words */
 
@@ -211,7 +205,7 @@ static void damage(int i)
 }
 
 /* The worker breaks the ring of requests: the next call finds out. */
-START_TEST(a_broken_request_ring_ends_the_calls)
+TEST_EACH(a_broken_request_ring_ends_the_calls, damages)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct question q, late;
@@ -228,16 +222,14 @@ START_TEST(a_broken_request_ring_ends_the_calls)
 	ck_assert(atomic_load(&instance->broken));
 	ck_assert_int_eq(event_count(&late.answered), 0);
 }
-END_TEST
 
 /* So does the next free, which has no reply. */
-START_TEST(a_free_finds_a_broken_request_ring)
+TEST_EACH(a_free_finds_a_broken_request_ring, damages)
 {
 	damage(_i);
 	pf_instance_free_block(instance, 0);
 	ck_assert(is_reported());
 }
-END_TEST
 
 enum { SLEEPERS = 18 }; /* the place of ring.c's "sleepers", in 4-byte words */
 
@@ -253,7 +245,7 @@ static void *sleepy_main(void *arg)
 }
 
 /* The worker overwrites the counts of sleepers: no thread sleeps for ever. */
-START_TEST(a_lost_wake_up_only_delays_a_call)
+TEST(a_lost_wake_up_only_delays_a_call)
 {
 	_Atomic uint32_t *asks =
 		(_Atomic uint32_t *)(void *)peer.request.shared + SLEEPERS;
@@ -274,24 +266,5 @@ START_TEST(a_lost_wake_up_only_delays_a_call)
 	}
 	pthread_join(thread, NULL);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("life_lies");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, open_instance, close_instance);
-	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, results_outside_the_pool_are_refused, places);
-	unit_add_cases(tc, a_lie_fails_only_its_call, lies);
-	unit_add_cases(tc, replies_with_unknown_tags_are_ignored, tags);
-	unit_add_cases(tc, a_broken_ring_ends_the_calls, indexes);
-	tcase_add_test(tc, a_lost_page_ends_the_instance);
-	unit_add_cases(tc, an_answer_without_a_tag_ends_the_calls, stumps);
-	unit_add_cases(tc, a_broken_request_ring_ends_the_calls, damages);
-	unit_add_cases(tc, a_free_finds_a_broken_request_ring, damages);
-	tcase_add_test(tc, a_lost_wake_up_only_delays_a_call);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_instance, close_instance };

@@ -64,11 +64,10 @@ static void race(void *(*main)(void *arg), unsigned us)
 	ck_assert_uint_eq(wrong, 0);
 }
 
-START_TEST(many_threads_call_at_once)
+TEST(many_threads_call_at_once)
 {
 	race(caller_main, UINT_MAX);
 }
-END_TEST
 
 /* Calls that race with the worker's death are either refused or answered. */
 static void *racer_main(void *arg)
@@ -87,21 +86,9 @@ static void *racer_main(void *arg)
 	return NULL;
 }
 
-START_TEST(death_races_with_calls)
+TEST_TIMES(death_races_with_calls, 5)
 {
 	race(racer_main, (unsigned)_i * 3000);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("instance_races");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, open_instance, close_instance);
-	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, many_threads_call_at_once);
-	tcase_add_loop_test(tc, death_races_with_calls, 0, 5);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_instance, close_instance };

@@ -43,7 +43,7 @@ static unsigned said_lines(void)
 	return n;
 }
 
-START_TEST(lines_come_in_pieces)
+TEST(lines_come_in_pieces)
 {
 	for (const char *p = "first\nsecond\n\nthird"; *p; p++)
 		pf_plugin_log_add(&plugin_log, p, 1);
@@ -53,18 +53,16 @@ START_TEST(lines_come_in_pieces)
 	add("a\nb\nc");
 	ck_assert_str_eq(log_text(), "first\nsecond\n\nthird\na\nb\n");
 }
-END_TEST
 
-START_TEST(control_characters_become_spaces)
+TEST(control_characters_become_spaces)
 {
 	static const char text[] = "a\0b\x1b[1mc\rd\te\x7f\n\xc3\xa9\n";
 
 	pf_plugin_log_add(&plugin_log, text, sizeof(text) - 1);
 	ck_assert_str_eq(log_text(), "a b [1mc d\te \n\xc3\xa9\n");
 }
-END_TEST
 
-START_TEST(a_long_line_becomes_several)
+TEST(a_long_line_becomes_several)
 {
 	static char line[3 * PF_LINE_MAX];
 	const char *text;
@@ -80,9 +78,8 @@ START_TEST(a_long_line_becomes_several)
 	}
 	ck_assert_uint_eq(n, sizeof(line) - 1);
 }
-END_TEST
 
-START_TEST(only_the_end_is_kept)
+TEST(only_the_end_is_kept)
 {
 	add_lines(100000);
 	ck_assert_uint_le(strlen(log_text()), PF_PLUGIN_LOG_BYTES + 64);
@@ -90,14 +87,13 @@ START_TEST(only_the_end_is_kept)
 	ck_assert_ptr_nonnull(strstr(log_text(), "lines were dropped)\n"));
 	ck_assert_str_eq(log_text() + strlen(log_text()) - 12, "line 100000\n");
 }
-END_TEST
 
 static void count(void *arg)
 {
 	++*(int *)arg;
 }
 
-START_TEST(a_reader_gets_new_lines)
+TEST(a_reader_gets_new_lines)
 {
 	struct timespec time;
 	char text[64];
@@ -124,7 +120,6 @@ START_TEST(a_reader_gets_new_lines)
 	add("three\n");
 	ck_assert_int_eq(calls, 2);
 }
-END_TEST
 
 static const struct {
 	const char *line, *level;
@@ -138,7 +133,7 @@ static const struct {
 	{ "E\n", "info" },
 };
 
-START_TEST(the_daemons_log_gets_new_lines)
+TEST_EACH(the_daemons_log_gets_new_lines, levels)
 {
 	char want[64];
 
@@ -150,9 +145,8 @@ START_TEST(the_daemons_log_gets_new_lines)
 	ck_assert_str_eq(said_text(), want);
 	ck_assert_int_eq(pf_plugin_log_due_ms(&plugin_log), -1);
 }
-END_TEST
 
-START_TEST(the_daemons_log_gets_a_limited_rate)
+TEST(the_daemons_log_gets_a_limited_rate)
 {
 	pf_log_serve();
 	add_lines(100000);
@@ -175,9 +169,8 @@ START_TEST(the_daemons_log_gets_a_limited_rate)
 	add("again\n");
 	ck_assert_uint_eq(said_lines(), PF_PLUGIN_LOG_BURST + 2);
 }
-END_TEST
 
-START_TEST(the_end_reports_the_omitted_lines)
+TEST(the_end_reports_the_omitted_lines)
 {
 	pf_log_serve();
 	add_lines(PF_PLUGIN_LOG_BURST + 5);
@@ -187,9 +180,8 @@ START_TEST(the_end_reports_the_omitted_lines)
 	ck_assert_ptr_nonnull(strstr(said_text(), "it printed 6 lines more"));
 	ck_assert_int_eq(pf_plugin_log_due_ms(&plugin_log), -1);
 }
-END_TEST
 
-START_TEST(early_lines_wait)
+TEST(early_lines_wait)
 {
 	add("early\nbird\n");
 	ck_assert_str_eq(said_text(), "");
@@ -203,9 +195,8 @@ START_TEST(early_lines_wait)
 			 "info: plugin test: early\ninfo: plugin test: bird\n");
 	ck_assert_int_eq(pf_plugin_log_due_ms(&plugin_log), -1);
 }
-END_TEST
 
-START_TEST(early_lines_beyond_the_limit_are_counted)
+TEST(early_lines_beyond_the_limit_are_counted)
 {
 	add_lines(100000);
 	pf_log_serve();
@@ -214,9 +205,8 @@ START_TEST(early_lines_beyond_the_limit_are_counted)
 	pf_plugin_log_end(&plugin_log);
 	ck_assert_ptr_nonnull(strstr(said_text(), "it printed 99901 lines more"));
 }
-END_TEST
 
-START_TEST(with_quiet_no_line_reaches_the_daemons_log)
+TEST(with_quiet_no_line_reaches_the_daemons_log)
 {
 	plugin_log.quiet = true;
 	pf_log_serve();
@@ -227,10 +217,9 @@ START_TEST(with_quiet_no_line_reaches_the_daemons_log)
 	ck_assert_int_eq(pf_plugin_log_due_ms(&plugin_log), -1);
 	ck_assert_ptr_nonnull(strstr(log_text(), "line 1000\n"));
 }
-END_TEST
 
 /* Standard error is a pipe that no process reads. */
-START_TEST(a_full_pipe_delays_no_reader)
+TEST(a_full_pipe_delays_no_reader)
 {
 	char junk[4096] = "";
 	int fds[2];
@@ -254,26 +243,5 @@ START_TEST(a_full_pipe_delays_no_reader)
 	close(fds[0]);
 	close(fds[1]);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("plugin_log");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, open_plugin_log, close_plugin_log);
-	tcase_add_test(tc, lines_come_in_pieces);
-	tcase_add_test(tc, control_characters_become_spaces);
-	tcase_add_test(tc, a_long_line_becomes_several);
-	tcase_add_test(tc, only_the_end_is_kept);
-	tcase_add_test(tc, a_reader_gets_new_lines);
-	unit_add_cases(tc, the_daemons_log_gets_new_lines, levels);
-	tcase_add_test(tc, the_daemons_log_gets_a_limited_rate);
-	tcase_add_test(tc, the_end_reports_the_omitted_lines);
-	tcase_add_test(tc, early_lines_wait);
-	tcase_add_test(tc, early_lines_beyond_the_limit_are_counted);
-	tcase_add_test(tc, with_quiet_no_line_reaches_the_daemons_log);
-	tcase_add_test(tc, a_full_pipe_delays_no_reader);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_plugin_log, close_plugin_log };

@@ -46,15 +46,14 @@ static const struct {
 	{ "F12\nbye", "bye" },
 };
 
-START_TEST(the_best_line_explains)
+TEST_EACH(the_best_line_explains, last_words)
 {
 	add(last_words[_i].text);
 	pf_plugin_log_end(&plugin_log);
 	ck_assert_str_eq(words(0, PF_PLUGIN_LOG_ANY), last_words[_i].words);
 }
-END_TEST
 
-START_TEST(with_fatal_only_other_lines_do_not_explain)
+TEST(with_fatal_only_other_lines_do_not_explain)
 {
 	add("a line\n");
 	ck_assert_str_eq(words(0, PF_PLUGIN_LOG_FATAL), "");
@@ -63,9 +62,8 @@ START_TEST(with_fatal_only_other_lines_do_not_explain)
 	ck_assert_str_eq(words(0, PF_PLUGIN_LOG_FATAL), "LLVM ERROR of 100 %");
 	ck_assert_uint_eq(words_at, 7);
 }
-END_TEST
 
-START_TEST(only_lines_since_the_mark_count)
+TEST(only_lines_since_the_mark_count)
 {
 	uint64_t mark;
 
@@ -84,7 +82,6 @@ START_TEST(only_lines_since_the_mark_count)
 	add_lines(100000);
 	ck_assert_str_eq(words(mark, PF_PLUGIN_LOG_ANY), "line 100000");
 }
-END_TEST
 
 static void *add_main(void *arg)
 {
@@ -93,7 +90,7 @@ static void *add_main(void *arg)
 	return NULL;
 }
 
-START_TEST(threads_quote_the_log_at_once)
+TEST(threads_quote_the_log_at_once)
 {
 	pthread_t thread;
 	uint64_t mark = 0;
@@ -107,18 +104,5 @@ START_TEST(threads_quote_the_log_at_once)
 	pthread_join(thread, NULL);
 	ck_assert_str_eq(words(0, PF_PLUGIN_LOG_ANY), "line 20000");
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("plugin_log_quote");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, open_plugin_log, close_plugin_log);
-	unit_add_cases(tc, the_best_line_explains, last_words);
-	tcase_add_test(tc, with_fatal_only_other_lines_do_not_explain);
-	tcase_add_test(tc, only_lines_since_the_mark_count);
-	tcase_add_test(tc, threads_quote_the_log_at_once);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_plugin_log, close_plugin_log };

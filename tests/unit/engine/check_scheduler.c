@@ -159,7 +159,7 @@ static void play(const char *word, const char *title)
 	ck_assert_msg(right, "%s, at %s: %s was granted", title, word, order);
 }
 
-START_TEST(requests_are_granted_in_order)
+TEST_EACH(requests_are_granted_in_order, scripts)
 {
 	struct pf_sched_config config = scripts[_i].config;
 	char words[256], *save = NULL;
@@ -172,9 +172,8 @@ START_TEST(requests_are_granted_in_order)
 		play(w, scripts[_i].title);
 	}
 }
-END_TEST
 
-START_TEST(at_most_max_held_requests_are_granted)
+TEST(at_most_max_held_requests_are_granted)
 {
 	open_config(&(struct pf_sched_config){
 		.n_queues = 1, .slots = 1, .max_held = 40, .long_ms = 1 });
@@ -193,7 +192,6 @@ START_TEST(at_most_max_held_requests_are_granted)
 		end(i);
 	}
 }
-END_TEST
 
 static _Atomic int64_t user_1_until;
 
@@ -205,7 +203,7 @@ static int64_t user_waits_until(void *arg, uid_t user)
 	return user == 1 && until > pf_now_ms() ? until : 0;
 }
 
-START_TEST(a_blocked_users_requests_wait)
+TEST(a_blocked_users_requests_wait)
 {
 	open_config(&(struct pf_sched_config){ .n_queues = 1,
 					       .slots = 2,
@@ -233,9 +231,8 @@ START_TEST(a_blocked_users_requests_wait)
 	pf_sched_review(sched);
 	ck_assert_str_eq(order, "xFab");
 }
-END_TEST
 
-START_TEST(a_copy_is_released_in_place_of_its_request)
+TEST(a_copy_is_released_in_place_of_its_request)
 {
 	struct pf_sched_request copy;
 
@@ -248,7 +245,6 @@ START_TEST(a_copy_is_released_in_place_of_its_request)
 	pf_sched_release(sched, &copy);
 	ck_assert_str_eq(order, "aa");
 }
-END_TEST
 
 /* --- many ------------------------------------------------------------------------------ */
 
@@ -258,7 +254,7 @@ static void release_at_once(struct pf_sched_request *request)
 	pf_sched_release(sched, request);
 }
 
-START_TEST(releases_within_granted_need_no_stack)
+TEST(releases_within_granted_need_no_stack)
 {
 	enum { MANY = 200000 };
 	struct pf_sched_request *many = calloc(MANY, sizeof(*many));
@@ -277,7 +273,6 @@ START_TEST(releases_within_granted_need_no_stack)
 	ck_assert_uint_eq(atomic_load(&n_granted), MANY + 1);
 	free(many);
 }
-END_TEST
 
 enum { THREADS = 12, ROUNDS = 2000, QUEUES = 4, SLOTS = 2 };
 
@@ -336,7 +331,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-START_TEST(many_threads_and_queues)
+TEST(many_threads_and_queues)
 {
 	static struct worker workers[THREADS];
 	pthread_t threads[THREADS];
@@ -355,21 +350,5 @@ START_TEST(many_threads_and_queues)
 		take((char)('a' + i), 1, 0);
 	ck_assert_uint_eq(atomic_load(&n_granted), SLOTS);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("scheduler");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, NULL, close_sched);
-	tcase_set_timeout(tc, 120);
-	unit_add_cases(tc, requests_are_granted_in_order, scripts);
-	tcase_add_test(tc, at_most_max_held_requests_are_granted);
-	tcase_add_test(tc, a_blocked_users_requests_wait);
-	tcase_add_test(tc, a_copy_is_released_in_place_of_its_request);
-	tcase_add_test(tc, releases_within_granted_need_no_stack);
-	tcase_add_test(tc, many_threads_and_queues);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { NULL, close_sched };

@@ -48,7 +48,7 @@ static int end_call(void)
 	return (int)(intptr_t)code;
 }
 
-START_TEST(the_caller_gets_the_reply)
+TEST_TIMES(the_caller_gets_the_reply, 2)
 {
 	begin_call((unsigned)_i * 60);
 	usleep(10000);
@@ -58,9 +58,8 @@ START_TEST(the_caller_gets_the_reply)
 	ck_assert_uint_eq(call.reply_len, sizeof(reply));
 	ck_assert_uint_eq(atomic_load(&n_dropped), 1);
 }
-END_TEST
 
-START_TEST(the_caller_gets_the_failure)
+TEST(the_caller_gets_the_failure)
 {
 	begin_call(60);
 	end_instance();
@@ -72,9 +71,8 @@ START_TEST(the_caller_gets_the_failure)
 	ck_assert(!call.sent);
 	ck_assert_uint_eq(atomic_load(&n_dropped), 2);
 }
-END_TEST
 
-START_TEST(a_late_answer_is_freed)
+TEST(a_late_answer_is_freed)
 {
 	const struct pf_req_id *freed = (const void *)message;
 	uint64_t tag;
@@ -94,18 +92,5 @@ START_TEST(a_late_answer_is_freed)
 	ck_assert_uint_eq(atomic_load(&n_dropped), 1);
 	ck_assert_uint_eq(atomic_load(&n_given_up), 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("sync_call");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, open_instance, close_instance);
-	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, the_caller_gets_the_reply, 0, 2);
-	tcase_add_test(tc, the_caller_gets_the_failure);
-	tcase_add_test(tc, a_late_answer_is_freed);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_instance, close_instance };

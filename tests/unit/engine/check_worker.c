@@ -46,7 +46,7 @@ static const struct {
 	{ NULL, NULL, "client=exit:3", -EIO, "exited with status 3" },
 };
 
-START_TEST(a_start_that_fails_says_why)
+TEST_EACH(a_start_that_fails_says_why, starts)
 {
 	struct pf_err err = PF_ERR_INIT;
 
@@ -61,9 +61,8 @@ START_TEST(a_start_that_fails_says_why)
 	ck_assert_msg(strstr(err.text, starts[_i].why) != NULL, "%s", err.text);
 	ck_assert_ptr_null(worker);
 }
-END_TEST
 
-START_TEST(a_worker_describes_its_plugin)
+TEST_ON_PLUGINS(a_worker_describes_its_plugin)
 {
 	const struct pf_description *d;
 	unsigned restarts;
@@ -87,7 +86,6 @@ START_TEST(a_worker_describes_its_plugin)
 	stop_worker();
 	ck_assert_int_lt(kill(pid, 0), 0);
 }
-END_TEST
 
 /* --- calls --------------------------------------------------------------------------- */
 
@@ -190,7 +188,7 @@ static float add_on(struct pf_instance *instance, float x, float y)
 	return sum;
 }
 
-START_TEST(a_worker_computes)
+TEST_ON_PLUGINS(a_worker_computes)
 {
 	struct pf_instance *instance;
 
@@ -201,9 +199,8 @@ START_TEST(a_worker_computes)
 	pf_instance_unref(instance);
 	stop_worker();
 }
-END_TEST
 
-START_TEST(a_killed_worker_is_restarted)
+TEST(a_killed_worker_is_restarted)
 {
 	struct pf_instance *old, *instance;
 	unsigned restarts;
@@ -234,7 +231,6 @@ START_TEST(a_killed_worker_is_restarted)
 	pf_instance_unref(old);
 	stop_worker();
 }
-END_TEST
 
 /* --- the worker's death -------------------------------------------------------------- */
 
@@ -251,7 +247,7 @@ static const struct {
 	{ "compile=exit:42", false, "exited with status 42" },
 };
 
-START_TEST(running_calls_fail_with_the_stderr_tail)
+TEST_EACH(running_calls_fail_with_the_stderr_tail, deaths)
 {
 	struct question q, late;
 	struct pf_req_id req = { .head.op = PF_OP_BUFFER_READ, .id = 1 };
@@ -280,9 +276,8 @@ START_TEST(running_calls_fail_with_the_stderr_tail)
 	ck_assert_int_eq(event_count(&q.answered), 1);
 	pf_arena_give(arena, &program);
 }
-END_TEST
 
-START_TEST(callers_get_the_plugins_errors)
+TEST(callers_get_the_plugins_errors)
 {
 	struct question q;
 	struct pf_extent program;
@@ -302,9 +297,8 @@ START_TEST(callers_get_the_plugins_errors)
 	pf_arena_give(arena, &program);
 	stop_worker();
 }
-END_TEST
 
-START_TEST(stopping_ends_running_calls)
+TEST(stopping_ends_running_calls)
 {
 	static struct question q[40];
 	struct pf_extent program;
@@ -334,26 +328,5 @@ START_TEST(stopping_ends_running_calls)
 	stop_worker();
 	pf_arena_give(arena, &program);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("worker_engine");
-	TCase *tc = tcase_create("real"), *faulty = tcase_create("faulty");
-
-	find_plugins();
-	tcase_add_checked_fixture(tc, open_arena, close_arena);
-	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, a_worker_describes_its_plugin, 0, n_plugins);
-	tcase_add_loop_test(tc, a_worker_computes, 0, n_plugins);
-	tcase_add_test(tc, a_killed_worker_is_restarted);
-	suite_add_tcase(s, tc);
-	tcase_add_checked_fixture(faulty, open_arena, close_arena);
-	tcase_set_timeout(faulty, 60);
-	unit_add_cases(faulty, a_start_that_fails_says_why, starts);
-	unit_add_cases(faulty, running_calls_fail_with_the_stderr_tail, deaths);
-	tcase_add_test(faulty, callers_get_the_plugins_errors);
-	tcase_add_test(faulty, stopping_ends_running_calls);
-	suite_add_tcase(s, faulty);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_arena, close_arena };

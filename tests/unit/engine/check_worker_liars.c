@@ -107,14 +107,13 @@ static const struct {
 	{ "deaf", -EIO, "the worker of plugin deaf exited with status 0" },
 };
 
-START_TEST(a_lying_worker_does_not_start)
+TEST_EACH(a_lying_worker_does_not_start, liars)
 {
 	struct pf_err err = PF_ERR_INIT;
 
 	ck_assert_int_eq(try_worker(self, "none", liars[_i].name, &err), liars[_i].code);
 	ck_assert_msg(strstr(err.text, liars[_i].why) != NULL, "%s", err.text);
 }
-END_TEST
 
 static void start_player(const char *name)
 {
@@ -139,7 +138,7 @@ static void read_log(struct pf_buf *log)
 	pf_lines_reader_release(&reader);
 }
 
-START_TEST(only_the_tail_of_stderr_is_kept)
+TEST(only_the_tail_of_stderr_is_kept)
 {
 	pf_autobuf struct pf_buf log = PF_BUF_INIT;
 
@@ -155,9 +154,8 @@ START_TEST(only_the_tail_of_stderr_is_kept)
 	ck_assert_uint_le(log.len, PF_PLUGIN_LOG_BYTES);
 	stop_worker();
 }
-END_TEST
 
-START_TEST(an_instance_that_dies_early_is_replaced)
+TEST(an_instance_that_dies_early_is_replaced)
 {
 	pf_autobuf struct pf_buf log = PF_BUF_INIT;
 	unsigned restarts = 0;
@@ -176,9 +174,8 @@ START_TEST(an_instance_that_dies_early_is_replaced)
 				   "FATAL: run 3 ends\n");
 	stop_worker();
 }
-END_TEST
 
-START_TEST(a_restart_with_another_plugin_is_refused)
+TEST(a_restart_with_another_plugin_is_refused)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct event waiting;
@@ -197,10 +194,9 @@ START_TEST(a_restart_with_another_plugin_is_refused)
 	ck_assert_uint_eq(pf_worker_description(worker)->n_devices, 2);
 	stop_worker();
 }
-END_TEST
 
 /* It runs, but cannot be called: the monitor ends it and starts the next one. */
-START_TEST(a_worker_that_hangs_up_is_replaced)
+TEST(a_worker_that_hangs_up_is_replaced)
 {
 	unsigned restarts = 0;
 	pid_t pid;
@@ -215,9 +211,8 @@ START_TEST(a_worker_that_hangs_up_is_replaced)
 	ck_assert_int_lt(waitpid(-1, NULL, WNOHANG), 0); /* all of them have ended */
 	ck_assert_int_eq(errno, ECHILD);
 }
-END_TEST
 
-START_TEST(ids_are_never_reused)
+TEST(ids_are_never_reused)
 {
 	struct pf_worker *nothing = NULL;
 
@@ -227,24 +222,13 @@ START_TEST(ids_are_never_reused)
 	ck_assert_uint_eq(pf_worker_id(worker), 2);
 	stop_worker();
 }
-END_TEST
+
+const struct unit_fixture unit_fixture = { open_instances, close_instances };
 
 int main(int argc, char **argv)
 {
-	Suite *s = suite_create("worker_liars");
-	TCase *tc = tcase_create("liars");
-
 	if (argc == 3)
 		return play(argv[1]);
 	self = realpath("/proc/self/exe", NULL);
-	tcase_add_checked_fixture(tc, open_instances, close_instances);
-	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, a_lying_worker_does_not_start, liars);
-	tcase_add_test(tc, only_the_tail_of_stderr_is_kept);
-	tcase_add_test(tc, an_instance_that_dies_early_is_replaced);
-	tcase_add_test(tc, a_restart_with_another_plugin_is_refused);
-	tcase_add_test(tc, a_worker_that_hangs_up_is_replaced);
-	tcase_add_test(tc, ids_are_never_reused);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
+	return unit_run();
 }

@@ -3,7 +3,7 @@
 #include "engine_fixture.h"
 
 /* pf_worker_await either gives an instance or wakes the waiter for the next one. */
-START_TEST(a_caller_gets_an_instance_or_a_wait)
+TEST(a_caller_gets_an_instance_or_a_wait)
 {
 	struct event next;
 	struct pf_instance *instance, *before = NULL;
@@ -37,9 +37,8 @@ START_TEST(a_caller_gets_an_instance_or_a_wait)
 			 -EIO);
 	stop_worker();
 }
-END_TEST
 
-START_TEST(a_start_wakes_the_waiters)
+TEST(a_start_wakes_the_waiters)
 {
 	struct event waiting;
 	struct pf_instance *instance;
@@ -60,9 +59,8 @@ START_TEST(a_start_wakes_the_waiters)
 	}
 	stop_worker();
 }
-END_TEST
 
-START_TEST(stopping_wakes_the_waiters)
+TEST(stopping_wakes_the_waiters)
 {
 	struct event waiting;
 	struct pf_err err = PF_ERR_INIT;
@@ -86,10 +84,9 @@ START_TEST(stopping_wakes_the_waiters)
 	ck_assert_int_eq(event_count(&waiting), 1);
 	stop_worker();
 }
-END_TEST
 
 /* A plugin that hangs while it is loaded again delays no unmount. */
-START_TEST(stopping_ends_a_restart)
+TEST(stopping_ends_a_restart)
 {
 	struct event waiting;
 
@@ -104,19 +101,5 @@ START_TEST(stopping_ends_a_restart)
 	ck_assert_int_eq(event_count(&waiting), 1);
 	stop_worker();
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("worker_restart");
-	TCase *tc = tcase_create("faulty");
-
-	tcase_add_checked_fixture(tc, open_arena, close_arena);
-	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, a_caller_gets_an_instance_or_a_wait);
-	tcase_add_test(tc, a_start_wakes_the_waiters);
-	tcase_add_test(tc, stopping_wakes_the_waiters);
-	tcase_add_test(tc, stopping_ends_a_restart);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_arena, close_arena };

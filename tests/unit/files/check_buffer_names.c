@@ -130,7 +130,7 @@ static const struct {
 	  "sys.argv[1], map_location=lambda s, _: s), sys.argv[2])' a.pt a.safetensors" },
 };
 
-START_TEST(a_new_name_is_valid_or_refused)
+TEST_EACH(a_new_name_is_valid_or_refused, made)
 {
 	struct pf_err err = PF_ERR_INIT;
 
@@ -140,7 +140,6 @@ START_TEST(a_new_name_is_valid_or_refused)
 	if (made[_i].why)
 		ck_assert_str_eq(err.text, made[_i].why);
 }
-END_TEST
 
 /* --- names in commands -------------------------------------------------------------- */
 
@@ -178,7 +177,7 @@ static const struct {
 	  "cpu:1/z" },
 };
 
-START_TEST(a_name_means_a_buffer)
+TEST_EACH(a_name_means_a_buffer, named)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
@@ -195,9 +194,8 @@ START_TEST(a_name_means_a_buffer)
 	pf_node_name(node, name);
 	ck_assert_str_eq(name, named[_i].found);
 }
-END_TEST
 
-START_TEST(rights_decide)
+TEST(rights_decide)
 {
 	PF_CLEANUP(pf_node_unrefp)
 	struct pf_node *ns = pf_dir_lookup(devices[0].buffers, "ns");
@@ -227,7 +225,6 @@ START_TEST(rights_decide)
 	ck_assert_str_eq(err.text, "directory ns may not be listed");
 	names_release(&names);
 }
-END_TEST
 
 static const struct {
 	const char *name;
@@ -248,7 +245,7 @@ static const struct {
 	{ "..", -EINVAL, NULL },
 };
 
-START_TEST(a_result_has_a_place)
+TEST_EACH(a_result_has_a_place, targets)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct target target = { 0 };
@@ -260,9 +257,8 @@ START_TEST(a_result_has_a_place)
 		ck_assert_str_eq(err.text, targets[_i].why);
 	files_target_release(&target);
 }
-END_TEST
 
-START_TEST(a_stem_leaves_room_for_the_extension)
+TEST(a_stem_leaves_room_for_the_extension)
 {
 	struct target target = { 0 };
 	char name[PF_NAME_MAX + 1] = "";
@@ -274,7 +270,6 @@ START_TEST(a_stem_leaves_room_for_the_extension)
 	ck_assert_int_eq(files_find_target(&devices[0], name, &owner, &target, NULL),
 			 -ENAMETOOLONG);
 }
-END_TEST
 
 static const struct {
 	const char *name;
@@ -289,7 +284,7 @@ static const struct {
 	{ "cpu:1/", FILES_LEAVES, "cpu:1/z" },
 };
 
-START_TEST(a_directory_stands_for_its_buffers)
+TEST_EACH(a_directory_stands_for_its_buffers, expanded)
 {
 	pf_autobuf struct pf_buf list = PF_BUF_INIT;
 	struct names names = { 0 };
@@ -302,7 +297,6 @@ START_TEST(a_directory_stands_for_its_buffers)
 	ck_assert_str_eq(list.data, expanded[_i].leaves);
 	names_release(&names);
 }
-END_TEST
 
 /* --- refusals ----------------------------------------------------------------------- */
 
@@ -318,7 +312,7 @@ static bool remembered(const char *stem)
 	return node;
 }
 
-START_TEST(a_refusal_stays_until_there_is_a_buffer)
+TEST(a_refusal_stays_until_there_is_a_buffer)
 {
 	struct pf_node *dir = devices[0].buffers;
 	struct pf_err err = PF_ERR_INIT;
@@ -340,9 +334,8 @@ START_TEST(a_refusal_stays_until_there_is_a_buffer)
 	ck_assert_int_eq(make(dir, "a.json", false, &err), -EINVAL);
 	ck_assert(!remembered("a"));
 }
-END_TEST
 
-START_TEST(the_last_refusals_are_kept)
+TEST(the_last_refusals_are_kept)
 {
 	struct pf_err err = PF_ERR_INIT;
 	char name[32];
@@ -356,22 +349,5 @@ START_TEST(the_last_refusals_are_kept)
 	snprintf(name, sizeof(name), "r%u", FILES_REFUSALS);
 	ck_assert(remembered(name));
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("buffer_names");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	unit_add_cases(tc, a_new_name_is_valid_or_refused, made);
-	unit_add_cases(tc, a_name_means_a_buffer, named);
-	tcase_add_test(tc, rights_decide);
-	unit_add_cases(tc, a_result_has_a_place, targets);
-	tcase_add_test(tc, a_stem_leaves_room_for_the_extension);
-	unit_add_cases(tc, a_directory_stands_for_its_buffers, expanded);
-	tcase_add_test(tc, a_refusal_stays_until_there_is_a_buffer);
-	tcase_add_test(tc, the_last_refusals_are_kept);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { set_up, tear_down };

@@ -102,7 +102,7 @@ static void tear_down(void)
 
 /* --- tasks ------------------------------------------------------------------------------ */
 
-START_TEST(a_task_is_answered_once)
+TEST(a_task_is_answered_once)
 {
 	struct toy toy, early;
 	struct task *task = make(&toy, USER);
@@ -123,7 +123,6 @@ START_TEST(a_task_is_answered_once)
 	expect_answer(&early, 0, "{\"ok\":true}");
 	expect_freed(2);
 }
-END_TEST
 
 struct pause {
 	struct task_wait wait;
@@ -153,7 +152,7 @@ static void begin(struct pause *p, struct task *task)
 	task_wait_begin(&p->wait);
 }
 
-START_TEST(a_timeout_ends_a_wait)
+TEST(a_timeout_ends_a_wait)
 {
 	struct toy toy;
 	struct task *task = make(&toy, USER);
@@ -168,10 +167,9 @@ START_TEST(a_timeout_ends_a_wait)
 	task_done(task, 0, reply_new());
 	expect_freed(1);
 }
-END_TEST
 
 /* The task may be cancelled between its last check and its wait, or while it is being woken. */
-START_TEST(a_cancelled_task_does_not_wait)
+TEST(a_cancelled_task_does_not_wait)
 {
 	struct toy whole, step;
 	struct task *task = make(&whole, USER), *part = make(&step, USER);
@@ -200,7 +198,6 @@ START_TEST(a_cancelled_task_does_not_wait)
 	task_done(task, 0, reply_new());
 	ck_assert_int_eq(n_freed, 2);
 }
-END_TEST
 
 /* --- jobs ------------------------------------------------------------------------------- */
 
@@ -253,7 +250,7 @@ static int command(command_op *op, struct task *task, const char *text,
 	return r;
 }
 
-START_TEST(states_of_a_job)
+TEST(states_of_a_job)
 {
 	struct task *job = start(USER, 1);
 	struct toy before, after;
@@ -277,9 +274,8 @@ START_TEST(states_of_a_job)
 	task_fail(start(USER, 3), &err);
 	expect_file("3", "state", "cancelled\n");
 }
-END_TEST
 
-START_TEST(commands_about_jobs_are_checked)
+TEST(commands_about_jobs_are_checked)
 {
 	static const struct {
 		const char *text;
@@ -309,9 +305,8 @@ START_TEST(commands_about_jobs_are_checked)
 	task_done(task, 0, reply_new());
 	task_done(job, 0, reply_new());
 }
-END_TEST
 
-START_TEST(jobs_that_wait_for_each_other)
+TEST(jobs_that_wait_for_each_other)
 {
 	struct task *first = start(USER, 1), *second = start(USER, 2);
 	struct pf_err err = PF_ERR_INIT;
@@ -327,9 +322,8 @@ START_TEST(jobs_that_wait_for_each_other)
 	ck_assert_int_eq(command(op_wait, second, "{\"job\":1}", NULL), 0);
 	expect_file("2", "state", "done\n");
 }
-END_TEST
 
-START_TEST(numbers_of_jobs_are_limited)
+TEST(numbers_of_jobs_are_limited)
 {
 	enum { MAX_OPEN = 10000, MAX_ENDED = 1000 };
 	static struct task *jobs[MAX_OPEN];
@@ -353,22 +347,5 @@ START_TEST(numbers_of_jobs_are_limited)
 	for (unsigned i = MAX_ENDED; i < MAX_OPEN; i++)
 		task_done(jobs[i], 0, reply_new());
 }
-END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("jobs");
-	TCase *tc = tcase_create("core");
-
-	tcase_set_timeout(tc, 60);
-	tcase_add_checked_fixture(tc, set_up, tear_down);
-	tcase_add_test(tc, a_task_is_answered_once);
-	tcase_add_test(tc, a_timeout_ends_a_wait);
-	tcase_add_test(tc, a_cancelled_task_does_not_wait);
-	tcase_add_test(tc, states_of_a_job);
-	tcase_add_test(tc, commands_about_jobs_are_checked);
-	tcase_add_test(tc, jobs_that_wait_for_each_other);
-	tcase_add_test(tc, numbers_of_jobs_are_limited);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
-}
+const struct unit_fixture unit_fixture = { set_up, tear_down };

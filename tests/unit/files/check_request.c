@@ -51,7 +51,7 @@ static const struct {
 	{ "x x -> y y", "[x][x]", "[y][y]", "" },
 };
 
-START_TEST(a_run_line_is_parsed)
+TEST_EACH(a_run_line_is_parsed, lines)
 {
 	struct exec_spec r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
@@ -65,7 +65,6 @@ START_TEST(a_run_line_is_parsed)
 	ck_assert_ptr_null(r.inputs.at);
 	exec_spec_release(&r);
 }
-END_TEST
 
 #define OPTIONS                                                                          \
 	"the options of run are donate=NAME, device=NAME, repeat=N, timeout_ms=N, move " \
@@ -102,7 +101,7 @@ static const struct {
 	  "timeout_ms=-1: expected a number from 1 to 1000000000" },
 };
 
-START_TEST(a_bad_run_line_is_refused)
+TEST_EACH(a_bad_run_line_is_refused, bad_lines)
 {
 	struct exec_spec r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
@@ -111,9 +110,8 @@ START_TEST(a_bad_run_line_is_refused)
 	ck_assert_str_eq(err.text, bad_lines[_i].why);
 	exec_spec_release(&r);
 }
-END_TEST
 
-START_TEST(a_line_may_have_many_names)
+TEST(a_line_may_have_many_names)
 {
 	struct pf_buf line = PF_BUF_INIT;
 	struct exec_spec r = { .repeat = 0 };
@@ -132,9 +130,8 @@ START_TEST(a_line_may_have_many_names)
 	exec_spec_release(&r);
 	pf_buf_release(&line);
 }
-END_TEST
 
-START_TEST(a_line_has_options)
+TEST(a_line_has_options)
 {
 	struct exec_spec r = { .repeat = 0 };
 	struct pf_err err = PF_ERR_INIT;
@@ -155,7 +152,6 @@ START_TEST(a_line_has_options)
 	ck_assert_str_eq(shown(r.inputs.at), "[async]");
 	exec_spec_release(&r);
 }
-END_TEST
 
 /* --- JSON ---------------------------------------------------------------------------- */
 
@@ -173,7 +169,7 @@ static const struct {
 	{ "{\"inputs\":{\"p1\":\"y\",\"p0\":\"x\"}}", "[y][x]", "", "" },
 };
 
-START_TEST(a_json_request_is_understood)
+TEST_EACH(a_json_request_is_understood, objects)
 {
 	struct json_object *o = json_tokener_parse(objects[_i].text);
 	struct exec_spec r = { .repeat = 0 };
@@ -187,9 +183,8 @@ START_TEST(a_json_request_is_understood)
 	ck_assert_str_eq(shown(&r.donate), objects[_i].donate);
 	exec_spec_release(&r);
 }
-END_TEST
 
-START_TEST(json_may_have_rows_and_options)
+TEST(json_may_have_rows_and_options)
 {
 	struct json_object *o = json_tokener_parse(
 		"{\"inputs\":[[\"x\",\"y\"],[\"v\"],[]],\"outputs\":[[]],\"device\":\"cpu:1\","
@@ -210,9 +205,8 @@ START_TEST(json_may_have_rows_and_options)
 	json_object_put(o);
 	exec_spec_release(&r);
 }
-END_TEST
 
-START_TEST(json_may_name_parameters)
+TEST(json_may_name_parameters)
 {
 	struct json_object *o =
 		json_tokener_parse("{\"inputs\":{\"p1\":\"y\",\"p0\":\"x\"}}");
@@ -225,7 +219,6 @@ START_TEST(json_may_name_parameters)
 	json_object_put(o);
 	exec_spec_release(&r);
 }
-END_TEST
 
 #define KEYS                                                                                \
 	": expected one of executable, inputs, outputs, donate, device, move, repeat, op, " \
@@ -271,7 +264,7 @@ static const struct {
 	{ "{\"inputs\":[\"x\\u0000y\"]}", NULL },
 };
 
-START_TEST(a_bad_json_request_is_refused)
+TEST_EACH(a_bad_json_request_is_refused, bad_objects)
 {
 	struct json_object *o = json_tokener_parse(bad_objects[_i].text);
 	struct exec_spec r = { .repeat = 0 };
@@ -282,22 +275,4 @@ START_TEST(a_bad_json_request_is_refused)
 		ck_assert_str_eq(err.text, bad_objects[_i].why);
 	exec_spec_release(&r);
 	json_object_put(o);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("request");
-	TCase *tc = tcase_create("core");
-
-	unit_add_cases(tc, a_run_line_is_parsed, lines);
-	unit_add_cases(tc, a_bad_run_line_is_refused, bad_lines);
-	tcase_add_test(tc, a_line_may_have_many_names);
-	unit_add_cases(tc, a_json_request_is_understood, objects);
-	unit_add_cases(tc, a_bad_json_request_is_refused, bad_objects);
-	tcase_add_test(tc, a_line_has_options);
-	tcase_add_test(tc, json_may_have_rows_and_options);
-	tcase_add_test(tc, json_may_name_parameters);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

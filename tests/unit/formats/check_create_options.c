@@ -58,7 +58,7 @@ static const struct {
 	{ "cpu_device_count:int64=4", "cpu_device_count", "4" },
 };
 
-START_TEST(a_good_option_is_accepted)
+TEST_EACH(a_good_option_is_accepted, good)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct json_object *value = NULL;
@@ -72,7 +72,6 @@ START_TEST(a_good_option_is_accepted)
 	free(name);
 	json_object_put(value);
 }
-END_TEST
 
 static const struct {
 	const char *text, *why;
@@ -114,7 +113,7 @@ static const struct {
 	{ "cpu_device_count=99999999999999999999", "expected an integer from 1 to 1024" },
 };
 
-START_TEST(a_bad_option_is_refused)
+TEST_EACH(a_bad_option_is_refused, bad)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct json_object *value = NULL;
@@ -128,7 +127,6 @@ START_TEST(a_bad_option_is_refused)
 	ck_assert_ptr_null(name);
 	ck_assert_ptr_null(value);
 }
-END_TEST
 
 static const struct {
 	const char *json;
@@ -154,7 +152,7 @@ static const struct {
 	{ "[9223372036854775808]", false },
 };
 
-START_TEST(values_are_checked)
+TEST_EACH(values_are_checked, values)
 {
 	struct json_object *value = json_tokener_parse(values[_i].json);
 	struct pf_err err = PF_ERR_INIT;
@@ -165,9 +163,8 @@ START_TEST(values_are_checked)
 		ck_assert_int_eq(strncmp(err.text, "option k: expected ", 19), 0);
 	json_object_put(value);
 }
-END_TEST
 
-START_TEST(there_are_limits)
+TEST(there_are_limits)
 {
 	char name[PF_CREATE_NAME_MAX + 2], *text = malloc(PF_CREATE_TEXT_MAX + 2);
 	struct json_object *value, *list = json_object_new_array();
@@ -198,18 +195,4 @@ START_TEST(there_are_limits)
 	ck_assert_int_eq(pf_create_option_check("k", list, NULL), 0);
 	json_object_put(list);
 	free(text);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("create_options");
-	TCase *tc = tcase_create("core");
-
-	unit_add_cases(tc, a_good_option_is_accepted, good);
-	unit_add_cases(tc, a_bad_option_is_refused, bad);
-	unit_add_cases(tc, values_are_checked, values);
-	tcase_add_test(tc, there_are_limits);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

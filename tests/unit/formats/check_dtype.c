@@ -54,7 +54,7 @@ static enum pf_dtype parse(const char *name)
 	return pf_dtype_parse(name, strlen(name));
 }
 
-START_TEST(facts_and_names)
+TEST_EACH(facts_and_names, types)
 {
 	enum pf_dtype d = types[_i].dtype;
 
@@ -69,9 +69,8 @@ START_TEST(facts_and_names)
 	ck_assert_int_eq(parse(types[_i].datatype), d);
 	ck_assert_int_eq(parse(types[_i].numpy), d);
 }
-END_TEST
 
-START_TEST(names_are_read_in_any_case)
+TEST_EACH(names_are_read_in_any_case, types)
 {
 	const char *const names[] = { types[_i].name, types[_i].datatype,
 				      types[_i].numpy };
@@ -89,9 +88,8 @@ START_TEST(names_are_read_in_any_case)
 		ck_assert_int_eq(parse(upper), types[_i].dtype);
 	}
 }
-END_TEST
 
-START_TEST(every_type_is_in_the_table)
+TEST(every_type_is_in_the_table)
 {
 	size_t valid = 0;
 
@@ -99,7 +97,6 @@ START_TEST(every_type_is_in_the_table)
 		valid += pf_dtype_valid(i);
 	ck_assert_uint_eq(valid, ARRAY_SIZE(types));
 }
-END_TEST
 
 static const struct {
 	const char *name;
@@ -174,11 +171,10 @@ static const struct {
 	{ "a name that is longer than any name of a type", PF_DTYPE_INVALID },
 };
 
-START_TEST(other_names)
+TEST_EACH(other_names, names)
 {
 	ck_assert_int_eq(parse(names[_i].name), names[_i].want);
 }
-END_TEST
 
 /* safetensors' names, and ours for the types that it has none for. */
 static const struct {
@@ -217,7 +213,7 @@ static const struct {
 	{ PF_DTYPE_U1, "U1" },
 };
 
-START_TEST(safetensors_names)
+TEST_EACH(safetensors_names, safetensors)
 {
 	const char *name = safetensors[_i].name;
 	char longer[40];
@@ -236,7 +232,6 @@ START_TEST(safetensors_names)
 	ck_assert_int_eq(pf_dtype_from_safetensors(name, strlen(name) + 1),
 			 PF_DTYPE_INVALID);
 }
-END_TEST
 
 static const char *const no_safetensors[] = {
 	"",     "F",          "f32",      "bool",    "PRED",    "S8",     "i8",
@@ -244,27 +239,25 @@ static const char *const no_safetensors[] = {
 	"<f4",  "F8_E8M0FNU", "F8_E4M3 ", "INVALID", "TOKEN",
 };
 
-START_TEST(wrong_safetensors_names_are_refused)
+TEST_EACH(wrong_safetensors_names_are_refused, no_safetensors)
 {
 	ck_assert_int_eq(pf_dtype_from_safetensors(no_safetensors[_i],
 						   strlen(no_safetensors[_i])),
 			 PF_DTYPE_INVALID);
 }
-END_TEST
 
-START_TEST(names_with_a_nul_are_refused)
+TEST(names_with_a_nul_are_refused)
 {
 	ck_assert_int_eq(pf_dtype_parse("F32\0", 4), PF_DTYPE_INVALID);
 	ck_assert_int_eq(pf_dtype_parse("F32\0x", 5), PF_DTYPE_INVALID);
 	ck_assert_int_eq(pf_dtype_parse("\0\0\0", 3), PF_DTYPE_INVALID);
 	ck_assert_int_eq(pf_dtype_parse("F32xyz", 3), PF_DTYPE_F32);
 }
-END_TEST
 
 static const int invalid[] = { -1, PF_DTYPE_INVALID, PF_DTYPE_TOKEN, PF_DTYPE_COUNT,
 			       1 << 30 };
 
-START_TEST(wrong_type_names_are_refused)
+TEST_EACH(wrong_type_names_are_refused, invalid)
 {
 	enum pf_dtype d = (enum pf_dtype)invalid[_i];
 
@@ -275,18 +268,16 @@ START_TEST(wrong_type_names_are_refused)
 	ck_assert_str_eq(pf_dtype_npy_descr(d), "|V0");
 	ck_assert_str_eq(pf_dtype_safetensors(d), "INVALID");
 }
-END_TEST
 
 static const int no_xla[] = { -1, 0, 13, 14, 34, 35, 255, 1 << 20 };
 
-START_TEST(xla_types_that_arrays_cannot_have_are_refused)
+TEST_EACH(xla_types_that_arrays_cannot_have_are_refused, no_xla)
 {
 	ck_assert_int_eq(pf_dtype_from_xla(no_xla[_i]), PF_DTYPE_INVALID);
 	ck_assert_int_eq(pf_dtype_from_xla(17), PF_DTYPE_TOKEN);
 }
-END_TEST
 
-START_TEST(new_types_need_new_plugins)
+TEST(new_types_need_new_plugins)
 {
 	struct pf_err err = PF_ERR_INIT;
 
@@ -298,24 +289,4 @@ START_TEST(new_types_need_new_plugins)
 			 "the plugin speaks PJRT 0.93, element type S1 needs 0.94");
 	ck_assert_int_eq(pf_dtype_check(PF_DTYPE_U1, 0, 94, NULL), 0);
 	ck_assert_int_eq(pf_dtype_check(PF_DTYPE_U1, 1, 0, NULL), 0);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("dtype");
-	TCase *tc = tcase_create("core");
-
-	unit_add_cases(tc, facts_and_names, types);
-	unit_add_cases(tc, names_are_read_in_any_case, types);
-	tcase_add_test(tc, every_type_is_in_the_table);
-	unit_add_cases(tc, other_names, names);
-	unit_add_cases(tc, safetensors_names, safetensors);
-	unit_add_cases(tc, wrong_safetensors_names_are_refused, no_safetensors);
-	tcase_add_test(tc, names_with_a_nul_are_refused);
-	unit_add_cases(tc, wrong_type_names_are_refused, invalid);
-	unit_add_cases(tc, xla_types_that_arrays_cannot_have_are_refused, no_xla);
-	tcase_add_test(tc, new_types_need_new_plugins);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

@@ -2,7 +2,7 @@
 /* Signatures of compiled programs. */
 #include "hlo_proto.h"
 
-START_TEST(names_types_and_donations)
+TEST(names_types_and_donations)
 {
 	static const struct module m = {
 		.inputs = { { F32, 2, { 2, 3 }, 2, { 1, 0 }, false },
@@ -67,10 +67,9 @@ START_TEST(names_types_and_donations)
 	ck_assert_int_eq(sig->inputs[2].alias_output, -1);
 	pf_signature_free(sig);
 }
-END_TEST
 
 /* No ids, as old modules have it: the entry computation is found by its name. */
-START_TEST(names_without_ids)
+TEST(names_without_ids)
 {
 	static const struct module m = { .inputs = { { F32 }, { F32 }, { F32 } },
 					 .n_inputs = 3,
@@ -93,9 +92,8 @@ START_TEST(names_without_ids)
 	ck_assert_str_eq(sig->outputs[0].name, "0");
 	pf_signature_free(sig);
 }
-END_TEST
 
-START_TEST(names_of_the_program_shape)
+TEST(names_of_the_program_shape)
 {
 	pf_autobuf struct pf_buf module = PF_BUF_INIT, program = PF_BUF_INIT;
 	const struct shape scalar = { .type = F32 };
@@ -119,7 +117,6 @@ START_TEST(names_of_the_program_shape)
 	ck_assert_int_eq(sig->inputs[1].alias_output, 0);
 	pf_signature_free(sig);
 }
-END_TEST
 
 /* A program of N inputs whose result is (f32[1], (f32[2], (), f32[3]), f32[4]): four outputs, in
  * this order; input 0 is aliased with the one at PATH. */
@@ -151,7 +148,7 @@ static int parse_nested(size_t n, const int64_t *path, size_t depth,
 	return parse(&module, ret, err);
 }
 
-START_TEST(nested_tuples_are_flattened)
+TEST(nested_tuples_are_flattened)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_signature *sig;
@@ -165,7 +162,6 @@ START_TEST(nested_tuples_are_flattened)
 	ck_assert_int_eq(sig->inputs[0].alias_output, 3);
 	pf_signature_free(sig);
 }
-END_TEST
 
 static const struct {
 	int64_t path[3];
@@ -178,7 +174,7 @@ static const struct {
 	{ { 1, 2, 0 }, 3, -1 }, { { 0 }, 0, -1 },    { { INT64_C(1) << 32 }, 1, -1 },
 };
 
-START_TEST(aliases_of_nested_results)
+TEST_EACH(aliases_of_nested_results, paths)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_signature *sig;
@@ -189,9 +185,8 @@ START_TEST(aliases_of_nested_results)
 	ck_assert_int_eq(sig->inputs[0].alias_output, paths[_i].want);
 	pf_signature_free(sig);
 }
-END_TEST
 
-START_TEST(no_outputs)
+TEST(no_outputs)
 {
 	static const struct module m = { .tuple = true };
 	pf_autobuf struct pf_buf module = PF_BUF_INIT;
@@ -204,7 +199,6 @@ START_TEST(no_outputs)
 	ck_assert_uint_eq(sig->n_outputs, 0);
 	pf_signature_free(sig);
 }
-END_TEST
 
 static const struct {
 	struct shape shape;
@@ -221,7 +215,7 @@ static const struct {
 	{ { F32, 1, { 5 }, 1, { 0 }, false }, true },
 };
 
-START_TEST(row_major_layouts)
+TEST_EACH(row_major_layouts, layouts)
 {
 	struct module m = { .n_inputs = 1, .outputs = { { F32 } } };
 	pf_autobuf struct pf_buf module = PF_BUF_INIT;
@@ -239,9 +233,8 @@ START_TEST(row_major_layouts)
 					  : layouts[_i].shape.rank - 1 - i);
 	pf_signature_free(sig);
 }
-END_TEST
 
-START_TEST(as_json)
+TEST(as_json)
 {
 	static const struct module m = {
 		.inputs = { { F32, 2, { 2, 3 }, 0, { 0 }, false }, { PRED } },
@@ -278,9 +271,8 @@ START_TEST(as_json)
 	pf_signature_free(sig);
 	pf_signature_free(NULL);
 }
-END_TEST
 
-START_TEST(modules_are_unwrapped)
+TEST(modules_are_unwrapped)
 {
 	static const char module[] = "\x0a\x01"
 				     "f";
@@ -297,10 +289,9 @@ START_TEST(modules_are_unwrapped)
 	ck_assert_int_eq(pf_hlo_unwrap("\x12\x00", 2, true, &off, &len, NULL), -EINVAL);
 	ck_assert_int_eq(pf_hlo_unwrap(wrapped, 6, true, &off, &len, NULL), -EINVAL);
 }
-END_TEST
 
 /* The first input is removed if it is a number; the later ones keep their facts. */
-START_TEST(the_platform_is_dropped)
+TEST(the_platform_is_dropped)
 {
 	static const struct module m = {
 		.inputs = { { .type = S32 },
@@ -327,9 +318,8 @@ START_TEST(the_platform_is_dropped)
 	ck_assert_uint_eq(sig->n_inputs, 2);
 	pf_signature_free(sig);
 }
-END_TEST
 
-START_TEST(a_missing_platform_argument_is_refused)
+TEST(a_missing_platform_argument_is_refused)
 {
 	static const struct module none = {
 		.outputs = { { F32, 1, { 8 }, 1, { 0 }, false } }, .n_outputs = 1
@@ -342,10 +332,9 @@ START_TEST(a_missing_platform_argument_is_refused)
 	ck_assert_int_eq(pf_signature_drop_platform(sig, NULL), -EINVAL);
 	pf_signature_free(sig);
 }
-END_TEST
 
 /* The memory space is read from the layout: argument 0, F32[2] in the host's memory. */
-START_TEST(memory_spaces)
+TEST(memory_spaces)
 {
 	static const char module[] =
 		"\x0a\x01"
@@ -362,27 +351,4 @@ START_TEST(memory_spaces)
 	ck_assert_int_eq(sig->inputs[0].memory_space, 5);
 	ck_assert_int_eq(sig->outputs[0].memory_space, 0);
 	pf_signature_free(sig);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("hlo");
-	TCase *tc = tcase_create("core");
-
-	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, names_types_and_donations);
-	tcase_add_test(tc, names_without_ids);
-	tcase_add_test(tc, names_of_the_program_shape);
-	tcase_add_test(tc, nested_tuples_are_flattened);
-	unit_add_cases(tc, aliases_of_nested_results, paths);
-	tcase_add_test(tc, no_outputs);
-	unit_add_cases(tc, row_major_layouts, layouts);
-	tcase_add_test(tc, as_json);
-	tcase_add_test(tc, modules_are_unwrapped);
-	tcase_add_test(tc, the_platform_is_dropped);
-	tcase_add_test(tc, a_missing_platform_argument_is_refused);
-	tcase_add_test(tc, memory_spaces);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

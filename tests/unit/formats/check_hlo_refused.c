@@ -24,7 +24,7 @@ static const struct {
 	{ { F32, 2, { 2, 3 }, 2, { 0, -1 }, false }, "layout" },
 };
 
-START_TEST(refused_arguments_and_results)
+TEST_EACH(refused_arguments_and_results, refused)
 {
 	struct module m = { .inputs = { { F32 } },
 			    .n_inputs = 2,
@@ -56,9 +56,8 @@ START_TEST(refused_arguments_and_results)
 	ck_assert_msg(strstr(err.text, refused[_i].says) != NULL, "%s", err.text);
 	ck_assert_msg(strstr(err.text, "result 1 ") == err.text, "%s", err.text);
 }
-END_TEST
 
-START_TEST(too_many_dimensions)
+TEST(too_many_dimensions)
 {
 	pf_autobuf struct pf_buf module = PF_BUF_INIT, program = PF_BUF_INIT,
 				 shape = PF_BUF_INIT;
@@ -73,10 +72,9 @@ START_TEST(too_many_dimensions)
 	ck_assert_int_eq(parse(&module, &sig, &err), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err.text, "more than 32 dimensions"));
 }
-END_TEST
 
 /* Both just within what is allowed, and far beyond. */
-START_TEST(deep_tuples)
+TEST_TIMES(deep_tuples, 3)
 {
 	static const int depths[] = { 8, 9, 20000 };
 	pf_autobuf struct pf_buf module = PF_BUF_INIT, program = PF_BUF_INIT,
@@ -101,9 +99,8 @@ START_TEST(deep_tuples)
 		ck_assert_ptr_nonnull(strstr(err.text, "nested deeper"));
 	pf_signature_free(sig);
 }
-END_TEST
 
-START_TEST(donations_of_no_argument)
+TEST_TIMES(donations_of_no_argument, 3)
 {
 	static const struct module m = { .inputs = { { F32 } },
 					 .n_inputs = 1,
@@ -122,10 +119,9 @@ START_TEST(donations_of_no_argument)
 	ck_assert_int_eq(parse(&module, &sig, &err), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err.text, "donates argument"));
 }
-END_TEST
 
 /* A whole module, truncated at every byte: an error or a module without its last fields. */
-START_TEST(truncated_anywhere)
+TEST(truncated_anywhere)
 {
 	static const struct module m = {
 		.inputs = { { F32, 2, { 2, 3 }, 2, { 1, 0 }, false } },
@@ -157,7 +153,6 @@ START_TEST(truncated_anywhere)
 		pf_signature_free(sig);
 	}
 }
-END_TEST
 
 static const struct {
 	const char *bytes;
@@ -176,7 +171,7 @@ static const struct {
 	{ "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 11 },
 };
 
-START_TEST(garbage_is_refused)
+TEST_EACH(garbage_is_refused, garbage)
 {
 	pf_autobuf struct pf_buf module = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -188,21 +183,4 @@ START_TEST(garbage_is_refused)
 	/* Modules that should be wrapped with a configuration. */
 	ck_assert_int_eq(pf_signature_parse("\x12\x00", 2, true, &sig, &err), -EINVAL);
 	ck_assert_int_eq(pf_signature_parse("", 0, true, &sig, &err), -EINVAL);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("hlo_refused");
-	TCase *tc = tcase_create("core");
-
-	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, refused_arguments_and_results, refused);
-	tcase_add_test(tc, too_many_dimensions);
-	tcase_add_loop_test(tc, deep_tuples, 0, 3);
-	tcase_add_loop_test(tc, donations_of_no_argument, 0, 3);
-	tcase_add_test(tc, truncated_anywhere);
-	unit_add_cases(tc, garbage_is_refused, garbage);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

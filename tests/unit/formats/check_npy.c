@@ -86,7 +86,7 @@ static void describe(char *dst, size_t len, const struct pf_npy *npy)
 		 npy->fortran_order ? " Fortran" : "", npy->data_len);
 }
 
-START_TEST(good_headers_truncated_anywhere)
+TEST_EACH(good_headers_truncated_anywhere, good)
 {
 	for (unsigned version = 1; version <= 3; version++) {
 		struct pf_err err = PF_ERR_INIT;
@@ -112,7 +112,6 @@ START_TEST(good_headers_truncated_anywhere)
 		free(src);
 	}
 }
-END_TEST
 
 #define HEAD "{'descr': '<f4', 'fortran_order': False, 'shape': "
 
@@ -217,7 +216,7 @@ static const struct {
 	{ "{'descr': '|V20'}", -EINVAL, "1 and 2 bytes" },
 };
 
-START_TEST(bad_headers)
+TEST_EACH(bad_headers, bad)
 {
 	for (unsigned version = 1; version <= 3; version++) {
 		struct pf_err err = PF_ERR_INIT;
@@ -236,7 +235,6 @@ START_TEST(bad_headers)
 		free(src);
 	}
 }
-END_TEST
 
 static const struct {
 	const char *src;
@@ -265,7 +263,7 @@ static const struct {
 	{ "\x93NUMPY\x03\x00\x00\x00\x00\x00", 12, -EINVAL }, /* empty */
 };
 
-START_TEST(preamble)
+TEST_EACH(preamble, preambles)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_npy npy;
@@ -274,7 +272,6 @@ START_TEST(preamble)
 			 preambles[_i].want);
 	ck_assert_int_eq(err.code, preambles[_i].want);
 }
-END_TEST
 
 static const struct pf_shape shapes[] = {
 	{ 0, { 0 } },
@@ -285,7 +282,7 @@ static const struct pf_shape shapes[] = {
 	{ 32, { [0 ... 31] = 1 } },
 };
 
-START_TEST(print_then_parse)
+TEST_EACH(print_then_parse, shapes)
 {
 	for (int d = 1; d < PF_DTYPE_COUNT; d++) {
 		pf_autobuf struct pf_buf buf = PF_BUF_INIT;
@@ -314,10 +311,9 @@ START_TEST(print_then_parse)
 					 pf_dtype_npy_descr(dtype));
 	}
 }
-END_TEST
 
 /* Byte for byte what numpy.save writes (NumPy 2.4). */
-START_TEST(prints_as_numpy)
+TEST(prints_as_numpy)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
 	const char *text = "\x93NUMPY\x01\0v\0{'descr': '<f4', 'fortran_order': False, "
@@ -331,10 +327,9 @@ START_TEST(prints_as_numpy)
 	pf_npy_print(&buf, PF_DTYPE_S64, &shapes[2]);
 	ck_assert_ptr_nonnull(strstr(buf.data + 138, "'shape': (7,), }"));
 }
-END_TEST
 
 /* A NUL does not end the header. */
-START_TEST(nul_behind_the_dict)
+TEST(nul_behind_the_dict)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_npy npy;
@@ -345,20 +340,4 @@ START_TEST(nul_behind_the_dict)
 	ck_assert_int_eq(parse(src, len, &npy, &err), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err.text, "nothing after '}'"));
 	free(src);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("npy");
-	TCase *tc = tcase_create("core");
-
-	unit_add_cases(tc, good_headers_truncated_anywhere, good);
-	unit_add_cases(tc, bad_headers, bad);
-	unit_add_cases(tc, preamble, preambles);
-	unit_add_cases(tc, print_then_parse, shapes);
-	tcase_add_test(tc, prints_as_numpy);
-	tcase_add_test(tc, nul_behind_the_dict);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

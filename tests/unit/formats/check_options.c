@@ -104,7 +104,7 @@ static const struct {
 	  "1a 04 20 01 28 01 3a 07 0a 01 73 12 02 0a 00" },
 };
 
-START_TEST(encodes)
+TEST_EACH(encodes, good)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -113,9 +113,8 @@ START_TEST(encodes)
 	ck_assert_msg(r == 0, "%s", err.text);
 	ck_assert_str_eq(hex(&buf), good[_i].want);
 }
-END_TEST
 
-START_TEST(appends_to_existing_bytes)
+TEST(appends_to_existing_bytes)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -124,7 +123,6 @@ START_TEST(appends_to_existing_bytes)
 	ck_assert_int_eq(encode("{}", 1, &buf, &err), 0);
 	ck_assert_str_eq(hex(&buf), "78 1a 04 20 01 28 01");
 }
-END_TEST
 
 /* With four devices; the sentence has these parts (fnmatch(3)). */
 static const struct {
@@ -212,7 +210,7 @@ static const struct {
 	  "device 0 is given twice" },
 };
 
-START_TEST(refuses)
+TEST_EACH(refuses, bad)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -227,7 +225,6 @@ START_TEST(refuses)
 	ck_assert_int_eq(encode("{}", 0, &buf, &err), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err.text, "need 1 devices, found 0"));
 }
-END_TEST
 
 static const struct {
 	const char *json;
@@ -258,7 +255,7 @@ static const struct {
 };
 
 /* Devices with ids 5, 7, 9, and a program that states how many it needs. */
-START_TEST(the_program_and_the_plugin_decide)
+TEST_EACH(the_program_and_the_plugin_decide, defaults)
 {
 	static const int64_t ids[] = { 5, 7, 9 };
 	const struct pf_options_target target = {
@@ -284,7 +281,6 @@ START_TEST(the_program_and_the_plugin_decide)
 	}
 	json_object_put(options);
 }
-END_TEST
 
 static const struct {
 	const char *proto;
@@ -298,7 +294,7 @@ static const struct {
 	{ "\x1a\x04\x0a", 3, NULL },
 };
 
-START_TEST(device_assignments_are_reported)
+TEST_EACH(device_assignments_are_reported, assignments)
 {
 	struct json_object *json = NULL;
 	struct pf_err err = PF_ERR_INIT;
@@ -316,9 +312,8 @@ START_TEST(device_assignments_are_reported)
 	}
 	json_object_put(json);
 }
-END_TEST
 
-START_TEST(long_names_are_truncated)
+TEST(long_names_are_truncated)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -332,20 +327,4 @@ START_TEST(long_names_are_truncated)
 	ck_assert_int_eq(encode(json, 1, &buf, &err), -EINVAL);
 	snprintf(json, sizeof(json), "{\"env_option_overrides\":{\"%s\":true}}", name);
 	ck_assert_int_eq(encode(json, 1, &buf, &err), 0);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("options");
-	TCase *tc = tcase_create("core");
-
-	unit_add_cases(tc, encodes, good);
-	tcase_add_test(tc, appends_to_existing_bytes);
-	unit_add_cases(tc, refuses, bad);
-	unit_add_cases(tc, the_program_and_the_plugin_decide, defaults);
-	unit_add_cases(tc, device_assignments_are_reported, assignments);
-	tcase_add_test(tc, long_names_are_truncated);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

@@ -21,7 +21,7 @@ static const struct {
 	{ "{\"plugin\":3}", NULL, 0 },
 };
 
-START_TEST(names_a_plugin)
+TEST_EACH(names_a_plugin, plugins)
 {
 	struct json_object *options = json_tokener_parse(plugins[_i].json);
 	struct pf_err err = PF_ERR_INIT;
@@ -37,7 +37,6 @@ START_TEST(names_a_plugin)
 	}
 	json_object_put(options);
 }
-END_TEST
 
 /* A program's options, the mount's defaults, and both merged. */
 static const struct {
@@ -66,7 +65,7 @@ static const struct {
 	  "{\"num_replicas\":1,\"num_partitions\":2,\"plugin\":\"a\"}" },
 };
 
-START_TEST(defaults_are_merged)
+TEST_EACH(defaults_are_merged, merges)
 {
 	struct json_object *own =
 		merges[_i].own ? json_tokener_parse(merges[_i].own) : NULL;
@@ -81,7 +80,6 @@ START_TEST(defaults_are_merged)
 	json_object_put(mounts);
 	json_object_put(all);
 }
-END_TEST
 
 static const char *const more_flags[] = { "xla_mine", NULL };
 
@@ -113,7 +111,7 @@ static const struct {
 	  "expected a number" },
 };
 
-START_TEST(flags_for_all_users)
+TEST_EACH(flags_for_all_users, flags)
 {
 	struct json_object *o = json_tokener_parse(flags[_i].options);
 	struct pf_err err = PF_ERR_INIT;
@@ -124,17 +122,4 @@ START_TEST(flags_for_all_users)
 		ck_assert_msg(strstr(err.text, flags[_i].tells) != NULL, "%s", err.text);
 	ck_assert_int_eq(pf_options_check_flags(NULL, NULL, NULL), 0);
 	json_object_put(o);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("options_merged");
-	TCase *tc = tcase_create("core");
-
-	unit_add_cases(tc, names_a_plugin, plugins);
-	unit_add_cases(tc, defaults_are_merged, merges);
-	unit_add_cases(tc, flags_for_all_users, flags);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

@@ -28,11 +28,10 @@ static const struct {
 	{ PF_DTYPE_TOKEN, 9, 0 },
 };
 
-START_TEST(packed_sizes)
+TEST_EACH(packed_sizes, sizes)
 {
 	ck_assert_uint_eq(pf_pack_size(sizes[_i].dtype, sizes[_i].n), sizes[_i].want);
 }
-END_TEST
 
 static const struct {
 	enum pf_dtype dtype;
@@ -50,7 +49,7 @@ static const struct {
 	{ PF_DTYPE_U16, 2, { 1, 2, 3, 4 }, { 1, 2, 3, 4 } },
 };
 
-START_TEST(known_bytes)
+TEST_EACH(known_bytes, examples)
 {
 	size_t packed = pf_pack_size(examples[_i].dtype, examples[_i].n);
 	size_t host = examples[_i].n * pf_dtype_size(examples[_i].dtype);
@@ -61,7 +60,6 @@ START_TEST(known_bytes)
 	pf_unpack(out, examples[_i].packed, examples[_i].n, examples[_i].dtype);
 	ck_assert_mem_eq(out, examples[_i].host, host);
 }
-END_TEST
 
 static const struct {
 	enum pf_dtype dtype;
@@ -73,7 +71,7 @@ static const struct {
 };
 
 /* Compared with the definition, bit by bit; no byte changes beyond either end. */
-START_TEST(every_length)
+TEST_EACH(every_length, small)
 {
 	enum pf_dtype d = small[_i].dtype;
 	unsigned bits = pf_dtype_bits(d);
@@ -112,10 +110,9 @@ START_TEST(every_length)
 		free(packed);
 	}
 }
-END_TEST
 
 /* A part of an array that starts at a byte is packed as in the whole. */
-START_TEST(parts)
+TEST_EACH(parts, small)
 {
 	enum pf_dtype d = small[_i].dtype;
 	unsigned char host[64], whole[64], part[64], back[64];
@@ -133,18 +130,4 @@ START_TEST(parts)
 		pf_pack(part, back, n, d);
 		ck_assert_mem_eq(part, whole + from / per_byte, pf_pack_size(d, n));
 	}
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("pack");
-	TCase *tc = tcase_create("core");
-
-	unit_add_cases(tc, packed_sizes, sizes);
-	unit_add_cases(tc, known_bytes, examples);
-	unit_add_cases(tc, every_length, small);
-	unit_add_cases(tc, parts, small);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

@@ -34,7 +34,7 @@ static const struct {
 	{ "", PF_PROGRAM_NONE, 0 },
 };
 
-START_TEST(extensions)
+TEST_EACH(extensions, names)
 {
 	size_t stem_len = 999;
 
@@ -46,9 +46,8 @@ START_TEST(extensions)
 		ck_assert_str_eq(names[_i].name + stem_len,
 				 pf_program_extension(names[_i].format));
 }
-END_TEST
 
-START_TEST(every_format_has_an_extension)
+TEST(every_format_has_an_extension)
 {
 	ck_assert_ptr_null(pf_program_extension(PF_PROGRAM_NONE));
 	for (int format = PF_PROGRAM_MLIR; format <= PF_PROGRAM_NATIVE; format++)
@@ -56,7 +55,6 @@ START_TEST(every_format_has_an_extension)
 			pf_program_extension((enum pf_program_format)format));
 	ck_assert_ptr_null(pf_program_extension(PF_PROGRAM_NATIVE + 1));
 }
-END_TEST
 
 #define T(text) (text), sizeof(text) - 1
 
@@ -160,7 +158,7 @@ static const struct {
 	{ PF_PROGRAM_NONE, T("PK\x03\x04"), NULL },
 };
 
-START_TEST(checks_contents)
+TEST_EACH(checks_contents, contents)
 {
 	struct pf_program_facts facts;
 	struct pf_err err = PF_ERR_INIT;
@@ -180,7 +178,6 @@ START_TEST(checks_contents)
 		ck_assert_msg(r == 0, "%s", err.text);
 	}
 }
-END_TEST
 
 static void put(struct pf_buf *buf, const char *text, int times)
 {
@@ -211,7 +208,7 @@ static const struct {
 	{ "", "{ [ ( < > ) ] }", "", false },
 };
 
-START_TEST(nesting)
+TEST_EACH(nesting, nests)
 {
 	for (int n = 512; n <= 513; n++) {
 		pf_autobuf struct pf_buf buf = PF_BUF_INIT;
@@ -231,9 +228,8 @@ START_TEST(nesting)
 		}
 	}
 }
-END_TEST
 
-START_TEST(nesting_errors_name_the_line)
+TEST(nesting_errors_name_the_line)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
 	struct pf_program_facts facts;
@@ -254,7 +250,6 @@ START_TEST(nesting_errors_name_the_line)
 					  &err),
 			 0);
 }
-END_TEST
 
 /* Names of parameters, as JAX writes them, as paths. */
 static const struct {
@@ -281,26 +276,10 @@ static const struct {
 	{ "", "" },
 };
 
-START_TEST(paths_of_parameters)
+TEST_EACH(paths_of_parameters, paths)
 {
 	char *path = pf_param_path(paths[_i].name);
 
 	ck_assert_str_eq(path, paths[_i].path);
 	free(path);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("program");
-	TCase *tc = tcase_create("core");
-
-	unit_add_cases(tc, extensions, names);
-	unit_add_cases(tc, checks_contents, contents);
-	unit_add_cases(tc, nesting, nests);
-	tcase_add_test(tc, nesting_errors_name_the_line);
-	tcase_add_test(tc, every_format_has_an_extension);
-	unit_add_cases(tc, paths_of_parameters, paths);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

@@ -36,7 +36,7 @@ static const struct {
 	{ "mhlo.num_replicas = 99999999999999999999", 0, 0, false },
 };
 
-START_TEST(attributes_are_read_from_text)
+TEST_EACH(attributes_are_read_from_text, attributes)
 {
 	struct pf_program_facts facts;
 	size_t len = strlen(attributes[_i].text);
@@ -51,7 +51,6 @@ START_TEST(attributes_are_read_from_text)
 	ck_assert_uint_eq(facts.len, len);
 	free(copy);
 }
-END_TEST
 
 /* A file of tests/data/jax, without a byte more. */
 static char *file(const char *name, size_t *len)
@@ -91,7 +90,7 @@ static const struct {
 	  { 0 } },
 };
 
-START_TEST(the_version_is_read_from_bytecode)
+TEST_EACH(the_version_is_read_from_bytecode, producers)
 {
 	struct pf_program_facts facts;
 	char *copy = malloc(producers[_i].len);
@@ -103,7 +102,6 @@ START_TEST(the_version_is_read_from_bytecode)
 	ck_assert_mem_eq(facts.stablehlo, producers[_i].version, sizeof(facts.stablehlo));
 	free(copy);
 }
-END_TEST
 
 static const struct {
 	const char *name;
@@ -130,7 +128,7 @@ static const struct {
 	  false },
 };
 
-START_TEST(files_report_their_format)
+TEST_EACH(files_report_their_format, files)
 {
 	struct pf_program_facts facts;
 	struct pf_err err = PF_ERR_INIT;
@@ -153,10 +151,9 @@ START_TEST(files_report_their_format)
 	}
 	free(bytes);
 }
-END_TEST
 
 /* The module in an export for several platforms does not name them. */
-START_TEST(a_module_for_several_platforms_is_refused)
+TEST_EACH(a_module_for_several_platforms_is_refused, files)
 {
 	struct pf_program_facts facts, module;
 	struct pf_err err = PF_ERR_INIT;
@@ -175,10 +172,9 @@ START_TEST(a_module_for_several_platforms_is_refused)
 	}
 	free(bytes);
 }
-END_TEST
 
 /* Cut anywhere, or with any byte changed, it is read or refused, and no byte beyond. */
-START_TEST(damaged_files_are_read_within_their_bounds)
+TEST_EACH(damaged_files_are_read_within_their_bounds, files)
 {
 	size_t len;
 	char *bytes = file(files[_i].name, &len);
@@ -207,7 +203,6 @@ START_TEST(damaged_files_are_read_within_their_bounds)
 	}
 	free(bytes);
 }
-END_TEST
 
 static const struct {
 	const char *for_, *platform;
@@ -219,7 +214,7 @@ static const struct {
 	{ "tpu cuda", "cpu", -1 },
 };
 
-START_TEST(exports_are_for_platforms)
+TEST_EACH(exports_are_for_platforms, platforms)
 {
 	struct pf_program_facts facts = { 0 };
 	struct pf_err err = PF_ERR_INIT;
@@ -232,10 +227,9 @@ START_TEST(exports_are_for_platforms)
 	if (r < 0)
 		ck_assert_ptr_nonnull(strstr(err.text, "platforms=[\"cpu"));
 }
-END_TEST
 
 /* A module with a computation, alone and as plugins write it with its configuration. */
-START_TEST(a_module_with_its_configuration_is_unwrapped)
+TEST(a_module_with_its_configuration_is_unwrapped)
 {
 	static const char module[] = "\x0a\x01m\x1a\x03\x0a\x01"
 				     "c";
@@ -251,21 +245,4 @@ START_TEST(a_module_with_its_configuration_is_unwrapped)
 	ck_assert_int_eq(pf_program_check(PF_PROGRAM_HLO, T(wrapped), &facts, NULL), 0);
 	ck_assert_uint_eq(facts.off, 2);
 	ck_assert_uint_eq(facts.len, sizeof(module) - 1);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("program_facts");
-	TCase *tc = tcase_create("core");
-
-	unit_add_cases(tc, attributes_are_read_from_text, attributes);
-	unit_add_cases(tc, files_report_their_format, files);
-	unit_add_cases(tc, a_module_for_several_platforms_is_refused, files);
-	unit_add_cases(tc, damaged_files_are_read_within_their_bounds, files);
-	unit_add_cases(tc, exports_are_for_platforms, platforms);
-	tcase_add_test(tc, a_module_with_its_configuration_is_unwrapped);
-	unit_add_cases(tc, the_version_is_read_from_bytecode, producers);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

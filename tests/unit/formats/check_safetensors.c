@@ -72,7 +72,7 @@ static void describe(const struct pf_safetensors *st, struct pf_buf *out)
 			      t->off, t->len);
 }
 
-START_TEST(good_headers)
+TEST_EACH(good_headers, good)
 {
 	pf_autobuf struct pf_buf src = make(good[_i].text, strlen(good[_i].text));
 	pf_autobuf struct pf_buf says = PF_BUF_INIT;
@@ -92,9 +92,8 @@ START_TEST(good_headers)
 		ck_assert_uint_eq(st.n, 0);
 	}
 }
-END_TEST
 
-START_TEST(truncated_anywhere)
+TEST_EACH(truncated_anywhere, good)
 {
 	pf_autobuf struct pf_buf src = make(good[_i].text, strlen(good[_i].text));
 	struct pf_err err = PF_ERR_INIT;
@@ -113,10 +112,9 @@ START_TEST(truncated_anywhere)
 		ck_assert_uint_eq(header_len, len >= 8 ? src.len : 77);
 	}
 }
-END_TEST
 
 /* Said to end early, no good header is one: its last brace is missing. */
-START_TEST(a_shorter_whole_header_is_refused)
+TEST_EACH(a_shorter_whole_header_is_refused, good)
 {
 	size_t end = strlen(good[_i].text);
 
@@ -133,7 +131,6 @@ START_TEST(a_shorter_whole_header_is_refused)
 		ck_assert_ptr_nonnull(strstr(err.text, ".safetensors header: "));
 	}
 }
-END_TEST
 
 static const struct {
 	const char *src;
@@ -159,7 +156,7 @@ static const struct {
 	{ "PK\3\4\0\0\0\0\0", 9, -EINVAL, 0 },
 };
 
-START_TEST(preamble)
+TEST_EACH(preamble, lengths)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_safetensors st;
@@ -173,7 +170,6 @@ START_TEST(preamble)
 	ck_assert_int_eq(parse(lengths[_i].src, lengths[_i].len, &st, &err),
 			 lengths[_i].want < 0 ? -EINVAL : 0);
 }
-END_TEST
 
 /* N tensors of 4 bytes; the last one's name is LAST. */
 static struct pf_buf many(size_t n, const char *last)
@@ -196,7 +192,7 @@ static struct pf_buf many(size_t n, const char *last)
 	return make(text.data, text.len);
 }
 
-START_TEST(the_maximum_number_of_tensors)
+TEST(the_maximum_number_of_tensors)
 {
 	pf_autobuf struct pf_buf src = many(PF_SAFETENSORS_MAX_TENSORS, "layer.1");
 	struct pf_err err = PF_ERR_INIT;
@@ -219,7 +215,6 @@ START_TEST(the_maximum_number_of_tensors)
 	ck_assert_int_eq(pf_safetensors_parse(src.data, src.len, &st, &err), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err.text, "found \"layer.100000\" twice"));
 }
-END_TEST
 
 /* A sanitizer keeps what was freed, and shadows what is read: several times its size. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -237,7 +232,7 @@ static long peak_kib(void)
 }
 
 /* Of ten million entries, which fit the longest header, the parser reads only some. */
-START_TEST(too_many_tensors_are_refused)
+TEST(too_many_tensors_are_refused)
 {
 	static const char entry[] = "\"\":" OF("U8", "[0]", "[0,0]") ",";
 	const size_t n = (PF_SAFETENSORS_MAX_HEADER - 1) / (sizeof(entry) - 1);
@@ -256,10 +251,9 @@ START_TEST(too_many_tensors_are_refused)
 	ck_assert_ptr_nonnull(strstr(err.text, "at most 100000 tensors"));
 	ck_assert_int_lt(peak_kib() - before, 160 * 1024 * SHADOW);
 }
-END_TEST
 
 /* Skipped strings take no memory, however long. */
-START_TEST(long_metadata)
+TEST(long_metadata)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT, src = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -278,10 +272,9 @@ START_TEST(long_metadata)
 	pf_safetensors_release(&st);
 	ck_assert_int_lt(peak_kib() - before, 8 * 1024 * SHADOW);
 }
-END_TEST
 
 /* A name too long for a sentence is truncated between two characters. */
-START_TEST(long_names_in_sentences)
+TEST(long_names_in_sentences)
 {
 	for (size_t n = 60; n < 90; n++) {
 		pf_autobuf struct pf_buf text = PF_BUF_INIT, src = PF_BUF_INIT;
@@ -299,7 +292,6 @@ START_TEST(long_names_in_sentences)
 							      : "\"...: expected data"));
 	}
 }
-END_TEST
 
 static const struct pf_shape shapes[] = {
 	{ 0, { 0 } },
@@ -332,13 +324,12 @@ static void check_header(const char *name, enum pf_dtype dtype,
 	pf_safetensors_release(&st);
 }
 
-START_TEST(print_then_parse)
+TEST_EACH(print_then_parse, shapes)
 {
 	for (int d = 1; d < PF_DTYPE_COUNT; d++)
 		if (pf_dtype_valid(d))
 			check_header("x", (enum pf_dtype)d, &shapes[_i], "x");
 }
-END_TEST
 
 static const struct {
 	const char *name, *want; /* NULL: the same */
@@ -354,14 +345,13 @@ static const struct {
 	{ "__metadata___", NULL },
 };
 
-START_TEST(print_names)
+TEST_EACH(print_names, names)
 {
 	check_header(names[_i].name, PF_DTYPE_F32, &shapes[3],
 		     names[_i].want ? names[_i].want : names[_i].name);
 }
-END_TEST
 
-START_TEST(prints_exactly)
+TEST(prints_exactly)
 {
 	static const char want[] = "{\"x\\u000a\":{\"dtype\":\"I4\",\"shape\":[3,3],"
 				   "\"data_offsets\":[0,5]}}";
@@ -375,26 +365,4 @@ START_TEST(prints_exactly)
 	ck_assert_mem_eq(buf.data + 14, want, strlen(want));
 	for (size_t i = 14 + strlen(want); i < buf.len; i++)
 		ck_assert_int_eq(buf.data[i], ' ');
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("safetensors");
-	TCase *tc = tcase_create("core");
-
-	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, good_headers, good);
-	unit_add_cases(tc, truncated_anywhere, good);
-	unit_add_cases(tc, a_shorter_whole_header_is_refused, good);
-	unit_add_cases(tc, preamble, lengths);
-	tcase_add_test(tc, the_maximum_number_of_tensors);
-	tcase_add_test(tc, too_many_tensors_are_refused);
-	tcase_add_test(tc, long_metadata);
-	tcase_add_test(tc, long_names_in_sentences);
-	unit_add_cases(tc, print_then_parse, shapes);
-	unit_add_cases(tc, print_names, names);
-	tcase_add_test(tc, prints_exactly);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

@@ -169,7 +169,7 @@ static const struct {
 	{ META(OF("F32", "[1]", "[0,4]")), -EINVAL, "expected a string" },
 };
 
-START_TEST(bad_headers)
+TEST_EACH(bad_headers, bad)
 {
 	pf_autobuf struct pf_buf src = make(bad[_i].text, strlen(bad[_i].text));
 	struct pf_err err = PF_ERR_INIT;
@@ -188,15 +188,4 @@ START_TEST(bad_headers)
 	/* Cut off, it is not yet refused, and never accepted. */
 	for (size_t len = 0; len < src.len; len++)
 		ck_assert_int_eq(parse(src.data, len, &st, &err), 0);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("safetensors_refused");
-	TCase *tc = tcase_create("core");
-
-	unit_add_cases(tc, bad_headers, bad);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

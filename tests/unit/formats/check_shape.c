@@ -31,7 +31,7 @@ static const struct {
 	  "F32[2147483648,2147483648]" },
 };
 
-START_TEST(counts_elements)
+TEST_EACH(counts_elements, counts)
 {
 	struct pf_err err = PF_ERR_INIT;
 	int64_t n = -1;
@@ -47,9 +47,8 @@ START_TEST(counts_elements)
 		ck_assert_int_eq(n, counts[_i].want);
 	}
 }
-END_TEST
 
-START_TEST(prints)
+TEST_EACH(prints, counts)
 {
 	char text[64], cut[64];
 
@@ -66,9 +65,8 @@ START_TEST(prints)
 				  strlen(cut) < len);
 	}
 }
-END_TEST
 
-START_TEST(prints_without_a_type)
+TEST(prints_without_a_type)
 {
 	struct pf_shape shape = { .rank = PF_MAX_RANK };
 	char text[PF_SHAPE_TEXT];
@@ -82,7 +80,6 @@ START_TEST(prints_without_a_type)
 	ck_assert_uint_eq(strlen(text), 13 + 1 + PF_MAX_RANK * 21);
 	ck_assert_int_eq(text[strlen(text) - 1], ']');
 }
-END_TEST
 
 static const struct {
 	struct pf_shape shape;
@@ -103,7 +100,7 @@ static const struct {
 	{ { 2, { BIG, BIG } }, PF_DTYPE_U8, -EOVERFLOW },
 };
 
-START_TEST(counts_bytes)
+TEST_EACH(counts_bytes, sizes)
 {
 	struct pf_err err = PF_ERR_INIT;
 	uint64_t n = 12345;
@@ -117,9 +114,8 @@ START_TEST(counts_bytes)
 		ck_assert_uint_eq(n, (uint64_t)sizes[_i].want);
 	}
 }
-END_TEST
 
-START_TEST(equality)
+TEST(equality)
 {
 	struct pf_shape a = { 2, { 2, 3 } }, b = a;
 
@@ -133,7 +129,6 @@ START_TEST(equality)
 	a.rank = b.rank = 0;
 	ck_assert(pf_shape_equal(&a, &b));
 }
-END_TEST
 
 static const struct {
 	struct pf_shape shape;
@@ -146,11 +141,10 @@ static const struct {
 	{ { 4, { 1, 2, 1, 3 } }, false }, { { 2, { 2, 2 } }, false },
 };
 
-START_TEST(linear_shapes)
+TEST_EACH(linear_shapes, linears)
 {
 	ck_assert_int_eq(pf_shape_is_linear(&linears[_i].shape), linears[_i].want);
 }
-END_TEST
 
 static const struct pf_shape orders[] = {
 	{ 0, { 0 } },
@@ -170,7 +164,7 @@ static const struct pf_shape orders[] = {
 };
 
 /* Compared with the definition: element (i0, i1, ...) in one order and in the other. */
-START_TEST(to_row_major)
+TEST_EACH(to_row_major, orders)
 {
 	static const size_t element_sizes[] = { 1, 2, 4, 8, 16, 3 };
 	const struct pf_shape *shape = &orders[_i];
@@ -197,22 +191,4 @@ START_TEST(to_row_major)
 		free(src);
 		free(dst);
 	}
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("shape");
-	TCase *tc = tcase_create("core");
-
-	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, counts_elements, counts);
-	unit_add_cases(tc, prints, counts);
-	tcase_add_test(tc, prints_without_a_type);
-	unit_add_cases(tc, counts_bytes, sizes);
-	tcase_add_test(tc, equality);
-	unit_add_cases(tc, linear_shapes, linears);
-	unit_add_cases(tc, to_row_major, orders);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

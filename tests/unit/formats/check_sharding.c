@@ -46,7 +46,7 @@ static const struct {
 	{ "{'x':2}", "['x']", "['a','a']", 1, -EINVAL, "a is there twice" },
 };
 
-START_TEST(refuses)
+TEST_EACH(refuses, refusals)
 {
 	struct pf_sharding s;
 	struct pf_err err = PF_ERR_INIT;
@@ -58,9 +58,8 @@ START_TEST(refuses)
 	ck_assert_msg(strstr(err.text, refusals[_i].tells), "%s", err.text);
 	ck_assert_ptr_null(s.devices);
 }
-END_TEST
 
-START_TEST(prints_what_it_reads)
+TEST(prints_what_it_reads)
 {
 	static const char text[] =
 		"{\"mesh\":{\"x\":2,\"y\":2,\"z\":3},"
@@ -94,7 +93,6 @@ START_TEST(prints_what_it_reads)
 	pf_sharding_release(&s);
 	json_object_put(o);
 }
-END_TEST
 
 /* --- blocks of devices ---------------------------------------------------------------- */
 
@@ -188,7 +186,7 @@ static const struct {
 	  true },
 };
 
-START_TEST(gives_parts)
+TEST_EACH(gives_parts, parts)
 {
 	struct pf_sharding s;
 	struct pf_shape shard, whole;
@@ -213,9 +211,8 @@ START_TEST(gives_parts)
 	}
 	pf_sharding_release(&s);
 }
-END_TEST
 
-START_TEST(uneven_splits_are_refused)
+TEST(uneven_splits_are_refused)
 {
 	struct pf_shape shape = { 2, { 6, 5 } }, shard;
 	struct pf_err err = PF_ERR_INIT;
@@ -240,7 +237,6 @@ START_TEST(uneven_splits_are_refused)
 	ck_assert_int_eq(pf_sharding_multiply(&s, &shape, &shard, &err), -EOVERFLOW);
 	pf_sharding_release(&s);
 }
-END_TEST
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
@@ -297,7 +293,7 @@ static void check_part(const struct pf_block *b, size_t size, const unsigned cha
 	} while (next(&b->part, at));
 }
 
-START_TEST(splits_and_joins)
+TEST_EACH(splits_and_joins, cuts)
 {
 	static const size_t sizes[] = { 1, 2, 4, 16 };
 
@@ -333,19 +329,4 @@ START_TEST(splits_and_joins)
 		free(again);
 		pf_sharding_release(&s);
 	}
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("sharding");
-	TCase *tc = tcase_create("core");
-
-	unit_add_cases(tc, refuses, refusals);
-	tcase_add_test(tc, prints_what_it_reads);
-	unit_add_cases(tc, gives_parts, parts);
-	tcase_add_test(tc, uneven_splits_are_refused);
-	unit_add_cases(tc, splits_and_joins, cuts);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

@@ -16,7 +16,7 @@ static unsigned codes_of(enum pf_dtype dtype)
 	return 1u << pf_dtype_bits(dtype);
 }
 
-START_TEST(every_code_survives_decoding)
+TEST_EACH(every_code_survives_decoding, small)
 {
 	enum pf_dtype d = small[_i];
 
@@ -30,10 +30,9 @@ START_TEST(every_code_survives_decoding)
 			ck_assert_uint_eq(again, code);
 	}
 }
-END_TEST
 
 /* Between two neighbours: what is nearer wins, in the middle the even code. */
-START_TEST(rounds_to_nearest_even)
+TEST_EACH(rounds_to_nearest_even, small)
 {
 	enum pf_dtype d = small[_i];
 	unsigned n = d == PF_DTYPE_F8E8M0FNU ? 255 : codes_of(d) / 2;
@@ -59,7 +58,6 @@ START_TEST(rounds_to_nearest_even)
 				-a);
 	}
 }
-END_TEST
 
 /* The corners, from the definitions of the types and from ml_dtypes 0.6.0. */
 static const struct {
@@ -129,14 +127,13 @@ static const struct {
 	{ PF_DTYPE_F4E2M1FN, -0.0, 8 },
 };
 
-START_TEST(encodes_corners)
+TEST_EACH(encodes_corners, corners)
 {
 	ck_assert_uint_eq(pf_small_float_encode(corners[_i].dtype, corners[_i].value),
 			  corners[_i].code);
 }
-END_TEST
 
-START_TEST(every_small_float_round_trips)
+TEST_EACH(every_small_float_round_trips, small)
 {
 	enum pf_dtype d = small[_i];
 	unsigned char data[2 * 65536];
@@ -152,19 +149,4 @@ START_TEST(every_small_float_round_trips)
 	}
 	ck_assert_uint_ge(n, 16);
 	round_trip(d, data, n);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("small_floats");
-	TCase *tc = tcase_create("core");
-
-	tcase_set_timeout(tc, 120);
-	unit_add_cases(tc, every_code_survives_decoding, small);
-	unit_add_cases(tc, rounds_to_nearest_even, small);
-	unit_add_cases(tc, encodes_corners, corners);
-	unit_add_cases(tc, every_small_float_round_trips, small);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

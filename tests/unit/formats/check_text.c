@@ -53,7 +53,7 @@ static const struct {
 	  "1-0.5j" },
 };
 
-START_TEST(writes_elements_and_reads_them)
+TEST_EACH(writes_elements_and_reads_them, elements)
 {
 	pf_autobuf struct pf_buf data = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -70,7 +70,6 @@ START_TEST(writes_elements_and_reads_them)
 	print_one(again, sizeof(again), elements[_i].dtype, data.data);
 	ck_assert_str_eq(again, text);
 }
-END_TEST
 
 static const struct {
 	struct pf_shape shape;
@@ -95,7 +94,7 @@ static const struct {
 	{ { 3, { INT64_MAX, 1, 0 } }, "", { 33, { 0 } } },
 };
 
-START_TEST(rows_and_blocks)
+TEST_EACH(rows_and_blocks, layouts)
 {
 	static const unsigned char data[] = { 0, 1, 2, 3, 4, 5, 6, 7 };
 	pf_autobuf struct pf_buf text = PF_BUF_INIT, again = PF_BUF_INIT;
@@ -118,10 +117,9 @@ START_TEST(rows_and_blocks)
 	ck_assert(pf_shape_equal(&shape, &layouts[_i].read));
 	ck_assert_mem_eq(again.data, data, again.len);
 }
-END_TEST
 
 /* In pieces of any number of elements the text is the same. */
-START_TEST(prints_in_pieces)
+TEST_EACH(prints_in_pieces, layouts)
 {
 	static const enum pf_dtype dtypes[] = { PF_DTYPE_U8, PF_DTYPE_PRED, PF_DTYPE_F32,
 						PF_DTYPE_C64 };
@@ -144,7 +142,6 @@ START_TEST(prints_in_pieces)
 		}
 	}
 }
-END_TEST
 
 static const struct {
 	enum pf_dtype dtype;
@@ -213,7 +210,7 @@ static const struct {
 	{ PF_DTYPE_C64, "2e0-2e+0j", { 0, { 0 } }, { 0, 0, 0, 0x40, 0, 0, 0, 0xc0 } },
 };
 
-START_TEST(reads_hand_written_text)
+TEST_EACH(reads_hand_written_text, reads)
 {
 	pf_autobuf struct pf_buf data = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -233,11 +230,10 @@ START_TEST(reads_hand_written_text)
 	ck_assert_uint_eq(data.len, 4 + (size_t)n * pf_dtype_size(reads[_i].dtype));
 	ck_assert_mem_eq(data.data + 4, reads[_i].first, data.len - 4);
 }
-END_TEST
 
 /* Whole lines are checked as they arrive: good text is accepted in any pieces, with a
  * type and without one. */
-START_TEST(checks_lines_as_they_come)
+TEST_EACH(checks_lines_as_they_come, reads)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -256,7 +252,6 @@ START_TEST(checks_lines_as_they_come)
 		ck_assert_uint_eq(c.at, text.len);
 	}
 }
-END_TEST
 
 static const struct {
 	const char *text;
@@ -271,7 +266,7 @@ static const struct {
 	{ "", 0 },
 };
 
-START_TEST(without_a_type_any_number_is_accepted)
+TEST_EACH(without_a_type_any_number_is_accepted, untyped)
 {
 	struct pf_text_check c = { .at = 0 };
 	struct pf_err err = PF_ERR_INIT;
@@ -280,10 +275,9 @@ START_TEST(without_a_type_any_number_is_accepted)
 				       PF_DTYPE_INVALID, &err),
 			 untyped[_i].want);
 }
-END_TEST
 
 /* More digits than any conversion reads, and more text than is reserved at once. */
-START_TEST(long_words_and_rows)
+TEST(long_words_and_rows)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT, data = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -325,9 +319,8 @@ START_TEST(long_words_and_rows)
 			 0);
 	ck_assert_mem_eq(data.data, many, sizeof(many));
 }
-END_TEST
 
-START_TEST(lack_of_memory_is_reported)
+TEST(lack_of_memory_is_reported)
 {
 	struct pf_buf full = { .failed = true };
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
@@ -340,10 +333,9 @@ START_TEST(lack_of_memory_is_reported)
 	ck_assert(full.failed);
 	ck_assert_uint_eq(full.len, 0);
 }
-END_TEST
 
 /* Where a comma is the decimal point.  Skipped, in effect, where no such locale is. */
-START_TEST(the_locale_changes_nothing)
+TEST(the_locale_changes_nothing)
 {
 	static const char *const names[] = { "de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "C" };
 	pf_autobuf struct pf_buf data = PF_BUF_INIT;
@@ -361,24 +353,4 @@ START_TEST(the_locale_changes_nothing)
 			 0);
 	ck_assert_mem_eq(data.data, &value, sizeof(value));
 	setlocale(LC_ALL, "C");
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("text");
-	TCase *tc = tcase_create("core");
-
-	tcase_set_timeout(tc, 120);
-	unit_add_cases(tc, writes_elements_and_reads_them, elements);
-	unit_add_cases(tc, rows_and_blocks, layouts);
-	unit_add_cases(tc, prints_in_pieces, layouts);
-	unit_add_cases(tc, reads_hand_written_text, reads);
-	unit_add_cases(tc, checks_lines_as_they_come, reads);
-	unit_add_cases(tc, without_a_type_any_number_is_accepted, untyped);
-	tcase_add_test(tc, long_words_and_rows);
-	tcase_add_test(tc, lack_of_memory_is_reported);
-	tcase_add_test(tc, the_locale_changes_nothing);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

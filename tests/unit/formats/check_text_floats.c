@@ -85,7 +85,7 @@ static void check_float(float value)
 		      "%s for %.9g", text, (double)value);
 }
 
-START_TEST(shortest_doubles)
+TEST_TIMES(shortest_doubles, 4)
 {
 	uint64_t state = 0x9e3779b97f4a7c15u + (uint64_t)_i, bits;
 	static double all[20000];
@@ -114,9 +114,8 @@ START_TEST(shortest_doubles)
 	}
 	round_trip(PF_DTYPE_F64, all, ARRAY_SIZE(all));
 }
-END_TEST
 
-START_TEST(shortest_floats)
+TEST_TIMES(shortest_floats, 4)
 {
 	uint64_t state = 0x2545f4914f6cdd1du + (uint64_t)_i;
 	static float all[20000];
@@ -137,10 +136,9 @@ START_TEST(shortest_floats)
 	}
 	round_trip(PF_DTYPE_F32, all, ARRAY_SIZE(all));
 }
-END_TEST
 
 /* All powers of two and of ten and their neighbours, where spacing changes. */
-START_TEST(powers_and_neighbours)
+TEST(powers_and_neighbours)
 {
 	for (int e = -1074; e <= 1023; e++) {
 		double value = ldexp(1, e);
@@ -172,7 +170,6 @@ START_TEST(powers_and_neighbours)
 	check_float(FLT_MAX);
 	check_float(FLT_MIN);
 }
-END_TEST
 
 static const struct {
 	double value;
@@ -207,25 +204,10 @@ static const struct {
 	{ NAN, "nan" },
 };
 
-START_TEST(writes_doubles)
+TEST_EACH(writes_doubles, written)
 {
 	char text[64];
 
 	print_one(text, sizeof(text), PF_DTYPE_F64, &written[_i].value);
 	ck_assert_str_eq(text, written[_i].want);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("text_floats");
-	TCase *tc = tcase_create("core");
-
-	tcase_set_timeout(tc, 120);
-	tcase_add_loop_test(tc, shortest_doubles, 0, 4);
-	tcase_add_loop_test(tc, shortest_floats, 0, 4);
-	tcase_add_test(tc, powers_and_neighbours);
-	unit_add_cases(tc, writes_doubles, written);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

@@ -80,7 +80,7 @@ static const struct {
 	{ PF_DTYPE_TOKEN, "1", -EINVAL, "no element type" },
 };
 
-START_TEST(refuses_with_the_place)
+TEST_EACH(refuses_with_the_place, refused)
 {
 	pf_autobuf struct pf_buf data = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -94,10 +94,9 @@ START_TEST(refuses_with_the_place)
 	ck_assert_str_eq(data.data, "kept");
 	ck_assert_uint_eq(data.len, 4);
 }
-END_TEST
 
 /* The piece that ends a line reports its error, and the place stays before the line. */
-START_TEST(refuses_lines_as_they_come)
+TEST_EACH(refuses_lines_as_they_come, refused)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -116,16 +115,4 @@ START_TEST(refuses_lines_as_they_come)
 	ck_assert_int_eq(r, refused[_i].want);
 	ck_assert_msg(strstr(err.text, says) != NULL, "%s", err.text);
 	ck_assert_mem_eq(&c, &before, sizeof(c));
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("text_refused");
-	TCase *tc = tcase_create("core");
-
-	unit_add_cases(tc, refuses_with_the_place, refused);
-	unit_add_cases(tc, refuses_lines_as_they_come, refused);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

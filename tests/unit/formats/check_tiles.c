@@ -162,7 +162,7 @@ static struct pf_signature *parse(unsigned n_in, unsigned tuple,
 	return sig;
 }
 
-START_TEST(of_arguments_and_results)
+TEST_EACH(of_arguments_and_results, cases)
 {
 	pf_autobuf struct pf_buf shardings = PF_BUF_INIT;
 	struct pf_signature *sig;
@@ -174,10 +174,9 @@ START_TEST(of_arguments_and_results)
 	check(&sig->outputs[0], (size_t)_i);
 	pf_signature_free(sig);
 }
-END_TEST
 
 /* A tuple has one for each result; arguments have one each, in their order, or none. */
-START_TEST(of_several)
+TEST(of_several)
 {
 	pf_autobuf struct pf_buf shardings = PF_BUF_INIT, tuple = PF_BUF_INIT;
 	struct pf_signature *sig;
@@ -201,9 +200,8 @@ START_TEST(of_several)
 	}
 	pf_signature_free(sig);
 }
-END_TEST
 
-START_TEST(as_json)
+TEST(as_json)
 {
 	pf_autobuf struct pf_buf shardings = PF_BUF_INIT;
 	struct pf_signature *sig;
@@ -222,7 +220,6 @@ START_TEST(as_json)
 	json_object_put(o);
 	pf_signature_free(sig);
 }
-END_TEST
 
 /* --- shardings of tiles ---------------------------------------------------------------------- */
 
@@ -239,7 +236,7 @@ static void print(struct pf_sharding *s, char *text, size_t len)
 	pf_sharding_release(s);
 }
 
-START_TEST(tiles_become_shardings)
+TEST(tiles_become_shardings)
 {
 	uint16_t of[] = { 0, 2, 1, 3, 0, 2, 1, 3 };
 	struct pf_tiles t = { .rank = 3, .n = 8, .counts = { 2, 1, 2 }, .of = of };
@@ -301,9 +298,8 @@ START_TEST(tiles_become_shardings)
 	pf_sharding_release(&like);
 	ck_assert_int_eq(pf_sharding_of_tiles(&t, 4, names, NULL, &s, &err), -EINVAL);
 }
-END_TEST
 
-START_TEST(disagreements)
+TEST(disagreements)
 {
 	uint16_t of[] = { 0, 1 };
 	struct pf_tiles t = { .rank = 2, .n = 2, .counts = { 1, 2 }, .of = of };
@@ -328,9 +324,8 @@ START_TEST(disagreements)
 	ck_assert_str_eq(err.text, "it has no shard on p:1");
 	pf_sharding_release(&s);
 }
-END_TEST
 
-START_TEST(equal_tiles)
+TEST(equal_tiles)
 {
 	uint16_t of[] = { 0, 1 }, other[] = { 1, 0 };
 	struct pf_tiles a = { .rank = 1, .n = 2, .counts = { 2 }, .of = of }, b = a;
@@ -344,20 +339,4 @@ START_TEST(equal_tiles)
 	ck_assert(!pf_tiles_equal(&a, &b));
 	none.rank = 0;
 	ck_assert(!pf_tiles_equal(&none, &none_of_2));
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("tiles");
-	TCase *tc = tcase_create("core");
-
-	unit_add_cases(tc, of_arguments_and_results, cases);
-	tcase_add_test(tc, of_several);
-	tcase_add_test(tc, as_json);
-	tcase_add_test(tc, tiles_become_shardings);
-	tcase_add_test(tc, disagreements);
-	tcase_add_test(tc, equal_tiles);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

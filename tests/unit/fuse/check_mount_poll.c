@@ -99,7 +99,7 @@ static void use(int (*wait_for)(int fd, int ms), int go)
 	_exit(0);
 }
 
-START_TEST(an_event_wakes_a_polling_process)
+TEST_EACH(an_event_wakes_a_polling_process, ways)
 {
 	struct pf_node *node = pf_dir_lookup(pf_tree_root(tree), "state");
 	int go[2], status;
@@ -119,10 +119,9 @@ START_TEST(an_event_wakes_a_polling_process)
 	ck_assert_int_eq(status, 0);
 	pf_node_unref(node);
 }
-END_TEST
 
 /* A caller that sleeps when the mount ends: no leak, no crash. */
-START_TEST(unmounting_wakes_a_polling_process)
+TEST(unmounting_wakes_a_polling_process)
 {
 	int go[2];
 	char c;
@@ -149,26 +148,10 @@ START_TEST(unmounting_wakes_a_polling_process)
 	waitpid(pid, NULL, 0);
 	setup(); /* what the fixture takes down */
 }
-END_TEST
+
+const struct unit_fixture unit_fixture = { setup, mount_teardown };
 
 int main(void)
 {
-	Suite *s = suite_create("mount_poll");
-	TCase *tc = tcase_create("core");
-	int status;
-
-	if (!mkdtemp(point) || mount_begin(&root) < 0) {
-		puts("1..0 # SKIP nothing can be mounted here");
-		rmdir(point);
-		return 0;
-	}
-	mount_end();
-	tcase_add_checked_fixture(tc, setup, mount_teardown);
-	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, an_event_wakes_a_polling_process, ways);
-	tcase_add_test(tc, unmounting_wakes_a_polling_process);
-	suite_add_tcase(s, tc);
-	status = unit_run(s);
-	rmdir(point);
-	return status;
+	return mount_run_tests(&root);
 }

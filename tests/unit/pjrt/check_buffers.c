@@ -3,7 +3,7 @@
 #include "pjrt_buffers_fixture.h"
 
 /* From each memory to each; the copy outlives its source. */
-START_TEST(every_memory_takes_copies)
+TEST_ON_PLUGINS(every_memory_takes_copies)
 {
 	static _Alignas(64) const uint8_t bytes[SOME] = { 1, 2, 3, 250, 15, 0, 77 };
 	struct fixture f = begin(plugins[_i]);
@@ -28,10 +28,9 @@ START_TEST(every_memory_takes_copies)
 	ck_assert_uint_ge(n, 64);
 	end(&f);
 }
-END_TEST
 
 /* A copy is none of the host memory that its source is an alias of. */
-START_TEST(copies_share_nothing)
+TEST_ON_PLUGINS(copies_share_nothing)
 {
 	static _Alignas(64) char bytes[MANY];
 	struct fixture f = begin(plugins[_i]);
@@ -49,7 +48,6 @@ START_TEST(copies_share_nothing)
 	pj_buffer_destroy(f.plugin, source);
 	end(&f);
 }
-END_TEST
 
 /* Types of less than a byte that have negative values. */
 static bool signed_bits(int t)
@@ -58,7 +56,7 @@ static bool signed_bits(int t)
 }
 
 /* Every type, packed ones too, in every memory: uploaded, copied, and uninitialized. */
-START_TEST(every_type_in_every_memory)
+TEST_ON_PLUGINS(every_type_in_every_memory)
 {
 	static const uint8_t zeros[SOME * 16];
 	static _Alignas(64) uint8_t bytes[SOME * 16];
@@ -91,9 +89,8 @@ START_TEST(every_type_in_every_memory)
 	}
 	end(&f);
 }
-END_TEST
 
-START_TEST(empty_arrays_are_copied_and_made)
+TEST_ON_PLUGINS(empty_arrays_are_copied_and_made)
 {
 	struct fixture f = begin(plugins[_i]);
 	struct pj_place place;
@@ -110,10 +107,9 @@ START_TEST(empty_arrays_are_copied_and_made)
 	}
 	end(&f);
 }
-END_TEST
 
 /* Bytes that another array left in memory are not visible. */
-START_TEST(used_memory_is_zeroed)
+TEST_ON_PLUGINS(used_memory_is_zeroed)
 {
 	static char zeros[MANY], secret[MANY];
 	struct fixture f = begin(plugins[_i]);
@@ -135,10 +131,9 @@ START_TEST(used_memory_is_zeroed)
 		}
 	end(&f);
 }
-END_TEST
 
 /* Arguments in any memory of the program's device; the first may be donated. */
-START_TEST(programs_take_arguments_from_every_memory)
+TEST_ON_PLUGINS(programs_take_arguments_from_every_memory)
 {
 	static const char text[] =
 		"func.func public @main(%a: tensor<4xf32> {tf.aliasing_output = 0 : i32},"
@@ -176,23 +171,4 @@ START_TEST(programs_take_arguments_from_every_memory)
 	}
 	pj_executable_free(x);
 	end(&f);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("pjrt buffers");
-	TCase *tc = tcase_create("each plugin");
-
-	find_plugins();
-	setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);
-	tcase_set_timeout(tc, 120);
-	tcase_add_loop_test(tc, every_memory_takes_copies, 0, n_plugins);
-	tcase_add_loop_test(tc, copies_share_nothing, 0, n_plugins);
-	tcase_add_loop_test(tc, every_type_in_every_memory, 0, n_plugins);
-	tcase_add_loop_test(tc, empty_arrays_are_copied_and_made, 0, n_plugins);
-	tcase_add_loop_test(tc, used_memory_is_zeroed, 0, n_plugins);
-	tcase_add_loop_test(tc, programs_take_arguments_from_every_memory, 0, n_plugins);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

@@ -3,7 +3,7 @@
 #include "pjrt_buffers_fixture.h"
 
 /* Tokens, donated buffers, and devices of other processes. */
-START_TEST(uncopyable_buffers_are_refused)
+TEST_ON_PLUGINS(uncopyable_buffers_are_refused)
 {
 	static const char text[] =
 		"func.func public @main(%a: tensor<4xf32> {tf.aliasing_output = 0 : i32})"
@@ -43,10 +43,9 @@ START_TEST(uncopyable_buffers_are_refused)
 	pj_executable_free(x);
 	end(&f);
 }
-END_TEST
 
 /* Shapes that make plugins abort, crash or touch too much memory are refused before. */
-START_TEST(shapes_that_crash_plugins_are_refused)
+TEST_ON_PLUGINS(shapes_that_crash_plugins_are_refused)
 {
 	static const struct {
 		int dtype;
@@ -97,10 +96,9 @@ START_TEST(shapes_that_crash_plugins_are_refused)
 		}
 	end(&f);
 }
-END_TEST
 
 /* Functions that an old plugin's table has not. */
-START_TEST(missing_functions_are_named)
+TEST_ON_PLUGINS(missing_functions_are_named)
 {
 	static const uint8_t bytes[SOME];
 	struct fixture f = begin(plugins[_i]);
@@ -131,7 +129,6 @@ START_TEST(missing_functions_are_named)
 	pj_buffer_destroy(f.plugin, source);
 	end(&f);
 }
-END_TEST
 
 static PJRT_Buffer_CopyToDevice *copy_to_device;
 
@@ -142,7 +139,7 @@ static PJRT_Error *refuse(PJRT_Buffer_CopyToDevice_Args *args)
 	return copy_to_device(args);
 }
 
-START_TEST(a_refused_copy_within_a_device_goes_through_the_host)
+TEST_ON_PLUGINS(a_refused_copy_within_a_device_goes_through_the_host)
 {
 	static const uint8_t bytes[SOME] = { 1, 0, 1, 1 };
 	static const int dtypes[] = { PF_DTYPE_U8, PF_DTYPE_PRED, PF_DTYPE_U4 };
@@ -170,22 +167,4 @@ START_TEST(a_refused_copy_within_a_device_goes_through_the_host)
 	ck_assert_uint_gt(strlen(err.text), 0);
 	pj_buffer_destroy(f.plugin, source);
 	end(&f);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("pjrt refused buffers");
-	TCase *tc = tcase_create("each plugin");
-
-	find_plugins();
-	setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);
-	tcase_set_timeout(tc, 120);
-	tcase_add_loop_test(tc, uncopyable_buffers_are_refused, 0, n_plugins);
-	tcase_add_loop_test(tc, shapes_that_crash_plugins_are_refused, 0, n_plugins);
-	tcase_add_loop_test(tc, missing_functions_are_named, 0, n_plugins);
-	tcase_add_loop_test(tc, a_refused_copy_within_a_device_goes_through_the_host, 0,
-			    n_plugins);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

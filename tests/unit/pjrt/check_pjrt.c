@@ -44,7 +44,7 @@ static struct json_object *memory_of(struct json_object *device, int i)
 					 (size_t)i);
 }
 
-START_TEST(plugin_and_client_describe_themselves)
+TEST_ON_PLUGINS(plugin_and_client_describe_themselves)
 {
 	struct pj_plugin *plugin = load(plugins[_i]);
 	struct pj_client *client = connect_client(plugin, "{\"cpu_device_count\":3}");
@@ -82,9 +82,8 @@ START_TEST(plugin_and_client_describe_themselves)
 	pj_client_free(client);
 	pj_plugin_free(plugin);
 }
-END_TEST
 
-START_TEST(program_runs)
+TEST_ON_PLUGINS(program_runs)
 {
 	struct pj_plugin *plugin = load(plugins[_i]);
 	struct pj_client *client = connect_client(plugin, "{}");
@@ -127,10 +126,9 @@ START_TEST(program_runs)
 	pj_client_free(client);
 	pj_plugin_free(plugin);
 }
-END_TEST
 
 /* A lone replica would wait for the other, and the plugin abort after a minute. */
-START_TEST(lone_replica_is_refused)
+TEST_ON_PLUGINS(lone_replica_is_refused)
 {
 	struct pj_plugin *plugin = load(plugins[_i]);
 	struct pj_client *client = connect_client(plugin, "{}");
@@ -145,9 +143,8 @@ START_TEST(lone_replica_is_refused)
 	pj_client_free(client);
 	pj_plugin_free(plugin);
 }
-END_TEST
 
-START_TEST(facts_are_reported_or_refused)
+TEST_ON_PLUGINS(facts_are_reported_or_refused)
 {
 	static pj_executable_fact *const facts[] = {
 		pj_executable_name,         pj_executable_fingerprint,
@@ -183,10 +180,9 @@ START_TEST(facts_are_reported_or_refused)
 	pj_client_free(client);
 	pj_plugin_free(plugin);
 }
-END_TEST
 
 /* The types that the API version allows, by the numbers of PJRT_Buffer_Type. */
-START_TEST(new_types_need_new_plugins)
+TEST(new_types_need_new_plugins)
 {
 	struct pj_plugin *plugin = load(plugins[0]);
 	struct pf_err err = PF_ERR_INIT;
@@ -203,10 +199,9 @@ START_TEST(new_types_need_new_plugins)
 	ck_assert_int_eq(pj_plugin_check_dtype(plugin, PF_DTYPE_U1, &err), 0);
 	pj_plugin_free(plugin);
 }
-END_TEST
 
 /* A table that ends early: what lies beyond is not called, and said to be missing. */
-START_TEST(short_tables_are_respected)
+TEST_ON_PLUGINS(short_tables_are_respected)
 {
 	PJRT_Api api = *table(plugins[_i]);
 	struct pj_plugin *plugin = NULL;
@@ -256,9 +251,8 @@ START_TEST(short_tables_are_respected)
 	pj_client_free(client);
 	pj_plugin_free(plugin);
 }
-END_TEST
 
-START_TEST(options_are_checked)
+TEST(options_are_checked)
 {
 	static const char *const bad[] = {
 		"{\"cpu_device_count\":0}",
@@ -295,26 +289,4 @@ START_TEST(options_are_checked)
 	json_object_put(back);
 	pj_values_release(&values);
 	json_object_put(json);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("pjrt");
-	TCase *each = tcase_create("each plugin"), *once = tcase_create("once");
-
-	find_plugins();
-	setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);
-	tcase_set_timeout(each, 120);
-	tcase_set_timeout(once, 120);
-	tcase_add_loop_test(each, plugin_and_client_describe_themselves, 0, n_plugins);
-	tcase_add_loop_test(each, program_runs, 0, n_plugins);
-	tcase_add_loop_test(each, lone_replica_is_refused, 0, n_plugins);
-	tcase_add_loop_test(each, facts_are_reported_or_refused, 0, n_plugins);
-	tcase_add_loop_test(each, short_tables_are_respected, 0, n_plugins);
-	tcase_add_test(once, new_types_need_new_plugins);
-	tcase_add_test(once, options_are_checked);
-	suite_add_tcase(s, each);
-	suite_add_tcase(s, once);
-	return unit_run(s);
 }

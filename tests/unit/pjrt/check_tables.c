@@ -53,7 +53,7 @@ static const char *shown(struct json_object *details)
 	return text;
 }
 
-START_TEST(the_tables_are_known)
+TEST_ON_PLUGINS(the_tables_are_known)
 {
 	struct pj_plugin *plugin = load(plugins[_i]);
 	struct json_object *functions = pj_plugin_functions(plugin),
@@ -80,10 +80,9 @@ START_TEST(the_tables_are_known)
 	json_object_put(details);
 	pj_plugin_free(plugin);
 }
-END_TEST
 
 /* The older Layouts extension ends before what the younger ones have. */
-START_TEST(functions_of_extensions_have_names)
+TEST_ON_PLUGINS(functions_of_extensions_have_names)
 {
 	static const char name[] = "PJRT_Layouts_PJRT_Executable_GetParameterLayouts";
 	struct pj_plugin *plugin = load(plugins[_i]);
@@ -105,13 +104,12 @@ START_TEST(functions_of_extensions_have_names)
 	json_object_put(details);
 	pj_plugin_free(plugin);
 }
-END_TEST
 
 /*
  * With any length, no byte beyond it is read, and either the plugin starts and describes
  * itself, or it is refused with the name of a function.
  */
-START_TEST(tables_of_every_length)
+TEST(tables_of_every_length)
 {
 	const PJRT_Api *whole = table(plugins[0]);
 	size_t start = offsetof(PJRT_Api, PJRT_Error_Destroy), worked = 0;
@@ -160,10 +158,9 @@ START_TEST(tables_of_every_length)
 	}
 	ck_assert_uint_gt(worked, 0);
 }
-END_TEST
 
 /* A table that is long enough and lacks one function in its middle. */
-START_TEST(missing_functions_are_named)
+TEST(missing_functions_are_named)
 {
 	PJRT_Api api = *table(plugins[0]);
 	struct pj_plugin *plugin = NULL;
@@ -186,9 +183,8 @@ START_TEST(missing_functions_are_named)
 	json_object_put(functions);
 	pj_plugin_free(plugin);
 }
-END_TEST
 
-START_TEST(files_without_a_plugin_are_refused)
+TEST(files_without_a_plugin_are_refused)
 {
 	struct pj_plugin *plugin = NULL;
 	struct pf_err err = PF_ERR_INIT;
@@ -200,7 +196,6 @@ START_TEST(files_without_a_plugin_are_refused)
 	ck_assert_int_eq(pj_plugin_adopt(NULL, &plugin, &err), -ENOEXEC);
 	ck_assert_ptr_null(plugin);
 }
-END_TEST
 
 static struct {
 	const char *what;
@@ -214,7 +209,7 @@ static struct {
 	{ "no version", 0, 81, sizeof(size_t), "8 bytes" },
 };
 
-START_TEST(strange_tables_are_refused)
+TEST_EACH(strange_tables_are_refused, strangers)
 {
 	PJRT_Api api = *table(plugins[0]);
 	struct pj_plugin *plugin = NULL;
@@ -226,25 +221,4 @@ START_TEST(strange_tables_are_refused)
 	ck_assert_int_eq(pj_plugin_adopt(&api, &plugin, &err), -ENOEXEC);
 	ck_assert_msg(strstr(err.text, strangers[_i].want) != NULL, "%s", err.text);
 	ck_assert_ptr_null(plugin);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("pjrt_tables");
-	TCase *each = tcase_create("each plugin"), *once = tcase_create("once");
-
-	find_plugins();
-	setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);
-	tcase_set_timeout(each, 120);
-	tcase_set_timeout(once, 120);
-	tcase_add_loop_test(each, the_tables_are_known, 0, n_plugins);
-	tcase_add_loop_test(each, functions_of_extensions_have_names, 0, n_plugins);
-	tcase_add_test(once, tables_of_every_length);
-	tcase_add_test(once, missing_functions_are_named);
-	tcase_add_test(once, files_without_a_plugin_are_refused);
-	unit_add_cases(once, strange_tables_are_refused, strangers);
-	suite_add_tcase(s, each);
-	suite_add_tcase(s, once);
-	return unit_run(s);
 }

@@ -65,7 +65,7 @@ static const struct {
 	{ 0, 16, ROWS, 16, false },    { 3, 5, 7, 11, false },
 };
 
-START_TEST(split_into_parts)
+TEST_EACH(split_into_parts, parts)
 {
 	struct pf_block b =
 		block(parts[_i].row, parts[_i].column, parts[_i].rows, parts[_i].columns);
@@ -91,9 +91,8 @@ START_TEST(split_into_parts)
 	check(part, &b);
 	pf_value_unref(part);
 }
-END_TEST
 
-START_TEST(parts_are_joined)
+TEST(parts_are_joined)
 {
 	struct pf_value *v, *part[4], *again;
 	struct pf_block blocks[4], all = block(0, 0, ROWS, COLUMNS);
@@ -120,10 +119,9 @@ START_TEST(parts_are_joined)
 	check(again, &all);
 	pf_value_unref(again);
 }
-END_TEST
 
 /* No room: no memory is charged. */
-START_TEST(without_room_no_part_is_made)
+TEST(without_room_no_part_is_made)
 {
 	struct pf_shape shape = { .rank = 2, .dims = { 2, INT64_C(1) << 40 } };
 	struct pf_block b = { .whole = shape, .part = { 2, { 2, INT64_C(1) << 39 } } };
@@ -138,19 +136,5 @@ START_TEST(without_room_no_part_is_made)
 	ck_assert_uint_eq(used(), before);
 	pf_value_unref(v);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("blocks");
-	TCase *tc = tcase_create("core");
-
-	find_plugins();
-	tcase_add_checked_fixture(tc, open_all, close_store);
-	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, split_into_parts, parts);
-	tcase_add_test(tc, parts_are_joined);
-	tcase_add_test(tc, without_room_no_part_is_made);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_all, close_store };

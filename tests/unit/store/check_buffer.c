@@ -18,7 +18,7 @@ static const struct {
 	{ "npy", PF_FORMAT_NONE, 3 },      { "x.npy~", PF_FORMAT_NONE, 6 },
 };
 
-START_TEST(extensions_name_formats)
+TEST_EACH(extensions_name_formats, names)
 {
 	size_t stem = 99;
 
@@ -31,19 +31,17 @@ START_TEST(extensions_name_formats)
 	else
 		ck_assert_str_eq(pf_format_extension(PF_FORMAT_NONE), "");
 }
-END_TEST
 
 /* --- raw bytes ----------------------------------------------------------------------- */
 
-START_TEST(undeclared_bytes_are_bytes)
+TEST(undeclared_bytes_are_bytes)
 {
 	make(PF_FORMAT_RAW);
 	put("hello", 5, 0);
 	check_value(commit(), PF_DTYPE_U8, "U8[5]", "hello", 5);
 }
-END_TEST
 
-START_TEST(declared_bytes_have_a_size)
+TEST(declared_bytes_have_a_size)
 {
 	make(PF_FORMAT_RAW);
 	declare(PF_DTYPE_F32, 1, 4, 0);
@@ -56,9 +54,8 @@ START_TEST(declared_bytes_have_a_size)
 	put(numbers + 3, 4, 12);
 	check_value(commit(), PF_DTYPE_F32, "F32[4]", numbers, 16);
 }
-END_TEST
 
-START_TEST(a_write_beyond_the_size_is_refused)
+TEST(a_write_beyond_the_size_is_refused)
 {
 	make(PF_FORMAT_RAW);
 	declare(PF_DTYPE_F32, 1, 4, 0);
@@ -66,9 +63,8 @@ START_TEST(a_write_beyond_the_size_is_refused)
 	ck_assert_uint_eq(buffer->size, 0);
 	commit_fails(-EINVAL, "a write ends at 20", "error");
 }
-END_TEST
 
-START_TEST(impossible_types_are_not_declared)
+TEST(impossible_types_are_not_declared)
 {
 	struct pf_shape s = { .rank = 2, .dims = { INT64_C(1) << 40, INT64_C(1) << 40 } };
 
@@ -77,9 +73,8 @@ START_TEST(impossible_types_are_not_declared)
 	put("x", 1, 0);
 	check_value(commit(), PF_DTYPE_U8, "U8[1]", "x", 1);
 }
-END_TEST
 
-START_TEST(an_array_without_elements_is_whole)
+TEST(an_array_without_elements_is_whole)
 {
 	struct pf_value *v;
 
@@ -93,9 +88,8 @@ START_TEST(an_array_without_elements_is_whole)
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "ready");
 	ck_assert_int_eq(pf_buffer_write(buffer, "x", 1, 0, &err), -EINVAL);
 }
-END_TEST
 
-START_TEST(holes_are_zeros)
+TEST(holes_are_zeros)
 {
 	static const char want[110] = { [0] = 'a', [100] = 'b' };
 
@@ -107,7 +101,6 @@ START_TEST(holes_are_zeros)
 	ck_assert_int_eq(pf_buffer_truncate(buffer, 110, &err), 0);
 	check_value(commit(), PF_DTYPE_U8, "U8[110]", want, 110);
 }
-END_TEST
 
 /* --- text ---------------------------------------------------------------------------- */
 
@@ -125,7 +118,7 @@ static const struct {
 	{ "one\n", PF_DTYPE_INVALID, 0, 0, 0, NULL },
 };
 
-START_TEST(text_becomes_numbers)
+TEST_EACH(text_becomes_numbers, texts)
 {
 	struct pf_value *v;
 
@@ -149,10 +142,9 @@ START_TEST(text_becomes_numbers)
 	put("1 2 3\n4 5 6\n", 12, 0);
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
 }
-END_TEST
 
 /* Only short text in order is parsed before it is whole. */
-START_TEST(text_out_of_order_is_kept_unparsed)
+TEST(text_out_of_order_is_kept_unparsed)
 {
 	struct pf_value *v;
 
@@ -166,7 +158,6 @@ START_TEST(text_out_of_order_is_kept_unparsed)
 	put("one\n", 4, 64 << 10);
 	ck_assert_int_eq(pf_buffer_commit(buffer, false, &v, &err), -EINVAL);
 }
-END_TEST
 
 /* --- frozen contents ----------------------------------------------------------------- */
 
@@ -182,7 +173,7 @@ static const struct {
 };
 
 /* A value never changes, nor do neighbouring bytes. */
-START_TEST(writing_after_a_commit_copies)
+TEST_EACH(writing_after_a_commit_copies, changes)
 {
 	size_t size = changes[_i].size, end = changes[_i].off + changes[_i].len;
 	char *before = malloc(size), *x = malloc(changes[_i].len);
@@ -216,9 +207,8 @@ START_TEST(writing_after_a_commit_copies)
 	free(before);
 	free(x);
 }
-END_TEST
 
-START_TEST(a_commit_frees_unused_room)
+TEST(a_commit_frees_unused_room)
 {
 	static char byte[4096];
 	uint64_t whole;
@@ -231,11 +221,10 @@ START_TEST(a_commit_frees_unused_room)
 	ck_assert_uint_lt(used(), whole);
 	ck_assert_uint_le(used(), 6 << 20);
 }
-END_TEST
 
 /* --- size and limits ----------------------------------------------------------------- */
 
-START_TEST(truncating_empties)
+TEST(truncating_empties)
 {
 	struct pf_value *v;
 
@@ -251,11 +240,10 @@ START_TEST(truncating_empties)
 	put(file, sizeof(file), 0);
 	commit();
 }
-END_TEST
 
 static const uint64_t sizes[] = { 1, 10, 127, 128, 140, 151 };
 
-START_TEST(a_shorter_file_can_be_filled_again)
+TEST_EACH(a_shorter_file_can_be_filled_again, sizes)
 {
 	make_file();
 	make(PF_FORMAT_NPY);
@@ -266,9 +254,8 @@ START_TEST(a_shorter_file_can_be_filled_again)
 	put(file + sizes[_i], sizeof(file) - sizes[_i], sizes[_i]);
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
 }
-END_TEST
 
-START_TEST(the_memory_limit_is_kept)
+TEST(the_memory_limit_is_kept)
 {
 	char byte = 1;
 
@@ -284,7 +271,6 @@ START_TEST(the_memory_limit_is_kept)
 	declare(PF_DTYPE_U8, 1, LIMIT + 1, 0);
 	ck_assert_int_eq(pf_buffer_write(buffer, &byte, 1, 0, &err), -ENOSPC);
 }
-END_TEST
 
 static const struct {
 	uint64_t off;
@@ -293,7 +279,7 @@ static const struct {
 	{ INT64_MAX, 1 }, { UINT64_MAX, 1 }, { UINT64_MAX - 5, 10 }, { INT64_MAX - 1, 2 }
 };
 
-START_TEST(offsets_have_a_maximum)
+TEST_EACH(offsets_have_a_maximum, ends)
 {
 	make(PF_FORMAT_NONE);
 	ck_assert_int_eq(pf_buffer_write(buffer, "0123456789", ends[_i].len, ends[_i].off,
@@ -303,29 +289,5 @@ START_TEST(offsets_have_a_maximum)
 					 NULL),
 			 -EFBIG);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("buffer");
-	TCase *tc = tcase_create("writing");
-
-	tcase_add_checked_fixture(tc, open_arena, close_arena);
-	unit_add_cases(tc, extensions_name_formats, names);
-	tcase_add_test(tc, undeclared_bytes_are_bytes);
-	tcase_add_test(tc, declared_bytes_have_a_size);
-	tcase_add_test(tc, a_write_beyond_the_size_is_refused);
-	tcase_add_test(tc, impossible_types_are_not_declared);
-	tcase_add_test(tc, an_array_without_elements_is_whole);
-	tcase_add_test(tc, holes_are_zeros);
-	unit_add_cases(tc, text_becomes_numbers, texts);
-	tcase_add_test(tc, text_out_of_order_is_kept_unparsed);
-	unit_add_cases(tc, writing_after_a_commit_copies, changes);
-	tcase_add_test(tc, a_commit_frees_unused_room);
-	tcase_add_test(tc, truncating_empties);
-	unit_add_cases(tc, a_shorter_file_can_be_filled_again, sizes);
-	tcase_add_test(tc, the_memory_limit_is_kept);
-	unit_add_cases(tc, offsets_have_a_maximum, ends);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_arena, close_arena };

@@ -4,7 +4,7 @@
 
 static const size_t pieces[] = { 1, 2, 7, 10, 63, 64, 65, 127, 128, 129, 151, 152, 4096 };
 
-START_TEST(a_file_may_come_in_pieces)
+TEST_EACH(a_file_may_come_in_pieces, pieces)
 {
 	size_t each = pieces[_i];
 
@@ -24,7 +24,6 @@ START_TEST(a_file_may_come_in_pieces)
 	ck_assert_ptr_eq(pf_value_host(buffer->value), pf_bytes_at(buffer->content, 128));
 	ck_assert_uint_eq((uintptr_t)pf_value_host(buffer->value) % 64, 0);
 }
-END_TEST
 
 /* Pieces 0-127 (the header), 128-135, 136-143, 144-151 in this order. */
 static const int orders[][4] = {
@@ -34,7 +33,7 @@ static const int orders[][4] = {
 	{ 0, 3, 1, 2 },
 };
 
-START_TEST(data_may_come_in_any_order)
+TEST_EACH(data_may_come_in_any_order, orders)
 {
 	struct pf_value *v;
 
@@ -53,10 +52,9 @@ START_TEST(data_may_come_in_any_order)
 	}
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
 }
-END_TEST
 
 /* A writer that writes the end first leaves a hole where the header will be. */
-START_TEST(data_may_come_before_the_header)
+TEST(data_may_come_before_the_header)
 {
 	make_file();
 	make(PF_FORMAT_NPY);
@@ -73,7 +71,6 @@ START_TEST(data_may_come_before_the_header)
 	commit_fails(-EINVAL, "F32[2,3] takes 152 bytes of file, a write ends at 153",
 		     "error");
 }
-END_TEST
 
 #define NPY(dict) "\x93NUMPY\x01\x00\x76\x00" dict
 
@@ -98,7 +95,7 @@ static const struct {
 	  128, -EOVERFLOW },
 };
 
-START_TEST(a_wrong_header_is_refused_at_once)
+TEST_EACH(a_wrong_header_is_refused_at_once, headers)
 {
 	struct pf_err why = PF_ERR_INIT;
 	struct pf_value *v;
@@ -120,9 +117,8 @@ START_TEST(a_wrong_header_is_refused_at_once)
 	put(file, sizeof(file), 0);
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
 }
-END_TEST
 
-START_TEST(too_much_is_refused_at_once)
+TEST(too_much_is_refused_at_once)
 {
 	make_file();
 	make(PF_FORMAT_NPY);
@@ -139,7 +135,6 @@ START_TEST(too_much_is_refused_at_once)
 	ck_assert_int_eq(pf_buffer_write(buffer, file, 128, 0, &err), 128);
 	ck_assert_int_eq(pf_buffer_write(buffer, file, 1, 1 << 30, &err), -EINVAL);
 }
-END_TEST
 
 static const struct {
 	size_t len;
@@ -152,7 +147,7 @@ static const struct {
 	{ 151, "F32[2,3] takes 24 bytes of data, 23 came" },
 };
 
-START_TEST(a_partial_file_is_not_an_array)
+TEST_EACH(a_partial_file_is_not_an_array, parts)
 {
 	struct pf_value *v;
 
@@ -170,9 +165,8 @@ START_TEST(a_partial_file_is_not_an_array)
 		check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
 	}
 }
-END_TEST
 
-START_TEST(column_major_files_are_transposed)
+TEST(column_major_files_are_transposed)
 {
 	static const float turned[6] = { 1, 3, 5, 2, 4, 6 };
 	char *order;
@@ -186,21 +180,5 @@ START_TEST(column_major_files_are_transposed)
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", turned, 24);
 	ck_assert_int_eq(memcmp(pf_bytes_at(buffer->content, 128), numbers, 24), 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("buffer_npy");
-	TCase *tc = tcase_create("npy");
-
-	tcase_add_checked_fixture(tc, open_arena, close_arena);
-	unit_add_cases(tc, a_file_may_come_in_pieces, pieces);
-	unit_add_cases(tc, data_may_come_in_any_order, orders);
-	tcase_add_test(tc, data_may_come_before_the_header);
-	unit_add_cases(tc, a_wrong_header_is_refused_at_once, headers);
-	tcase_add_test(tc, too_much_is_refused_at_once);
-	unit_add_cases(tc, a_partial_file_is_not_an_array, parts);
-	tcase_add_test(tc, column_major_files_are_transposed);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_arena, close_arena };

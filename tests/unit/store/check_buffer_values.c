@@ -4,7 +4,7 @@
 
 /* --- other formats ------------------------------------------------------------------- */
 
-START_TEST(a_scratch_file_is_not_an_array)
+TEST(a_scratch_file_is_not_an_array)
 {
 	struct pf_value *v;
 
@@ -15,9 +15,8 @@ START_TEST(a_scratch_file_is_not_an_array)
 	ck_assert_int_eq(pf_buffer_value(buffer, &v, &err), -ENOENT);
 	ck_assert_str_eq(err.text, "it is a scratch file, no array");
 }
-END_TEST
 
-START_TEST(a_rename_gives_another_format)
+TEST(a_rename_gives_another_format)
 {
 	make_file();
 	make(PF_FORMAT_NONE);
@@ -32,7 +31,6 @@ START_TEST(a_rename_gives_another_format)
 	ck_assert_int_eq(pf_buffer_check(buffer, PF_FORMAT_NONE, &err), 0);
 	ck_assert_int_eq(pf_buffer_check(buffer, PF_FORMAT_RAW, &err), 0);
 }
-END_TEST
 
 /* Write FILE, commit, look at it as FORMAT, change one number there, commit. */
 static const struct {
@@ -45,7 +43,7 @@ static const struct {
 	{ PF_FORMAT_TXT, 10, "9", 1 },
 };
 
-START_TEST(another_view_can_be_written)
+TEST_EACH(another_view_can_be_written, adoptions)
 {
 	static const float want[6] = { 1, 2, 3, 4, 5, 9 };
 
@@ -61,9 +59,8 @@ START_TEST(another_view_can_be_written)
 	put(numbers + 5, 4, 148);
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
 }
-END_TEST
 
-START_TEST(a_partial_write_may_use_another_view)
+TEST(a_partial_write_may_use_another_view)
 {
 	make_file();
 	make(PF_FORMAT_NPY);
@@ -77,7 +74,6 @@ START_TEST(a_partial_write_may_use_another_view)
 	ck_assert_int_eq(pf_buffer_adopt(buffer, PF_FORMAT_RAW, "x", true, &err),
 			 -ENODATA);
 }
-END_TEST
 
 /* --- values -------------------------------------------------------------------------- */
 
@@ -89,7 +85,7 @@ static void set_state(struct pf_value *v, enum pf_value_state state)
 	pf_unlock(&v->lock);
 }
 
-START_TEST(a_refused_upload_is_reported)
+TEST(a_refused_upload_is_reported)
 {
 	struct pf_err why = PF_ERR_INIT;
 	struct pf_value *v, *got;
@@ -113,9 +109,8 @@ START_TEST(a_refused_upload_is_reported)
 	pf_value_unref(v);
 	check_value(commit(), PF_DTYPE_U8, "U8[5]", "hello", 5);
 }
-END_TEST
 
-START_TEST(other_buffers_keep_a_shared_value)
+TEST(other_buffers_keep_a_shared_value)
 {
 	struct pf_buffer *other;
 	struct pf_value *v;
@@ -134,9 +129,8 @@ START_TEST(other_buffers_keep_a_shared_value)
 	pf_value_donated(v, false);
 	pf_buffer_unref(other);
 }
-END_TEST
 
-START_TEST(a_donated_value_loses_its_bytes)
+TEST(a_donated_value_loses_its_bytes)
 {
 	struct pf_value *v;
 
@@ -152,9 +146,8 @@ START_TEST(a_donated_value_loses_its_bytes)
 	ck_assert_uint_eq(used(), 0);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "donated");
 }
-END_TEST
 
-START_TEST(a_discarded_buffer_keeps_nothing)
+TEST(a_discarded_buffer_keeps_nothing)
 {
 	make(PF_FORMAT_RAW);
 	put("hello", 5, 0);
@@ -165,9 +158,8 @@ START_TEST(a_discarded_buffer_keeps_nothing)
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "empty");
 	pf_buffer_unref(buffer);
 }
-END_TEST
 
-START_TEST(only_conversions_are_slow)
+TEST(only_conversions_are_slow)
 {
 	static char zeros[2 << 20];
 
@@ -179,9 +171,8 @@ START_TEST(only_conversions_are_slow)
 	ck_assert_int_eq(pf_buffer_truncate(buffer, 1000, &err), 0);
 	ck_assert(!pf_buffer_commit_is_slow(buffer));
 }
-END_TEST
 
-START_TEST(known_types_and_shapes_are_reported)
+TEST(known_types_and_shapes_are_reported)
 {
 	pf_autobuf struct pf_buf out = PF_BUF_INIT;
 
@@ -197,24 +188,5 @@ START_TEST(known_types_and_shapes_are_reported)
 	ck_assert_ptr_nonnull(strstr(out.data, "\"format\":\"raw\""));
 	ck_assert_ptr_eq(strchr(out.data, '\n'), out.data + out.len - 1);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("buffer_values");
-	TCase *tc = tcase_create("values");
-
-	tcase_add_checked_fixture(tc, open_arena, close_arena);
-	tcase_add_test(tc, a_refused_upload_is_reported);
-	tcase_add_test(tc, other_buffers_keep_a_shared_value);
-	tcase_add_test(tc, a_donated_value_loses_its_bytes);
-	tcase_add_test(tc, a_discarded_buffer_keeps_nothing);
-	tcase_add_test(tc, only_conversions_are_slow);
-	tcase_add_test(tc, known_types_and_shapes_are_reported);
-	tcase_add_test(tc, a_scratch_file_is_not_an_array);
-	tcase_add_test(tc, a_rename_gives_another_format);
-	unit_add_cases(tc, another_view_can_be_written, adoptions);
-	tcase_add_test(tc, a_partial_write_may_use_another_view);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_arena, close_arena };

@@ -48,7 +48,7 @@ static void check_filled(const struct pf_bytes *b, uint64_t len)
 			ck_abort_msg("byte %llu is another", (unsigned long long)i);
 }
 
-START_TEST(references_keep_the_bytes)
+TEST(references_keep_the_bytes)
 {
 	struct pf_bytes *b = filled(5000);
 
@@ -60,9 +60,8 @@ START_TEST(references_keep_the_bytes)
 	ck_assert_uint_eq(used(), 0);
 	pf_bytes_unref(NULL);
 }
-END_TEST
 
-START_TEST(too_many_bytes_are_refused)
+TEST(too_many_bytes_are_refused)
 {
 	struct pf_bytes *b = NULL;
 	struct pf_err err = PF_ERR_INIT;
@@ -71,7 +70,6 @@ START_TEST(too_many_bytes_are_refused)
 	ck_assert_int_eq(err.code, -ENOSPC);
 	ck_assert_ptr_null(b);
 }
-END_TEST
 
 /* Room for CAP bytes of which KEEP are kept. */
 static int reserve(struct pf_bytes **bytes, uint64_t cap, uint64_t keep,
@@ -96,7 +94,7 @@ static const struct {
 	{ 1000, 0, 0, true, true },
 };
 
-START_TEST(reserving_copies_shared_bytes)
+TEST_EACH(reserving_copies_shared_bytes, cases)
 {
 	uint64_t len = cases[_i].len, want = cases[_i].cap;
 	struct pf_bytes *b = filled(len), *old = b;
@@ -116,10 +114,9 @@ START_TEST(reserving_copies_shared_bytes)
 	}
 	pf_bytes_unref(b);
 }
-END_TEST
 
 /* A copy has all bytes to be kept, even if fewer bytes are requested. */
-START_TEST(a_copy_has_room_for_the_kept_bytes)
+TEST(a_copy_has_room_for_the_kept_bytes)
 {
 	struct pf_bytes *b = filled(100000), *old = pf_bytes_ref(b), *next = filled(256);
 
@@ -131,14 +128,13 @@ START_TEST(a_copy_has_room_for_the_kept_bytes)
 	pf_bytes_unref(old);
 	pf_bytes_unref(b);
 }
-END_TEST
 
 static const struct {
 	bool shared;
 	uint64_t cap;
 } too_much[] = { { false, LIMIT + 1 }, { true, LIMIT + 1 }, { true, LIMIT - 1000 } };
 
-START_TEST(a_failure_changes_nothing)
+TEST_EACH(a_failure_changes_nothing, too_much)
 {
 	struct pf_bytes *b = filled(100000), *old = b;
 	struct pf_err err = PF_ERR_INIT;
@@ -155,10 +151,9 @@ START_TEST(a_failure_changes_nothing)
 		pf_bytes_unref(b);
 	pf_bytes_unref(b);
 }
-END_TEST
 
 /* Room for twice as much, as long as there is; then for what is needed, to the last byte. */
-START_TEST(bytes_grow_until_the_memory_limit)
+TEST(bytes_grow_until_the_memory_limit)
 {
 	struct pf_bytes *b = NULL;
 	struct pf_err err = PF_ERR_INIT;
@@ -179,20 +174,5 @@ START_TEST(bytes_grow_until_the_memory_limit)
 		ck_assert_int_eq(*(char *)pf_bytes_at(b, at + 77), (char)(at >> 20));
 	pf_bytes_unref(b);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("bytes");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, open_arena, close_arena);
-	tcase_add_test(tc, references_keep_the_bytes);
-	tcase_add_test(tc, too_many_bytes_are_refused);
-	unit_add_cases(tc, reserving_copies_shared_bytes, cases);
-	tcase_add_test(tc, a_copy_has_room_for_the_kept_bytes);
-	unit_add_cases(tc, a_failure_changes_nothing, too_much);
-	tcase_add_test(tc, bytes_grow_until_the_memory_limit);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_arena, close_arena };

@@ -98,7 +98,7 @@ static void compile_and_print(unsigned n, const char *use, struct pf_buf *out)
 	pf_executable_unref(x);
 }
 
-START_TEST(an_equal_program_is_a_hit)
+TEST_ON_PLUGINS(an_equal_program_is_a_hit)
 {
 	struct pf_buf first[ARRAY_SIZE(programs)] = { { 0 } };
 
@@ -115,10 +115,9 @@ START_TEST(an_equal_program_is_a_hit)
 		pf_buf_release(&first[n]);
 	}
 }
-END_TEST
 
 /* After a death the store loads programs from the cache by itself. */
-START_TEST(a_restart_loads_from_the_cache)
+TEST_ON_PLUGINS(a_restart_loads_from_the_cache)
 {
 	struct pf_cache_stats s;
 	struct pf_executable *x;
@@ -143,18 +142,5 @@ START_TEST(a_restart_loads_from_the_cache)
 	pf_value_unref(v[1]);
 	pf_executable_unref(x);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("cached");
-	TCase *tc = tcase_create("core");
-
-	find_plugins();
-	tcase_set_timeout(tc, 120);
-	tcase_add_checked_fixture(tc, open_all, close_all);
-	tcase_add_loop_test(tc, an_equal_program_is_a_hit, 0, n_plugins);
-	tcase_add_loop_test(tc, a_restart_loads_from_the_cache, 0, n_plugins);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_all, close_all };

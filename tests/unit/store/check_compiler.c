@@ -81,7 +81,7 @@ static void finish(unsigned n)
 	ck_assert_uint_eq(n_running, 0);
 }
 
-START_TEST(jobs_run_in_the_schedulers_order)
+TEST(jobs_run_in_the_schedulers_order)
 {
 	struct note notes[6];
 
@@ -99,9 +99,8 @@ START_TEST(jobs_run_in_the_schedulers_order)
 	ck_assert_str_eq(begun, "aFbxc");
 	ck_assert_uint_eq(most, 1);
 }
-END_TEST
 
-START_TEST(as_many_jobs_run_as_there_are_slots)
+TEST(as_many_jobs_run_as_there_are_slots)
 {
 	static struct note notes[MANY];
 
@@ -114,7 +113,6 @@ START_TEST(as_many_jobs_run_as_there_are_slots)
 	finish(MANY);
 	ck_assert_uint_eq(most, 3);
 }
-END_TEST
 
 /* Add the job again, twice, and free it at last. */
 static void run_thrice(struct pf_compile_job *job)
@@ -131,7 +129,7 @@ static void run_thrice(struct pf_compile_job *job)
 	pf_unlock(&lock);
 }
 
-START_TEST(a_job_may_be_queued_again_or_free_itself)
+TEST(a_job_may_be_queued_again_or_free_itself)
 {
 	open_compiler(1);
 	for (unsigned i = 1; i <= 20; i++) {
@@ -144,9 +142,8 @@ START_TEST(a_job_may_be_queued_again_or_free_itself)
 	}
 	pf_compiler_free(compiler);
 }
-END_TEST
 
-START_TEST(stopping_runs_the_queued_jobs)
+TEST(stopping_runs_the_queued_jobs)
 {
 	struct note notes[4];
 
@@ -166,9 +163,8 @@ START_TEST(stopping_runs_the_queued_jobs)
 	ck_assert_str_eq(begun, "abcd");
 	pf_compiler_free(compiler);
 }
-END_TEST
 
-START_TEST(a_flight_has_one_leader)
+TEST(a_flight_has_one_leader)
 {
 	struct pf_cache_key one = { .bytes = { 1 } }, two = { .bytes = { 2 } };
 	struct pf_flight *claim = NULL, *other = NULL, *none = NULL;
@@ -218,9 +214,8 @@ START_TEST(a_flight_has_one_leader)
 	pf_flight_drop(compiler, other);
 	pf_compiler_free(compiler);
 }
-END_TEST
 
-START_TEST(finishing_waits_for_puts)
+TEST(finishing_waits_for_puts)
 {
 	open_compiler(1);
 	pf_compiler_finish(compiler, 10000);
@@ -230,21 +225,4 @@ START_TEST(finishing_waits_for_puts)
 	pf_compiler_finish(compiler, 10000);
 	pf_compiler_free(compiler);
 	pf_compiler_free(NULL);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("compiler");
-	TCase *tc = tcase_create("core");
-
-	tcase_set_timeout(tc, 30);
-	tcase_add_test(tc, jobs_run_in_the_schedulers_order);
-	tcase_add_test(tc, as_many_jobs_run_as_there_are_slots);
-	tcase_add_test(tc, a_job_may_be_queued_again_or_free_itself);
-	tcase_add_test(tc, stopping_runs_the_queued_jobs);
-	tcase_add_test(tc, a_flight_has_one_leader);
-	tcase_add_test(tc, finishing_waits_for_puts);
-	suite_add_tcase(suite, tc);
-	return unit_run(suite);
 }

@@ -31,7 +31,7 @@ static void check_state(const char *state)
 
 /* --- compiling ----------------------------------------------------------------------- */
 
-START_TEST(a_source_becomes_a_runnable_program)
+TEST_ON_PLUGINS(a_source_becomes_a_runnable_program)
 {
 	pf_autobuf struct pf_buf signature = PF_BUF_INIT, info = PF_BUF_INIT;
 	struct pf_loaded *l;
@@ -58,7 +58,6 @@ START_TEST(a_source_becomes_a_runnable_program)
 	ck_assert_ptr_nonnull(strstr(info.data, "\"state\":\"ready\""));
 	ck_assert_ptr_eq(strchr(info.data, '\n'), info.data + info.len - 1);
 }
-END_TEST
 
 static const struct {
 	const char *source;
@@ -75,7 +74,7 @@ static const struct {
 	{ "garbage", PF_PROGRAM_HLO, 2, "failed" },
 };
 
-START_TEST(a_file_without_a_program_fails)
+TEST_EACH(a_file_without_a_program_fails, sources)
 {
 	struct pf_loaded *l = NULL;
 	int r;
@@ -101,10 +100,9 @@ START_TEST(a_file_without_a_program_fails)
 	pf_executable_set_format(x, PF_PROGRAM_MLIR);
 	ck_assert_int_eq(compile_it(x, &err), 0);
 }
-END_TEST
 
 /* The one before never runs stale. */
-START_TEST(a_failed_source_leaves_no_runnable_program)
+TEST(a_failed_source_leaves_no_runnable_program)
 {
 	pf_autobuf struct pf_buf signature = PF_BUF_INIT;
 	struct pf_loaded *l = NULL;
@@ -118,11 +116,10 @@ START_TEST(a_failed_source_leaves_no_runnable_program)
 	pf_executable_signature(x, &signature);
 	ck_assert_str_eq(signature.data, "{}\n");
 }
-END_TEST
 
 /* --- superseding --------------------------------------------------------------------- */
 
-START_TEST(the_newest_source_is_compiled)
+TEST(the_newest_source_is_compiled)
 {
 	struct event first, second;
 
@@ -141,9 +138,8 @@ START_TEST(the_newest_source_is_compiled)
 	ck_assert_int_eq(event_count(&second), 1);
 	check_state("ready");
 }
-END_TEST
 
-START_TEST(emptying_ends_a_compile)
+TEST(emptying_ends_a_compile)
 {
 	struct event ended;
 
@@ -157,9 +153,8 @@ START_TEST(emptying_ends_a_compile)
 	usleep(500000);
 	check_state("empty");
 }
-END_TEST
 
-START_TEST(a_compile_can_be_abandoned)
+TEST(a_compile_can_be_abandoned)
 {
 	struct event ended, again;
 
@@ -182,9 +177,8 @@ START_TEST(a_compile_can_be_abandoned)
 	check_state("ready");
 	ck_assert_int_eq(event_count(&ended), 1);
 }
-END_TEST
 
-START_TEST(unloading_leaves_the_source)
+TEST(unloading_leaves_the_source)
 {
 	struct pf_loaded *l;
 	uint64_t len;
@@ -197,9 +191,8 @@ START_TEST(unloading_leaves_the_source)
 	pf_bytes_unref(pf_executable_source(x, &len));
 	ck_assert_uint_eq(len, strlen(add_program));
 }
-END_TEST
 
-START_TEST(a_compile_outlives_its_executable)
+TEST(a_compile_outlives_its_executable)
 {
 	start_faulty("compile=slow:200");
 	x = executable_of(add_program);
@@ -207,12 +200,11 @@ START_TEST(a_compile_outlives_its_executable)
 	pf_executable_unref(pf_steal(&x));
 	usleep(400000);
 }
-END_TEST
 
 /* --- the source ---------------------------------------------------------------------- */
 
 /* Writes change neither the bytes that are being compiled nor neighbouring bytes. */
-START_TEST(writing_while_it_compiles_copies)
+TEST(writing_while_it_compiles_copies)
 {
 	static char padding[20000];
 	struct event ended;
@@ -246,9 +238,8 @@ START_TEST(writing_while_it_compiles_copies)
 	pf_bytes_unref(before);
 	pf_bytes_unref(now);
 }
-END_TEST
 
-START_TEST(sources_may_come_in_pieces)
+TEST(sources_may_come_in_pieces)
 {
 	size_t len = strlen(add_program);
 	struct pf_bytes *source;
@@ -276,7 +267,6 @@ START_TEST(sources_may_come_in_pieces)
 	ck_assert_int_eq(pf_executable_truncate(x, FIXTURE_LIMIT * 2, &err), -ENOSPC);
 	check_state("ready");
 }
-END_TEST
 
 /* --- options ------------------------------------------------------------------------- */
 
@@ -290,7 +280,7 @@ static const struct {
 	{ "null", -EINVAL }, { "{\"no_such_option\":1}", -EINVAL },
 };
 
-START_TEST(options_are_checked)
+TEST_EACH(options_are_checked, options)
 {
 	start_faulty("");
 	x = executable_of(add_program);
@@ -303,27 +293,5 @@ START_TEST(options_are_checked)
 	ck_assert_int_eq(pf_executable_set_options(x, NULL, 0, false, &err), 0);
 	ck_assert_int_eq(x->options_err.code, 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("executable");
-	TCase *tc = tcase_create("core");
-
-	find_plugins();
-	tcase_add_checked_fixture(tc, open_all, close_all);
-	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, a_source_becomes_a_runnable_program, 0, n_plugins);
-	unit_add_cases(tc, a_file_without_a_program_fails, sources);
-	tcase_add_test(tc, a_failed_source_leaves_no_runnable_program);
-	tcase_add_test(tc, the_newest_source_is_compiled);
-	tcase_add_test(tc, emptying_ends_a_compile);
-	tcase_add_test(tc, a_compile_can_be_abandoned);
-	tcase_add_test(tc, unloading_leaves_the_source);
-	tcase_add_test(tc, a_compile_outlives_its_executable);
-	tcase_add_test(tc, writing_while_it_compiles_copies);
-	tcase_add_test(tc, sources_may_come_in_pieces);
-	unit_add_cases(tc, options_are_checked, options);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_all, close_all };

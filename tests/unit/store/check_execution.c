@@ -64,7 +64,7 @@ static void check_sum(struct pf_value *v, const float *a, const float *b)
 
 /* --- what is right ------------------------------------------------------------------- */
 
-START_TEST(an_execution_computes)
+TEST_ON_PLUGINS(an_execution_computes)
 {
 	prepare(plugins[_i]);
 	for (int spin = 0; spin < 2; spin++) {
@@ -79,9 +79,8 @@ START_TEST(an_execution_computes)
 		pf_execution_free(pf_steal(&run.e));
 	}
 }
-END_TEST
 
-START_TEST(results_are_arguments)
+TEST(results_are_arguments)
 {
 	prepare(plugins[0]);
 	for (int i = 0; i < 50; i++) {
@@ -92,9 +91,8 @@ START_TEST(results_are_arguments)
 	ck_assert_int_eq(fetch_value(args[0], &err), 1);
 	ck_assert_float_eq(((const float *)pf_value_host(args[0]))[5], 56);
 }
-END_TEST
 
-START_TEST(an_execution_waits_for_the_compile)
+TEST(an_execution_waits_for_the_compile)
 {
 	start_worker(plugins[0]);
 	x = executable_of(add_program);
@@ -103,7 +101,6 @@ START_TEST(an_execution_waits_for_the_compile)
 	ck_assert_msg(run_again() == 0, "%s", run.err.text);
 	check_sum(run.e->outs[0].value, counts, ones);
 }
-END_TEST
 
 /* --- what is wrong ------------------------------------------------------------------- */
 
@@ -118,7 +115,7 @@ static const struct {
 	{ 2, 2, "prog: the program gives 1 output, 2 names were given" },
 };
 
-START_TEST(the_argument_counts_are_checked)
+TEST_EACH(the_argument_counts_are_checked, amounts)
 {
 	prepare_faulty("");
 	run_init(&run, x, args, amounts[_i].n, amounts[_i].outs);
@@ -126,7 +123,6 @@ START_TEST(the_argument_counts_are_checked)
 	ck_assert_str_eq(run.err.text, amounts[_i].why);
 	ck_assert_int_eq(run.err.code, -EINVAL);
 }
-END_TEST
 
 static const struct {
 	enum pf_dtype dtype;
@@ -143,7 +139,7 @@ static const struct {
 	  "prog: input 1 (y): b is on device test:1, the program runs on test:0" },
 };
 
-START_TEST(the_arguments_are_checked)
+TEST_EACH(the_arguments_are_checked, wrong_args)
 {
 	struct pf_shape shape = { .rank = wrong_args[_i].rank,
 				  .dims = { wrong_args[_i].a, wrong_args[_i].b } };
@@ -160,9 +156,8 @@ START_TEST(the_arguments_are_checked)
 	/* Refused before anything was sent. */
 	ck_assert_uint_eq(args[0]->id, 0);
 }
-END_TEST
 
-START_TEST(a_source_that_failed_does_not_run)
+TEST(a_source_that_failed_does_not_run)
 {
 	start_faulty("compile=error:INVALID_ARGUMENT:bad op");
 	x = executable_of(add_program);
@@ -176,7 +171,6 @@ START_TEST(a_source_that_failed_does_not_run)
 	ck_assert_int_eq(strncmp(run.err.text, "prog: it did not compile: ", 26), 0);
 	ck_assert_ptr_nonnull(strstr(run.err.text, "bad op"));
 }
-END_TEST
 
 static const struct {
 	const char *fault;
@@ -193,7 +187,7 @@ static const struct {
 	{ "execute=exit:7", -EIO, -1, "exited with status 7" },
 };
 
-START_TEST(failures_are_reported)
+TEST_EACH(failures_are_reported, faults)
 {
 	prepare_faulty(faults[_i].fault);
 	ck_assert_int_eq(run_again(), faults[_i].code);
@@ -201,7 +195,6 @@ START_TEST(failures_are_reported)
 	ck_assert_int_eq(strncmp(run.err.text, "prog: ", 6), 0);
 	ck_assert_msg(strstr(run.err.text, faults[_i].why) != NULL, "%s", run.err.text);
 }
-END_TEST
 
 /* --- the worker's death -------------------------------------------------------------- */
 
@@ -210,7 +203,7 @@ static const struct {
 	bool placed, results;
 } deaths[] = { { false, false }, { true, false }, { true, true } };
 
-START_TEST(a_death_between_runs_fails_no_run)
+TEST_EACH(a_death_between_runs_fails_no_run, deaths)
 {
 	prepare(plugins[0]);
 	if (deaths[_i].placed)
@@ -226,10 +219,9 @@ START_TEST(a_death_between_runs_fails_no_run)
 	ck_assert_float_eq(((const float *)pf_value_host(run.e->outs[0].value))[5],
 			   deaths[_i].results ? 13 : 7);
 }
-END_TEST
 
 /* The worker dies repeatedly during loads and uploads: every run ends. */
-START_TEST(a_worker_that_keeps_dying_hangs_no_execution)
+TEST(a_worker_that_keeps_dying_hangs_no_execution)
 {
 	struct named_exec runs[8];
 
@@ -249,9 +241,8 @@ START_TEST(a_worker_that_keeps_dying_hangs_no_execution)
 		pf_execution_free(runs[i].e);
 	}
 }
-END_TEST
 
-START_TEST(stopping_ends_running_executions)
+TEST(stopping_ends_running_executions)
 {
 	struct named_exec runs[20];
 
@@ -268,11 +259,10 @@ START_TEST(stopping_ends_running_executions)
 		pf_execution_free(runs[i].e);
 	}
 }
-END_TEST
 
 /* --- donation ------------------------------------------------------------------------ */
 
-START_TEST(a_donated_argument_cannot_be_read)
+TEST(a_donated_argument_cannot_be_read)
 {
 	prepare(plugins[0]);
 	run_init(&run, x, args, 2, 1)->args[0].donate = true;
@@ -286,9 +276,8 @@ START_TEST(a_donated_argument_cannot_be_read)
 		run.err.text,
 		"prog: input 0 (x): a: its value was donated to an execution and is gone");
 }
-END_TEST
 
-START_TEST(a_failed_run_consumes_nothing)
+TEST(a_failed_run_consumes_nothing)
 {
 	prepare_faulty("execute=error:INTERNAL:oops");
 	run_init(&run, x, args, 2, 1)->args[0].donate = true;
@@ -296,9 +285,8 @@ START_TEST(a_failed_run_consumes_nothing)
 	ck_assert_int_eq(pf_value_state(args[0], NULL), PF_VALUE_READY);
 	ck_assert_int_eq(memcmp(pf_value_host(args[0]), counts, 24), 0);
 }
-END_TEST
 
-START_TEST(readers_of_a_donated_argument_keep_its_bytes)
+TEST(readers_of_a_donated_argument_keep_its_bytes)
 {
 	prepare(plugins[0]);
 	for (int i = 0; i < 2; i++) { /* bytes of a user's, then a result's */
@@ -314,7 +302,6 @@ START_TEST(readers_of_a_donated_argument_keep_its_bytes)
 		pf_execution_free(pf_steal(&run.e));
 	}
 }
-END_TEST
 
 /* --- cancelling and freeing ---------------------------------------------------------- */
 
@@ -324,16 +311,15 @@ static bool always(struct pf_execution *e)
 	return true;
 }
 
-START_TEST(a_cancelled_run_is_not_sent)
+TEST(a_cancelled_run_is_not_sent)
 {
 	prepare_faulty("execute=abort");
 	run_init(&run, x, args, 2, 1)->cancelled = always;
 	ck_assert_int_eq(run_it(&run), -ECANCELED);
 	ck_assert_str_eq(run.err.text, "prog: cancelled before it began");
 }
-END_TEST
 
-START_TEST(an_execution_that_never_started_is_freed)
+TEST(an_execution_that_never_started_is_freed)
 {
 	start_faulty("");
 	x = executable_of(add_program);
@@ -341,7 +327,6 @@ START_TEST(an_execution_that_never_started_is_freed)
 	run_init(&run, x, args, 2, 1);
 	pf_execution_free(NULL);
 }
-END_TEST
 
 /* --- threads ------------------------------------------------------------------------- */
 
@@ -364,7 +349,7 @@ static void *run_main(void *arg)
 	return NULL;
 }
 
-START_TEST(many_threads_execute_at_once)
+TEST(many_threads_execute_at_once)
 {
 	pthread_t threads[4];
 
@@ -375,32 +360,5 @@ START_TEST(many_threads_execute_at_once)
 		pthread_join(threads[i], NULL);
 	ck_assert_uint_eq(wrong, 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("execution");
-	TCase *tc = tcase_create("core");
-
-	find_plugins();
-	tcase_add_checked_fixture(tc, open_all, close_all);
-	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, an_execution_computes, 0, n_plugins);
-	tcase_add_test(tc, results_are_arguments);
-	tcase_add_test(tc, an_execution_waits_for_the_compile);
-	unit_add_cases(tc, the_argument_counts_are_checked, amounts);
-	unit_add_cases(tc, the_arguments_are_checked, wrong_args);
-	tcase_add_test(tc, a_source_that_failed_does_not_run);
-	unit_add_cases(tc, failures_are_reported, faults);
-	unit_add_cases(tc, a_death_between_runs_fails_no_run, deaths);
-	tcase_add_test(tc, a_worker_that_keeps_dying_hangs_no_execution);
-	tcase_add_test(tc, stopping_ends_running_executions);
-	tcase_add_test(tc, a_donated_argument_cannot_be_read);
-	tcase_add_test(tc, a_failed_run_consumes_nothing);
-	tcase_add_test(tc, readers_of_a_donated_argument_keep_its_bytes);
-	tcase_add_test(tc, a_cancelled_run_is_not_sent);
-	tcase_add_test(tc, an_execution_that_never_started_is_freed);
-	tcase_add_test(tc, many_threads_execute_at_once);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_all, close_all };

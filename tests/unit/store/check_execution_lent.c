@@ -80,7 +80,7 @@ static void check_small(const struct trial *t)
 		ck_assert_float_eq(t->small[i], counts[i] + ones[i]);
 }
 
-START_TEST(a_lent_execution_computes)
+TEST_ON_PLUGINS(a_lent_execution_computes)
 {
 	struct pf_executable *x;
 	struct trial t;
@@ -99,12 +99,11 @@ START_TEST(a_lent_execution_computes)
 	pf_execution_free(t.e);
 	pf_executable_unref(x);
 }
-END_TEST
 
 /* Results of 64 KiB, which the worker copies, and of 4 MiB, which it leaves where they are. */
 static const int lengths[] = { 16 << 10, 1 << 20 };
 
-START_TEST(large_results_are_read_in_the_pool)
+TEST_EACH(large_results_are_read_in_the_pool, lengths)
 {
 	const int n = lengths[_i];
 	uint64_t before, used, limit;
@@ -140,7 +139,6 @@ START_TEST(large_results_are_read_in_the_pool)
 	ck_assert_uint_eq(used, before);
 	pf_executable_unref(x);
 }
-END_TEST
 
 static const struct {
 	const char *fault;
@@ -154,7 +152,7 @@ static const struct {
 	{ "execute=exit:7", -EIO, -1, "exited with status 7" },
 };
 
-START_TEST(failures_are_reported)
+TEST_EACH(failures_are_reported, faults)
 {
 	struct pf_executable *x;
 	struct trial t;
@@ -168,10 +166,9 @@ START_TEST(failures_are_reported)
 	pf_execution_free(t.e);
 	pf_executable_unref(x);
 }
-END_TEST
 
 /* It died after the inputs were checked: the program is compiled again first. */
-START_TEST(a_death_before_the_call_does_not_fail_it)
+TEST(a_death_before_the_call_does_not_fail_it)
 {
 	struct pf_executable *x;
 	struct trial t;
@@ -185,9 +182,8 @@ START_TEST(a_death_before_the_call_does_not_fail_it)
 	pf_execution_free(t.e);
 	pf_executable_unref(x);
 }
-END_TEST
 
-START_TEST(a_replaced_program_is_refused)
+TEST(a_replaced_program_is_refused)
 {
 	static const char other[] =
 		"module @other {\n"
@@ -209,9 +205,8 @@ START_TEST(a_replaced_program_is_refused)
 	pf_execution_free(t.e);
 	pf_executable_unref(x);
 }
-END_TEST
 
-START_TEST(stopping_ends_running_executions)
+TEST(stopping_ends_running_executions)
 {
 	struct pf_executable *x;
 	struct trial t[20];
@@ -231,22 +226,5 @@ START_TEST(stopping_ends_running_executions)
 	}
 	pf_executable_unref(x);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("lent executions");
-	TCase *tc = tcase_create("core");
-
-	find_plugins();
-	tcase_set_timeout(tc, 120);
-	tcase_add_checked_fixture(tc, open_all, close_all);
-	tcase_add_loop_test(tc, a_lent_execution_computes, 0, n_plugins);
-	unit_add_cases(tc, large_results_are_read_in_the_pool, lengths);
-	unit_add_cases(tc, failures_are_reported, faults);
-	tcase_add_test(tc, a_death_before_the_call_does_not_fail_it);
-	tcase_add_test(tc, a_replaced_program_is_refused);
-	tcase_add_test(tc, stopping_ends_running_executions);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_all, close_all };

@@ -37,7 +37,7 @@ static struct pf_loaded *load(void)
 
 /* --- what keeps and what drops them ---------------------------------------------------- */
 
-START_TEST(a_run_keeps_its_program)
+TEST(a_run_keeps_its_program)
 {
 	struct pf_loaded *l;
 
@@ -53,11 +53,10 @@ START_TEST(a_run_keeps_its_program)
 	ck_assert_uint_eq(l->signature->n_inputs, 2);
 	pf_loaded_unref(l);
 }
-END_TEST
 
 /* Beyond the limit the worker drops what was used longest ago, and gets it back when it is used;
  * what is in use it keeps. */
-START_TEST(a_worker_holds_a_limited_number_of_programs)
+TEST(a_worker_holds_a_limited_number_of_programs)
 {
 	enum { N = 12, LIMIT = 4 };
 	struct pf_loaded *used = NULL;
@@ -113,11 +112,10 @@ START_TEST(a_worker_holds_a_limited_number_of_programs)
 	ck_assert_uint_eq(pf_worker_alive(worker, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE), 0);
 	pf_loaded_limit(0);
 }
-END_TEST
 
 /* --- the worker's death -------------------------------------------------------------- */
 
-START_TEST(a_death_causes_another_compile)
+TEST(a_death_causes_another_compile)
 {
 	struct pf_loaded *old, *l;
 
@@ -132,9 +130,8 @@ START_TEST(a_death_causes_another_compile)
 	pf_loaded_unref(l);
 	pf_loaded_unref(old);
 }
-END_TEST
 
-START_TEST(a_compile_that_kills_the_worker_says_so)
+TEST(a_compile_that_kills_the_worker_says_so)
 {
 	start_faulty("compile=abort:Check failed: no");
 	x = executable_of(add_program);
@@ -147,9 +144,8 @@ START_TEST(a_compile_that_kills_the_worker_says_so)
 	replace_worker(); /* the first one may have begun with the fault */
 	ck_assert_msg(compile_it(x, &err) == 0, "%s", err.text);
 }
-END_TEST
 
-START_TEST(a_compile_waits_for_the_next_instance)
+TEST(a_compile_waits_for_the_next_instance)
 {
 	struct pf_instance *instance;
 
@@ -163,9 +159,8 @@ START_TEST(a_compile_waits_for_the_next_instance)
 	}
 	ck_assert_msg(compile_it(x, &err) == 0, "%s", err.text);
 }
-END_TEST
 
-START_TEST(without_a_worker_no_program_compiles)
+TEST(without_a_worker_no_program_compiles)
 {
 	start_faulty("");
 	x = executable_of(add_program);
@@ -173,10 +168,9 @@ START_TEST(without_a_worker_no_program_compiles)
 	ck_assert_int_eq(compile_it(x, &err), -EIO);
 	ck_assert_int_eq(pf_executable_state(x), PF_EXECUTABLE_FAILED);
 }
-END_TEST
 
 /* A restart does not compile a source that is not committed. */
-START_TEST(a_death_commits_nothing)
+TEST(a_death_commits_nothing)
 {
 	struct pf_loaded *l;
 
@@ -189,10 +183,9 @@ START_TEST(a_death_commits_nothing)
 	l = load();
 	pf_loaded_unref(l);
 }
-END_TEST
 
 /* A name without an extension holds no program: load must not say that there is one. */
-START_TEST(a_scratch_file_does_not_load_after_a_death)
+TEST(a_scratch_file_does_not_load_after_a_death)
 {
 	struct pf_loaded *l = NULL;
 	struct event ready;
@@ -204,24 +197,5 @@ START_TEST(a_scratch_file_does_not_load_after_a_death)
 	ck_assert(pf_executable_load(x, event_init(&ready), &l, &err) != 1 || l);
 	pf_loaded_unref(l);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("loaded");
-	TCase *tc = tcase_create("core");
-
-	find_plugins();
-	tcase_add_checked_fixture(tc, open_all, close_all);
-	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, a_run_keeps_its_program);
-	tcase_add_test(tc, a_death_causes_another_compile);
-	tcase_add_test(tc, a_compile_that_kills_the_worker_says_so);
-	tcase_add_test(tc, a_compile_waits_for_the_next_instance);
-	tcase_add_test(tc, without_a_worker_no_program_compiles);
-	tcase_add_test(tc, a_death_commits_nothing);
-	tcase_add_test(tc, a_scratch_file_does_not_load_after_a_death);
-	tcase_add_test(tc, a_worker_holds_a_limited_number_of_programs);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_all, close_all };

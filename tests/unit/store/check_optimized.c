@@ -17,7 +17,7 @@ static void close_all(void)
 	close_arena();
 }
 
-START_TEST(the_optimized_program_is_what_was_compiled)
+TEST_ON_PLUGINS(the_optimized_program_is_what_was_compiled)
 {
 	struct pf_program_facts facts;
 	struct pf_signature *signature;
@@ -47,9 +47,8 @@ START_TEST(the_optimized_program_is_what_was_compiled)
 	pf_optimized_free(b);
 	pf_optimized_free(NULL);
 }
-END_TEST
 
-START_TEST(without_a_compile_no_optimized_program_exists)
+TEST(without_a_compile_no_optimized_program_exists)
 {
 	struct pf_executable *x;
 	struct pf_optimized *o;
@@ -64,9 +63,8 @@ START_TEST(without_a_compile_no_optimized_program_exists)
 	ck_assert_uint_eq(pf_executable_optimized_len(x), 0);
 	pf_executable_unref(x);
 }
-END_TEST
 
-START_TEST(after_a_death_the_program_is_compiled_again)
+TEST(after_a_death_the_program_is_compiled_again)
 {
 	struct pf_executable *x;
 	struct pf_optimized *o;
@@ -80,19 +78,5 @@ START_TEST(after_a_death_the_program_is_compiled_again)
 	pf_optimized_free(o);
 	pf_executable_unref(x);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("optimized");
-	TCase *tc = tcase_create("core");
-
-	find_plugins();
-	tcase_add_checked_fixture(tc, open_all, close_all);
-	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, the_optimized_program_is_what_was_compiled, 0, n_plugins);
-	tcase_add_test(tc, without_a_compile_no_optimized_program_exists);
-	tcase_add_test(tc, after_a_death_the_program_is_compiled_again);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_all, close_all };

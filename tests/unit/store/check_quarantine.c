@@ -55,7 +55,7 @@ static int asks(enum pf_suspect what, unsigned n, uid_t user, struct pf_err *err
 	return pf_quarantine_check(q, what, &k, user, err);
 }
 
-START_TEST(only_that_user_and_program_are_refused)
+TEST(only_that_user_and_program_are_refused)
 {
 	struct pf_err err = PF_ERR_INIT;
 
@@ -71,9 +71,8 @@ START_TEST(only_that_user_and_program_are_refused)
 	ck_assert_int_eq(asks(PF_SUSPECT_EXECUTION, 2, B, NULL), -EIO);
 	ck_assert_int_eq(asks(PF_SUSPECT_COMPILE, 2, B, NULL), 0);
 }
-END_TEST
 
-START_TEST(refusals_double_and_end)
+TEST(refusals_double_and_end)
 {
 	static const int seconds[] = { 10, 20, 40, 80, 160, 320, 600, 600 };
 	struct pf_err err = PF_ERR_INIT;
@@ -96,9 +95,8 @@ START_TEST(refusals_double_and_end)
 	now += 10000;
 	ck_assert_int_eq(asks(PF_SUSPECT_COMPILE, 1, B, NULL), 0);
 }
-END_TEST
 
-START_TEST(the_owner_clears)
+TEST(the_owner_clears)
 {
 	dies(PF_SUSPECT_COMPILE, 1, B);
 	dies(PF_SUSPECT_COMPILE, 1, A);
@@ -109,9 +107,8 @@ START_TEST(the_owner_clears)
 	ck_assert_int_eq(asks(PF_SUSPECT_COMPILE, 1, A, NULL), 0);
 	ck_assert_int_eq(asks(PF_SUSPECT_COMPILE, 2, B, NULL), -EIO);
 }
-END_TEST
 
-START_TEST(a_burst_of_deaths_makes_its_user_wait)
+TEST(a_burst_of_deaths_makes_its_user_wait)
 {
 	static const int waits[] = { 0, 0, 0, 0, 1, 2, 4, 8, 16, 30 };
 
@@ -134,10 +131,9 @@ START_TEST(a_burst_of_deaths_makes_its_user_wait)
 		ck_assert_int_eq(pf_quarantine_waits_until(q, A), 0);
 	}
 }
-END_TEST
 
 /* However many there are, memory is bounded, and the latest are refused. */
-START_TEST(the_oldest_of_many_are_forgotten)
+TEST(the_oldest_of_many_are_forgotten)
 {
 	for (unsigned i = 0; i < 3000; i++) {
 		dies(PF_SUSPECT_COMPILE, i, 2000 + i);
@@ -147,19 +143,5 @@ START_TEST(the_oldest_of_many_are_forgotten)
 	ck_assert_int_eq(asks(PF_SUSPECT_COMPILE, 2900, 4900, NULL), -EIO);
 	ck_assert_int_eq(asks(PF_SUSPECT_COMPILE, 0, 2000, NULL), 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("quarantine");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, open_it, close_it);
-	tcase_add_test(tc, only_that_user_and_program_are_refused);
-	tcase_add_test(tc, refusals_double_and_end);
-	tcase_add_test(tc, the_owner_clears);
-	tcase_add_test(tc, a_burst_of_deaths_makes_its_user_wait);
-	tcase_add_test(tc, the_oldest_of_many_are_forgotten);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_it, close_it };

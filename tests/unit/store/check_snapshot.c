@@ -101,7 +101,7 @@ static const struct {
 	{ PF_FORMAT_NPY, PF_DTYPE_BF16, 1, 12, 0 },
 };
 
-START_TEST(a_value_has_every_view)
+TEST_EACH(a_value_has_every_view, views)
 {
 	struct pf_shape shape = { .rank = views[_i].rank,
 				  .dims = { views[_i].a, views[_i].b } };
@@ -125,7 +125,6 @@ START_TEST(a_value_has_every_view)
 	pf_snapshot_release(&view);
 	pf_snapshot_release(&view);
 }
-END_TEST
 
 static void write_file(enum pf_format format, const void *src, size_t len)
 {
@@ -142,7 +141,7 @@ static void commit(void)
 }
 
 /* As it was written, byte for byte, even if pjrtfs would write another header. */
-START_TEST(a_file_is_read_as_it_was_written)
+TEST(a_file_is_read_as_it_was_written)
 {
 	static const char text[] = "1 2   3\n4 5 6.0\n\n";
 
@@ -155,9 +154,8 @@ START_TEST(a_file_is_read_as_it_was_written)
 	check_reads((const char *)counts, 24);
 	ck_assert_uint_eq(pf_snapshot_size(b, PF_FORMAT_NPY, "x"), 128 + 24);
 }
-END_TEST
 
-START_TEST(a_snapshot_does_not_change)
+TEST(a_snapshot_does_not_change)
 {
 	write_file(PF_FORMAT_RAW, "0123456789", 10);
 	commit();
@@ -170,9 +168,8 @@ START_TEST(a_snapshot_does_not_change)
 	pf_buffer_discard(b);
 	check_reads("0123456789", 10);
 }
-END_TEST
 
-START_TEST(a_growing_file_is_read_as_written_so_far)
+TEST(a_growing_file_is_read_as_written_so_far)
 {
 	struct reader r = { .len = 0 };
 
@@ -194,9 +191,8 @@ START_TEST(a_growing_file_is_read_as_written_so_far)
 	pf_snapshot_read(&view, 100, 0, take, &r);
 	ck_assert_uint_eq(r.len, 0);
 }
-END_TEST
 
-START_TEST(bytes_without_an_array_have_one_view)
+TEST(bytes_without_an_array_have_one_view)
 {
 	struct pf_value *v;
 
@@ -212,9 +208,8 @@ START_TEST(bytes_without_an_array_have_one_view)
 	open_view(PF_FORMAT_NPY);
 	check_reads("\x93NUM", 4);
 }
-END_TEST
 
-START_TEST(an_open_view_pins_its_value)
+TEST(an_open_view_pins_its_value)
 {
 	struct pf_value *v = matrix(counts);
 
@@ -232,9 +227,8 @@ START_TEST(an_open_view_pins_its_value)
 	ck_assert_uint_eq(pf_snapshot_size(b, PF_FORMAT_RAW, "x"), 0);
 	pf_value_unref(v);
 }
-END_TEST
 
-START_TEST(a_long_text_is_slow)
+TEST(a_long_text_is_slow)
 {
 	static const int64_t sizes[] = { 100, 1 << 20 };
 
@@ -252,7 +246,6 @@ START_TEST(a_long_text_is_slow)
 		free(zeros);
 	}
 }
-END_TEST
 
 /* --- text in pieces ------------------------------------------------------------------- */
 
@@ -315,7 +308,7 @@ static void long_text(int i, struct pf_buf *want)
 	pf_value_unref(v);
 }
 
-START_TEST(long_text_is_rendered_as_it_is_read)
+TEST_EACH(long_text_is_rendered_as_it_is_read, long_texts)
 {
 	pf_autobuf struct pf_buf want = PF_BUF_INIT, got = PF_BUF_INIT, far = PF_BUF_INIT;
 
@@ -339,10 +332,9 @@ START_TEST(long_text_is_rendered_as_it_is_read)
 	ck_assert_uint_eq(pf_snapshot_bound(b, PF_FORMAT_TXT), 0);
 	ck_assert_uint_eq(view.array->pins, 0);
 }
-END_TEST
 
 /* The reader leaves before the end, or before it has read at all. */
-START_TEST(unread_text_is_not_rendered)
+TEST(unread_text_is_not_rendered)
 {
 	pf_autobuf struct pf_buf want = PF_BUF_INIT, got = PF_BUF_INIT;
 
@@ -357,9 +349,8 @@ START_TEST(unread_text_is_not_rendered)
 	ck_assert_uint_gt(pf_snapshot_bound(b, PF_FORMAT_TXT), want.len);
 	ck_assert_uint_eq(pf_snapshot_size(b, PF_FORMAT_TXT, "x"), 0);
 }
-END_TEST
 
-START_TEST(short_text_is_not_rendered_in_pieces)
+TEST(short_text_is_not_rendered_in_pieces)
 {
 	struct pf_value *v = matrix(counts);
 
@@ -368,25 +359,5 @@ START_TEST(short_text_is_not_rendered_in_pieces)
 	ck_assert_int_eq(pf_snapshot_begin(b, PF_FORMAT_NPY, &view), 0);
 	pf_value_unref(v);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("snapshot");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, open_all, close_all);
-	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, a_value_has_every_view, views);
-	tcase_add_test(tc, a_file_is_read_as_it_was_written);
-	tcase_add_test(tc, a_snapshot_does_not_change);
-	tcase_add_test(tc, a_growing_file_is_read_as_written_so_far);
-	tcase_add_test(tc, bytes_without_an_array_have_one_view);
-	tcase_add_test(tc, an_open_view_pins_its_value);
-	tcase_add_test(tc, a_long_text_is_slow);
-	unit_add_cases(tc, long_text_is_rendered_as_it_is_read, long_texts);
-	tcase_add_test(tc, unread_text_is_not_rendered);
-	tcase_add_test(tc, short_text_is_not_rendered_in_pieces);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_all, close_all };

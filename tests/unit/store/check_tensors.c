@@ -56,15 +56,15 @@ static int commit(struct pf_value **v)
 }
 
 /* A file of one tensor is an array, with any tensor name and in any pieces. */
-START_TEST(one)
+TEST_TIMES(one, 199)
 {
+	size_t piece = (size_t)_i + 1;
 	struct pf_value *v;
 	const char *host;
 
 	compose("{\"a/b.npy\":" OF("F32", "[2,3]", "[0,24]") "}", 24);
-	for (size_t at = 0; at < file.len; at += (size_t)_i)
-		ck_assert_int_gt(put(at, file.len - at < (size_t)_i ? file.len - at
-								    : (size_t)_i),
+	for (size_t at = 0; at < file.len; at += piece)
+		ck_assert_int_gt(put(at, file.len - at < piece ? file.len - at : piece),
 				 0);
 	ck_assert_msg(commit(&v) == 0, "%s", err.text);
 	ck_assert_int_eq(v->dtype, PF_DTYPE_F32);
@@ -77,9 +77,8 @@ START_TEST(one)
 	ck_assert(!pf_buffer_is_tensors(buffer));
 	pf_value_unref(v);
 }
-END_TEST
 
-START_TEST(packed)
+TEST(packed)
 {
 	struct pf_value *v;
 
@@ -92,7 +91,6 @@ START_TEST(packed)
 	ck_assert_int_eq(memcmp(pf_value_host(v), "\x01\xff\x07", 3), 0);
 	pf_value_unref(v);
 }
-END_TEST
 
 #define TWO                                                                              \
 	"{\"b\":" OF("F32", "[2]", "[4,12]") ",\"a\":" OF("I4", "[2,4]", "[0,4]") "}  "
@@ -110,7 +108,7 @@ static void check_two(const struct pf_tensors *t)
 			 0);
 }
 
-START_TEST(several)
+TEST(several)
 {
 	struct pf_tensors t;
 	struct pf_snapshot view;
@@ -152,10 +150,9 @@ START_TEST(several)
 	ck_assert_int_eq(memcmp(pf_value_host(t.values[1]), "\4\5\6\7zzzz", 8), 0);
 	pf_tensors_release(&t);
 }
-END_TEST
 
 /* A copy of the file shares its bytes, and is committed as it was. */
-START_TEST(shared)
+TEST(shared)
 {
 	struct pf_buffer *copy = pf_buffer_new(&place, PF_FORMAT_SAFETENSORS);
 	struct pf_snapshot view;
@@ -173,9 +170,8 @@ START_TEST(shared)
 	ck_assert_int_eq(pf_buffer_commit(copy, false, &v, &err), 2);
 	pf_buffer_unref(copy);
 }
-END_TEST
 
-START_TEST(none)
+TEST(none)
 {
 	struct pf_tensors t;
 	struct pf_value *v;
@@ -187,7 +183,6 @@ START_TEST(none)
 	ck_assert_uint_eq(t.n, 0);
 	pf_tensors_release(&t);
 }
-END_TEST
 
 /* A wrong header is refused by the write that completes it. */
 static const struct {
@@ -202,7 +197,7 @@ static const struct {
 	{ X("F32", "[1]", "[0,4]"), 5, "what the header lists takes" },
 };
 
-START_TEST(refused_at_once)
+TEST_EACH(refused_at_once, refused)
 {
 	struct pf_value *v;
 
@@ -212,10 +207,9 @@ START_TEST(refused_at_once)
 	ck_assert_int_eq(commit(&v), -EINVAL);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "error");
 }
-END_TEST
 
 /* Bytes are missing: of the header, or of the data. */
-START_TEST(incomplete)
+TEST_TIMES(incomplete, 2)
 {
 	struct pf_tensors t;
 	struct pf_value *v;
@@ -230,10 +224,9 @@ START_TEST(incomplete)
 	put(_i ? file.len - 1 : 20, _i ? 1 : file.len - 20);
 	ck_assert_int_eq(commit(&v), 2);
 }
-END_TEST
 
 /* The end first, then the header, in pieces: zeros in between are holes, not JSON. */
-START_TEST(backwards)
+TEST(backwards)
 {
 	struct pf_value *v;
 
@@ -251,10 +244,9 @@ START_TEST(backwards)
 		ck_assert_msg(put(at, 1) > 0, "%s", err.text);
 	ck_assert_int_eq(commit(&v), 2);
 }
-END_TEST
 
 /* Any array is a file of one tensor, with the requested name. */
-START_TEST(view)
+TEST(view)
 {
 	static const char four_bits[] = { 1, -1, 7 };
 	struct pf_shape shape = { .rank = 1, .dims = { 3 } };
@@ -283,23 +275,5 @@ START_TEST(view)
 	pf_snapshot_release(&shown);
 	pf_buffer_unref(raw);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("tensors");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, open_arena, close_arena);
-	tcase_add_loop_test(tc, one, 1, 200);
-	tcase_add_test(tc, packed);
-	tcase_add_test(tc, several);
-	tcase_add_test(tc, shared);
-	tcase_add_test(tc, none);
-	unit_add_cases(tc, refused_at_once, refused);
-	tcase_add_loop_test(tc, incomplete, 0, 2);
-	tcase_add_test(tc, backwards);
-	tcase_add_test(tc, view);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_arena, close_arena };

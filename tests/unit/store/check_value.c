@@ -91,7 +91,7 @@ static uint64_t id_on(struct pf_value *value, struct pf_instance *instance_of_it
 	return id;
 }
 
-START_TEST(a_value_is_uploaded_to_its_device)
+TEST_ON_PLUGINS(a_value_is_uploaded_to_its_device)
 {
 	start_worker(plugins[_i]);
 	v = matrix(counts);
@@ -104,9 +104,8 @@ START_TEST(a_value_is_uploaded_to_its_device)
 	ck_assert_int_eq(memcmp(pf_value_host(v), counts, 24), 0);
 	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), 1);
 }
-END_TEST
 
-START_TEST(many_callers_wait_for_one_upload)
+TEST(many_callers_wait_for_one_upload)
 {
 	struct event placed[10];
 
@@ -121,9 +120,8 @@ START_TEST(many_callers_wait_for_one_upload)
 		ck_assert_int_eq(event_count(&placed[i]), 1);
 	ck_assert_int_eq(pf_value_placed(v, &err), 1);
 }
-END_TEST
 
-START_TEST(a_refused_upload_is_not_retried)
+TEST(a_refused_upload_is_not_retried)
 {
 	start_faulty("upload=enospc-at:1");
 	v = matrix(counts);
@@ -133,10 +131,9 @@ START_TEST(a_refused_upload_is_not_retried)
 	ck_assert_int_eq(place_value(v, &err), -ENOSPC);
 	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), 1); /* readers see the bytes */
 }
-END_TEST
 
 /* After one death the upload is retried; after two the bytes may be the cause. */
-START_TEST(an_upload_is_retried_after_one_death)
+TEST_TIMES(an_upload_is_retried_after_one_death, 2)
 {
 	struct event placed;
 
@@ -166,9 +163,8 @@ START_TEST(an_upload_is_retried_after_one_death)
 	instance = pf_worker_instance(worker, NULL);
 	ck_assert_uint_ne(id_on(v, instance), 0);
 }
-END_TEST
 
-START_TEST(written_values_are_uploaded_again)
+TEST(written_values_are_uploaded_again)
 {
 	start_worker(plugins[0]);
 	v = matrix(counts);
@@ -179,9 +175,8 @@ START_TEST(written_values_are_uploaded_again)
 		ck_assert_int_eq(memcmp(pf_value_host(v), counts, 24), 0);
 	}
 }
-END_TEST
 
-START_TEST(after_the_end_no_value_is_uploaded)
+TEST(after_the_end_no_value_is_uploaded)
 {
 	start_worker(faulty_plugin());
 	v = matrix(counts);
@@ -190,11 +185,10 @@ START_TEST(after_the_end_no_value_is_uploaded)
 	ck_assert_msg(strstr(err.text, "(it is not started again)") != NULL, "%s",
 		      err.text);
 }
-END_TEST
 
 /* --- from the device ----------------------------------------------------------------- */
 
-START_TEST(results_can_be_read)
+TEST_ON_PLUGINS(results_can_be_read)
 {
 	struct pf_value *large;
 
@@ -208,10 +202,9 @@ START_TEST(results_can_be_read)
 	check_large(large);
 	pf_value_unref(large);
 }
-END_TEST
 
 /* Results in host memory are kept, whether inline, in the pool or fetched. */
-START_TEST(results_in_host_memory_survive_a_death)
+TEST(results_in_host_memory_survive_a_death)
 {
 	struct pf_value *large;
 
@@ -228,7 +221,6 @@ START_TEST(results_in_host_memory_survive_a_death)
 	ck_assert_msg(place_value(v, &err) == 1, "%s", err.text);
 	pf_value_unref(large);
 }
-END_TEST
 
 /* The result ID of an execution on INSTANCE, described by OUT in MESSAGE. */
 static struct pf_value *kept(const struct pf_shape *shape, const struct pf_out *out,
@@ -253,7 +245,7 @@ static struct pf_value *device_only(void)
 	return kept(&shape, &out, NULL, instance, pf_worker_id(worker));
 }
 
-START_TEST(a_device_only_copy_is_lost_with_its_worker)
+TEST(a_device_only_copy_is_lost_with_its_worker)
 {
 	start_worker(faulty_plugin());
 	instance = pf_worker_instance(worker, NULL);
@@ -270,10 +262,9 @@ START_TEST(a_device_only_copy_is_lost_with_its_worker)
 	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), -EIO);
 	ck_assert_str_eq(pf_value_state_name(PF_VALUE_LOST), "lost");
 }
-END_TEST
 
 /* The worker does not know the id: the fetch fails with its sentence, again and again. */
-START_TEST(a_fetch_may_fail)
+TEST(a_fetch_may_fail)
 {
 	start_worker(faulty_plugin());
 	instance = pf_worker_instance(worker, NULL);
@@ -282,9 +273,8 @@ START_TEST(a_fetch_may_fail)
 	ck_assert_int_eq(fetch_value(v, &err), -ENOENT);
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
 }
-END_TEST
 
-START_TEST(small_results_are_in_the_reply)
+TEST(small_results_are_in_the_reply)
 {
 	struct pf_shape shape = { .rank = 0 };
 	struct pf_out out = { .where = PF_WHERE_INLINE, .len = 4, .off = 8 };
@@ -301,11 +291,10 @@ START_TEST(small_results_are_in_the_reply)
 	ck_assert_int_eq(memcmp(pf_value_host(v), "abcd", 4), 0);
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
 }
-END_TEST
 
 /* --- donation ------------------------------------------------------------------------ */
 
-START_TEST(a_donated_value_cannot_be_read)
+TEST(a_donated_value_cannot_be_read)
 {
 	start_worker(faulty_plugin());
 	v = matrix(counts);
@@ -333,9 +322,8 @@ START_TEST(a_donated_value_cannot_be_read)
 	ck_assert_int_eq(pf_value_fetch(v, NULL, &err), -EINVAL);
 	ck_assert_str_eq(err.text, "its value was donated to an execution and is gone");
 }
-END_TEST
 
-START_TEST(a_pinned_value_keeps_its_bytes)
+TEST(a_pinned_value_keeps_its_bytes)
 {
 	start_worker(faulty_plugin());
 	v = matrix(counts);
@@ -350,7 +338,6 @@ START_TEST(a_pinned_value_keeps_its_bytes)
 	pf_value_unpin(v);
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_DONATED);
 }
-END_TEST
 
 /* --- threads ------------------------------------------------------------------------- */
 
@@ -372,7 +359,7 @@ static void *use_main(void *arg)
 	return NULL;
 }
 
-START_TEST(threads_share_values_while_workers_die)
+TEST(threads_share_values_while_workers_die)
 {
 	pthread_t threads[4];
 	void *wrong;
@@ -388,30 +375,5 @@ START_TEST(threads_share_values_while_workers_die)
 	}
 	ck_assert_msg(place_value(v, &err) == 1, "%s", err.text);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("value");
-	TCase *tc = tcase_create("core");
-
-	find_plugins();
-	tcase_add_checked_fixture(tc, open_all, close_all);
-	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, a_value_is_uploaded_to_its_device, 0, n_plugins);
-	tcase_add_test(tc, many_callers_wait_for_one_upload);
-	tcase_add_test(tc, a_refused_upload_is_not_retried);
-	tcase_add_loop_test(tc, an_upload_is_retried_after_one_death, 0, 2);
-	tcase_add_test(tc, written_values_are_uploaded_again);
-	tcase_add_test(tc, after_the_end_no_value_is_uploaded);
-	tcase_add_loop_test(tc, results_can_be_read, 0, n_plugins);
-	tcase_add_test(tc, results_in_host_memory_survive_a_death);
-	tcase_add_test(tc, a_device_only_copy_is_lost_with_its_worker);
-	tcase_add_test(tc, a_fetch_may_fail);
-	tcase_add_test(tc, small_results_are_in_the_reply);
-	tcase_add_test(tc, a_donated_value_cannot_be_read);
-	tcase_add_test(tc, a_pinned_value_keeps_its_bytes);
-	tcase_add_test(tc, threads_share_values_while_workers_die);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_all, close_all };

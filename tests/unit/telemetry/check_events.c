@@ -76,7 +76,7 @@ static const char *field(struct json_object *o, const char *key)
 	return json_object_get_string(v);
 }
 
-START_TEST(fields)
+TEST(fields)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct json_object *o, *e;
@@ -119,10 +119,9 @@ START_TEST(fields)
 	ck_assert_str_eq(field(e, "message"), err.text);
 	json_object_put(o);
 }
-END_TEST
 
 /* Too long a value is truncated, and the line is still JSON. */
-START_TEST(long_values_are_cut)
+TEST_TIMES(long_values_are_cut, 2)
 {
 	static char huge[4 * PF_LINE_MAX];
 	struct pf_err err = PF_ERR_INIT;
@@ -150,9 +149,8 @@ START_TEST(long_values_are_cut)
 	ck_assert(!json_object_object_get_ex(o, "id", NULL));
 	json_object_put(o);
 }
-END_TEST
 
-START_TEST(a_user_sees_only_their_own_events)
+TEST(a_user_sees_only_their_own_events)
 {
 	size_t n;
 
@@ -171,10 +169,9 @@ START_TEST(a_user_sees_only_their_own_events)
 	ck_assert_str_eq(see(9, &n), "");
 	ck_assert_uint_eq(n, 0);
 }
-END_TEST
 
 /* A user who fills their log loses no other user's events. */
-START_TEST(each_user_has_a_log)
+TEST(each_user_has_a_log)
 {
 	uint64_t added, dropped;
 	size_t n;
@@ -201,10 +198,9 @@ START_TEST(each_user_has_a_log)
 	ck_assert_uint_eq(added, 50001);
 	ck_assert_uint_eq(dropped, 50001 - (n - 1));
 }
-END_TEST
 
 /* The number of logs is limited: that of the longest inactive user is dropped. */
-START_TEST(many_users)
+TEST(many_users)
 {
 	size_t n;
 
@@ -221,7 +217,6 @@ START_TEST(many_users)
 	see(OWNER, &n);
 	ck_assert_uint_eq(n, PF_EVENTS_USERS + 2);
 }
-END_TEST
 
 static void add_one(void *arg)
 {
@@ -235,7 +230,7 @@ static void *add_many(void *arg)
 	return NULL;
 }
 
-START_TEST(times_rise_across_threads)
+TEST(times_rise_across_threads)
 {
 	pthread_t threads[4];
 	double last = 0;
@@ -262,9 +257,8 @@ START_TEST(times_rise_across_threads)
 		json_object_put(o);
 	}
 }
-END_TEST
 
-START_TEST(adding_calls_the_listener)
+TEST(adding_calls_the_listener)
 {
 	struct pf_lines_reader r = { 0 };
 	struct timespec time;
@@ -290,10 +284,9 @@ START_TEST(adding_calls_the_listener)
 	pf_event_send(&nowhere);
 	ck_assert_uint_eq(told, 1);
 }
-END_TEST
 
 /* Without readers, an event takes well under a microsecond. */
-START_TEST(adding_is_cheap)
+TEST(adding_is_cheap)
 {
 	enum { N = 200000 };
 	struct timespec a, b;
@@ -314,23 +307,5 @@ START_TEST(adding_is_cheap)
 	printf("# %.0f ns an event\n", best);
 	ck_assert_double_lt(best, 1000);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("events");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, fields);
-	tcase_add_loop_test(tc, long_values_are_cut, 0, 2);
-	tcase_add_test(tc, a_user_sees_only_their_own_events);
-	tcase_add_test(tc, each_user_has_a_log);
-	tcase_add_test(tc, many_users);
-	tcase_add_test(tc, times_rise_across_threads);
-	tcase_add_test(tc, adding_calls_the_listener);
-	tcase_add_test(tc, adding_is_cheap);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { setup, teardown };

@@ -108,7 +108,7 @@ static bool go_on(struct reader *r, size_t len, size_t max)
 
 static const size_t sizes[] = { 1, 7, 100, 4096, PF_LINES_CHUNK };
 
-START_TEST(a_reader_gets_every_kept_line)
+TEST_EACH(a_reader_gets_every_kept_line, sizes)
 {
 	struct reader r = { 0 };
 
@@ -127,9 +127,8 @@ START_TEST(a_reader_gets_every_kept_line)
 	ck_assert_uint_eq(pf_lines_size(&lines, &r.at), r.off);
 	pf_lines_reader_release(&r.at);
 }
-END_TEST
 
-START_TEST(a_late_reader_learns_how_many_lines_it_missed)
+TEST_EACH(a_late_reader_learns_how_many_lines_it_missed, sizes)
 {
 	struct reader r = { 0 };
 	uint64_t first, start;
@@ -147,10 +146,9 @@ START_TEST(a_late_reader_learns_how_many_lines_it_missed)
 	ck_assert_uint_le(r.off, pf_lines_size(&lines, NULL));
 	pf_lines_reader_release(&r.at);
 }
-END_TEST
 
 /* Every line is read or counted as dropped, however reader and writer interleave. */
-START_TEST(a_slow_reader_learns_how_many_lines_it_missed)
+TEST_EACH(a_slow_reader_learns_how_many_lines_it_missed, sizes)
 {
 	struct reader r = { 0 };
 	uint64_t n = 0;
@@ -167,10 +165,9 @@ START_TEST(a_slow_reader_learns_how_many_lines_it_missed)
 	ck_assert_uint_gt(r.notices, 10);
 	pf_lines_reader_release(&r.at);
 }
-END_TEST
 
 /* A reader that got half a line gets the other half, though the log has dropped it. */
-START_TEST(a_reader_gets_whole_lines)
+TEST(a_reader_gets_whole_lines)
 {
 	struct reader r = { 0 };
 	uint64_t n = 10, told = 0;
@@ -188,10 +185,9 @@ START_TEST(a_reader_gets_whole_lines)
 	}
 	pf_lines_reader_release(&r.at);
 }
-END_TEST
 
 /* As tail(1) reads: from the end backwards, whole blocks, then on from there. */
-START_TEST(a_seek_reads_the_bytes_at_its_offset)
+TEST(a_seek_reads_the_bytes_at_its_offset)
 {
 	struct pf_lines_reader r = { 0 };
 	char block[8192], line[PF_LINE_MAX];
@@ -228,9 +224,8 @@ START_TEST(a_seek_reads_the_bytes_at_its_offset)
 	ck_assert(!memcmp(block, "dropped ", 8));
 	pf_lines_reader_release(&r);
 }
-END_TEST
 
-START_TEST(a_seek_beyond_the_end_waits_for_it)
+TEST(a_seek_beyond_the_end_waits_for_it)
 {
 	struct pf_lines_reader r = { 0 };
 	char buf[256];
@@ -243,10 +238,9 @@ START_TEST(a_seek_beyond_the_end_waits_for_it)
 	ck_assert_uint_gt(read_at(&r, r.next, buf, sizeof(buf)), 0);
 	pf_lines_reader_release(&r);
 }
-END_TEST
 
 /* Memory is that of the chunks, however much is appended. */
-START_TEST(the_longest_lines)
+TEST(the_longest_lines)
 {
 	static char line[PF_LINE_MAX];
 	uint64_t first;
@@ -260,22 +254,5 @@ START_TEST(the_longest_lines)
 	ck_assert_uint_eq(lines.n, 4);
 	ck_assert_uint_eq(lines.lost, 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("lines");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, a_reader_gets_every_kept_line, sizes);
-	unit_add_cases(tc, a_late_reader_learns_how_many_lines_it_missed, sizes);
-	unit_add_cases(tc, a_slow_reader_learns_how_many_lines_it_missed, sizes);
-	tcase_add_test(tc, a_reader_gets_whole_lines);
-	tcase_add_test(tc, a_seek_reads_the_bytes_at_its_offset);
-	tcase_add_test(tc, a_seek_beyond_the_end_waits_for_it);
-	tcase_add_test(tc, the_longest_lines);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { setup, teardown };

@@ -69,7 +69,7 @@ static const struct {
 	{ 0.0011, 5 }, { 1, 10 }, { 29.9, 13 }, { 100, 14 }, { 100.1, 15 },  { 1e6, 15 },
 };
 
-START_TEST(a_time_has_one_bucket)
+TEST_EACH(a_time_has_one_bucket, times)
 {
 	struct pf_histogram h = { 0 };
 	double want = times[_i].seconds > 0 ? times[_i].seconds : 0;
@@ -79,25 +79,22 @@ START_TEST(a_time_has_one_bucket)
 		ck_assert_uint_eq(h.buckets[i], i == times[_i].bucket);
 	ck_assert_uint_eq(h.ns, (uint64_t)(want * 1e9 + 0.5));
 }
-END_TEST
 
-START_TEST(bucket_bounds_rise)
+TEST(bucket_bounds_rise)
 {
 	for (unsigned i = 1; i < PF_BUCKETS; i++)
 		ck_assert_double_gt(pf_bucket_bounds[i], pf_bucket_bounds[i - 1]);
 }
-END_TEST
 
-START_TEST(results)
+TEST(results)
 {
 	ck_assert_int_eq(pf_outcome_of(0), PF_OUTCOME_OK);
 	ck_assert_int_eq(pf_outcome_of(-EIO), PF_OUTCOME_FAILED);
 	ck_assert_int_eq(pf_outcome_of(-EINTR), PF_OUTCOME_CANCELLED);
 	ck_assert_int_eq(pf_outcome_of(-ECANCELED), PF_OUTCOME_CANCELLED);
 }
-END_TEST
 
-START_TEST(plugins_and_devices)
+TEST(plugins_and_devices)
 {
 	struct pf_plugin_meter *a =
 		pf_metrics_plugin(metrics, "cpu", 2, (int64_t[]){ 0, 7 });
@@ -132,9 +129,8 @@ START_TEST(plugins_and_devices)
 	has("pjrtfs_upload_bytes_total{plugin=\"cpu\",device=\"cpu:7\"} 1000");
 	has("pjrtfs_download_bytes_total{plugin=\"cpu\",device=\"cpu:7\"} 24");
 }
-END_TEST
 
-START_TEST(executables_come_and_go)
+TEST(executables_come_and_go)
 {
 	struct pf_executable_meter *a = pf_metrics_executable(metrics, 2);
 	struct pf_executable_meter *b = pf_metrics_executable(metrics, 1);
@@ -157,9 +153,8 @@ START_TEST(executables_come_and_go)
 	pf_executable_meter_free(NULL);
 	has_not("executable=");
 }
-END_TEST
 
-START_TEST(executables_of_one_name_share_a_series)
+TEST(executables_of_one_name_share_a_series)
 {
 	struct pf_executable_meter *a = pf_metrics_executable(metrics, 2);
 	struct pf_executable_meter *b = pf_metrics_executable(metrics, 2);
@@ -171,9 +166,8 @@ START_TEST(executables_of_one_name_share_a_series)
 	pf_executable_meter_free(a);
 	pf_executable_meter_free(b);
 }
-END_TEST
 
-START_TEST(executables_are_bounded)
+TEST(executables_are_bounded)
 {
 	struct pf_executable_meter *x[PF_METRICS_EXECUTABLES + 2];
 	size_t n = 0;
@@ -196,18 +190,16 @@ START_TEST(executables_are_bounded)
 	for (size_t i = 0; i < ARRAY_SIZE(x); i++)
 		pf_executable_meter_free(x[i]);
 }
-END_TEST
 
-START_TEST(labels_are_escaped)
+TEST(labels_are_escaped)
 {
 	const char *labels[] = { "a", "x\"y\\z\nw", "b", "\xff\xc3\xa9" };
 
 	pf_metrics_sample(&text, "m", labels, 4, 3);
 	ck_assert_str_eq(text.data, "m{a=\"x\\\"y\\\\z\\nw\",b=\"?\xc3\xa9\"} 3\n");
 }
-END_TEST
 
-START_TEST(without_a_meter_nothing_is_counted)
+TEST(without_a_meter_nothing_is_counted)
 {
 	pf_meter_compile(NULL, PF_OUTCOME_OK, 1);
 	pf_meter_execution(NULL, NULL, PF_OUTCOME_OK, 1, 1, (unsigned[]){ 0 }, 1);
@@ -220,7 +212,6 @@ START_TEST(without_a_meter_nothing_is_counted)
 	has("pjrtfs_cache_damaged_total 1");
 	has("pjrtfs_jobs_total{result=\"cancelled\"} 1");
 }
-END_TEST
 
 static struct pf_plugin_meter *busy;
 
@@ -236,7 +227,7 @@ static void *count_many(void *arg)
 	return NULL;
 }
 
-START_TEST(threads_lose_no_counts)
+TEST(threads_lose_no_counts)
 {
 	pthread_t threads[3];
 
@@ -251,25 +242,5 @@ START_TEST(threads_lose_no_counts)
 	has("pjrtfs_device_execution_seconds_sum{plugin=\"cpu\",device=\"cpu:0\"} "
 	    "6.000000000");
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("metrics");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, a_time_has_one_bucket, times);
-	tcase_add_test(tc, bucket_bounds_rise);
-	tcase_add_test(tc, results);
-	tcase_add_test(tc, plugins_and_devices);
-	tcase_add_test(tc, executables_come_and_go);
-	tcase_add_test(tc, executables_of_one_name_share_a_series);
-	tcase_add_test(tc, executables_are_bounded);
-	tcase_add_test(tc, labels_are_escaped);
-	tcase_add_test(tc, without_a_meter_nothing_is_counted);
-	tcase_add_test(tc, threads_lose_no_counts);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { setup, teardown };

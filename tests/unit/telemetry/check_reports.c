@@ -22,7 +22,7 @@ static void count_free(void *arg)
 	*(uid_t *)arg = 0;
 }
 
-START_TEST(layers_report)
+TEST(layers_report)
 {
 	uid_t user = 7;
 	struct pf_telemetry_names names = { .name = name_of,
@@ -92,15 +92,4 @@ START_TEST(layers_report)
 	pf_report_job(NULL, PF_REPORT_JOB_QUEUED, 1, 7, NULL, NULL, 0, NULL);
 	pf_report_cache(NULL, PF_REPORT_CACHE_HIT, 7, "00", 1);
 	pf_telemetry_free(NULL);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("reports");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_test(tc, layers_report);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

@@ -32,7 +32,7 @@ static const struct {
 	{ 0, 99, 99, S_IFDIR, X_OK, true },
 };
 
-START_TEST(rights_match_the_kernels_rules)
+TEST_EACH(rights_match_the_kernels_rules, cases)
 {
 	struct pf_cred cred = {
 		.uid = cases[_i].uid,
@@ -44,23 +44,10 @@ START_TEST(rights_match_the_kernels_rules)
 	ck_assert_int_eq(pf_cred_may(&cred, 10, 20, cases[_i].mode, cases[_i].want),
 			 cases[_i].may);
 }
-END_TEST
 
-START_TEST(groups_not_asked_for_do_not_count)
+TEST(groups_not_asked_for_do_not_count)
 {
 	struct pf_cred cred = { .uid = 11, .gid = 99, .n_groups = 0, .groups = { 20 } };
 
 	ck_assert(!pf_cred_may(&cred, 10, 20, 0060, R_OK));
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("cred");
-	TCase *tc = tcase_create("core");
-
-	unit_add_cases(tc, rights_match_the_kernels_rules, cases);
-	tcase_add_test(tc, groups_not_asked_for_do_not_count);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

@@ -68,7 +68,7 @@ static const struct {
 	{ "lines", { "{\"a\n" }, { "{\"a\n" } },
 };
 
-START_TEST(commands_are_parsed_and_answered_in_order)
+TEST_EACH(commands_are_parsed_and_answered_in_order, sessions)
 {
 	struct pf_open *of = open_file(sessions[_i].kind, O_RDWR);
 
@@ -90,9 +90,8 @@ START_TEST(commands_are_parsed_and_answered_in_order)
 	expect_read(of, 100, "");
 	pf_vfs_release(of);
 }
-END_TEST
 
-START_TEST(brackets_may_be_64_deep)
+TEST(brackets_may_be_64_deep)
 {
 	struct pf_open *of = open_file("json", O_RDWR);
 	struct pf_buf text = PF_BUF_INIT;
@@ -112,9 +111,8 @@ START_TEST(brackets_may_be_64_deep)
 	pf_buf_release(&text);
 	pf_vfs_release(of);
 }
-END_TEST
 
-START_TEST(a_command_has_a_maximum_length)
+TEST_TIMES(a_command_has_a_maximum_length, 2)
 {
 	enum { CHUNK = 300000 };
 	struct pf_open *of = open_file(_i ? "json" : "lines", O_RDWR);
@@ -132,9 +130,8 @@ START_TEST(a_command_has_a_maximum_length)
 	free(text);
 	pf_vfs_release(of);
 }
-END_TEST
 
-START_TEST(many_commands_are_a_short_write)
+TEST(many_commands_are_a_short_write)
 {
 	struct pf_open *of = open_file("json", O_RDWR);
 	struct pf_buf text = PF_BUF_INIT;
@@ -155,9 +152,8 @@ START_TEST(many_commands_are_a_short_write)
 	pf_buf_release(&text);
 	pf_vfs_release(of);
 }
-END_TEST
 
-START_TEST(a_reply_may_be_read_in_pieces)
+TEST(a_reply_may_be_read_in_pieces)
 {
 	struct pf_open *of = open_file("lines", O_RDWR);
 
@@ -169,9 +165,8 @@ START_TEST(a_reply_may_be_read_in_pieces)
 	expect_read(of, 9, "");
 	pf_vfs_release(of);
 }
-END_TEST
 
-START_TEST(unread_replies_have_a_limit)
+TEST(unread_replies_have_a_limit)
 {
 	struct pf_open *of = open_file("lines", O_RDWR);
 	char *text = malloc(1 << 20);
@@ -187,9 +182,8 @@ START_TEST(unread_replies_have_a_limit)
 	free(text);
 	pf_vfs_release(of);
 }
-END_TEST
 
-START_TEST(write_only_failures_fail_the_write_and_stick)
+TEST(write_only_failures_fail_the_write_and_stick)
 {
 	struct pf_open *of = open_file("lines", O_WRONLY);
 
@@ -206,9 +200,8 @@ START_TEST(write_only_failures_fail_the_write_and_stick)
 	ck_assert_int_eq(put(of, "{\"a\":}\n"), -EINVAL);
 	pf_vfs_release(of);
 }
-END_TEST
 
-START_TEST(a_half_command_at_flush)
+TEST(a_half_command_at_flush)
 {
 	struct pf_open *of = open_file("json", O_WRONLY);
 
@@ -231,7 +224,6 @@ START_TEST(a_half_command_at_flush)
 	ck_assert_int_eq(ran, 3);
 	pf_vfs_release(of);
 }
-END_TEST
 
 static void put_last(uid_t uid, pid_t sid, const char *line)
 {
@@ -241,7 +233,7 @@ static void put_last(uid_t uid, pid_t sid, const char *line)
 	pf_vfs_release(of);
 }
 
-START_TEST(a_last_reply_belongs_to_its_user_and_session)
+TEST(a_last_reply_belongs_to_its_user_and_session)
 {
 	put_last(1, 100, "a\nb\n");
 	put_last(1, 200, "c\n");
@@ -258,9 +250,8 @@ START_TEST(a_last_reply_belongs_to_its_user_and_session)
 	expect_last("lines", 5, 100, "");
 	expect_last("json", 1, 100, "");
 }
-END_TEST
 
-START_TEST(the_oldest_last_replies_are_dropped)
+TEST(the_oldest_last_replies_are_dropped)
 {
 	put_last(1, 1, "one\n");
 	put_last(2, 1, "two\n");
@@ -272,9 +263,8 @@ START_TEST(the_oldest_last_replies_are_dropped)
 	expect_last("lines", 2, 1, "");
 	expect_last("lines", 3, 1, "three\n");
 }
-END_TEST
 
-START_TEST(each_open_has_its_own_number)
+TEST(each_open_has_its_own_number)
 {
 	const struct pf_cred cred = { .uid = 0 };
 	struct pf_open *of[3];
@@ -298,10 +288,9 @@ START_TEST(each_open_has_its_own_number)
 	pf_vfs_forget(tree, number[1], 1);
 	ck_assert_uint_eq(pf_vfs_alias(tree, 1, 1), 1);
 }
-END_TEST
 
 /* Several that looked the name up before the first of them opened it, too. */
-START_TEST(each_caller_has_its_own_number)
+TEST(each_caller_has_its_own_number)
 {
 	static const pid_t asker[] = { 7, 8, 7, 0, 0, 9 };
 	uint64_t number[6];
@@ -315,27 +304,5 @@ START_TEST(each_caller_has_its_own_number)
 	}
 	pf_vfs_forget(tree, st.st_ino, 1);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("ctl");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_set_timeout(tc, 120);
-	unit_add_cases(tc, commands_are_parsed_and_answered_in_order, sessions);
-	tcase_add_test(tc, brackets_may_be_64_deep);
-	tcase_add_loop_test(tc, a_command_has_a_maximum_length, 0, 2);
-	tcase_add_test(tc, many_commands_are_a_short_write);
-	tcase_add_test(tc, a_reply_may_be_read_in_pieces);
-	tcase_add_test(tc, unread_replies_have_a_limit);
-	tcase_add_test(tc, write_only_failures_fail_the_write_and_stick);
-	tcase_add_test(tc, a_half_command_at_flush);
-	tcase_add_test(tc, a_last_reply_belongs_to_its_user_and_session);
-	tcase_add_test(tc, the_oldest_last_replies_are_dropped);
-	tcase_add_test(tc, each_open_has_its_own_number);
-	tcase_add_test(tc, each_caller_has_its_own_number);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { setup, teardown };

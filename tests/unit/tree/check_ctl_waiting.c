@@ -4,7 +4,7 @@
 
 #include "ctl_fixture.h"
 
-START_TEST(a_write_and_a_read_wait)
+TEST(a_write_and_a_read_wait)
 {
 	struct pf_open *of = open_file("later", O_RDWR);
 	struct answer w, r1, r2;
@@ -28,9 +28,8 @@ START_TEST(a_write_and_a_read_wait)
 	answer_end(&r2);
 	pf_vfs_release(of);
 }
-END_TEST
 
-START_TEST(nonblocking_reads_do_not_wait)
+TEST(nonblocking_reads_do_not_wait)
 {
 	struct pf_open *of = open_file("later", O_RDWR | O_NONBLOCK);
 	struct answer w, r;
@@ -45,7 +44,6 @@ START_TEST(nonblocking_reads_do_not_wait)
 	expect_line(of, "A");
 	pf_vfs_release(of);
 }
-END_TEST
 
 /* Like a front end, keep a reference while interrupts are possible. */
 static struct pf_reply *begin_held(struct answer *a)
@@ -60,7 +58,7 @@ static void interrupt(struct answer *a)
 }
 
 /* The count is of the commands that have begun: a caller that writes the rest runs each once. */
-START_TEST(an_interrupted_write_drops_commands_that_have_not_begun)
+TEST(an_interrupted_write_drops_commands_that_have_not_begun)
 {
 	struct pf_open *of = open_file("later", O_RDWR);
 	struct answer w, r;
@@ -86,9 +84,8 @@ START_TEST(an_interrupted_write_drops_commands_that_have_not_begun)
 	answer_end(&w);
 	pf_vfs_release(of);
 }
-END_TEST
 
-START_TEST(an_interrupted_write_whose_commands_began_succeeds)
+TEST(an_interrupted_write_whose_commands_began_succeeds)
 {
 	struct pf_open *of = open_file("later", O_RDWR);
 	struct answer w, other;
@@ -108,9 +105,8 @@ START_TEST(an_interrupted_write_whose_commands_began_succeeds)
 	ck_assert_int_eq(ran, 1);
 	pf_vfs_release(of);
 }
-END_TEST
 
-START_TEST(an_interrupted_read_loses_no_reply)
+TEST(an_interrupted_read_loses_no_reply)
 {
 	struct pf_open *of = open_file("later", O_RDWR);
 	struct answer w, r1, r2;
@@ -128,9 +124,8 @@ START_TEST(an_interrupted_read_loses_no_reply)
 	answer_end(&r2);
 	pf_vfs_release(of);
 }
-END_TEST
 
-START_TEST(a_request_interrupted_on_arrival_runs_no_command)
+TEST(a_request_interrupted_on_arrival_runs_no_command)
 {
 	struct pf_open *of = open_file("later", O_RDWR);
 	struct answer w;
@@ -144,9 +139,8 @@ START_TEST(a_request_interrupted_on_arrival_runs_no_command)
 	answer_end(&w);
 	pf_vfs_release(of);
 }
-END_TEST
 
-START_TEST(a_closed_control_is_freed_after_its_last_command)
+TEST(a_closed_control_is_freed_after_its_last_command)
 {
 	struct pf_open *of = open_file("later", O_WRONLY);
 	struct answer w;
@@ -162,9 +156,8 @@ START_TEST(a_closed_control_is_freed_after_its_last_command)
 	answer_end(&w);
 	expect_last("later", 1, 1, "A\n");
 }
-END_TEST
 
-START_TEST(two_writers_of_one_open_are_serialized)
+TEST(two_writers_of_one_open_are_serialized)
 {
 	struct pf_open *of = open_file("later", O_WRONLY);
 	struct answer w1, w2;
@@ -180,7 +173,6 @@ START_TEST(two_writers_of_one_open_are_serialized)
 	answer_end(&w2);
 	pf_vfs_release(of);
 }
-END_TEST
 
 static struct pf_open *shared;
 static int taken; /* commands, by the counts that writes returned */
@@ -218,7 +210,7 @@ static void *stress(void *arg)
 	return NULL;
 }
 
-START_TEST(many_threads_use_one_control)
+TEST(many_threads_use_one_control)
 {
 	pthread_t threads[4];
 
@@ -235,24 +227,5 @@ START_TEST(many_threads_use_one_control)
 		usleep(1000);
 	ck_assert_int_eq(__atomic_load_n(&ran, __ATOMIC_SEQ_CST), taken);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("ctl_waiting");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, a_write_and_a_read_wait);
-	tcase_add_test(tc, nonblocking_reads_do_not_wait);
-	tcase_add_test(tc, an_interrupted_write_drops_commands_that_have_not_begun);
-	tcase_add_test(tc, an_interrupted_write_whose_commands_began_succeeds);
-	tcase_add_test(tc, an_interrupted_read_loses_no_reply);
-	tcase_add_test(tc, a_request_interrupted_on_arrival_runs_no_command);
-	tcase_add_test(tc, a_closed_control_is_freed_after_its_last_command);
-	tcase_add_test(tc, two_writers_of_one_open_are_serialized);
-	tcase_add_test(tc, many_threads_use_one_control);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { setup, teardown };

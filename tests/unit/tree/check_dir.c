@@ -4,7 +4,7 @@
 
 #include "node_fixture.h"
 
-START_TEST(linking_replaces_only_with_the_flag)
+TEST(linking_replaces_only_with_the_flag)
 {
 	struct pf_node *top = pf_tree_root(tree);
 	struct pf_node *other;
@@ -18,9 +18,8 @@ START_TEST(linking_replaces_only_with_the_flag)
 	ck_assert_uint_eq(pf_dir_count(top), 2);
 	pf_node_unref(other);
 }
-END_TEST
 
-START_TEST(a_removed_directory_accepts_no_names)
+TEST(a_removed_directory_accepts_no_names)
 {
 	struct pf_node *top = pf_tree_root(tree);
 	struct pf_node *d = pf_node_ref(linked(top, "d", &dir));
@@ -32,9 +31,8 @@ START_TEST(a_removed_directory_accepts_no_names)
 	pf_node_unref(d);
 	ck_assert_int_eq(freed, 2);
 }
-END_TEST
 
-START_TEST(removing_a_directory_removes_its_children)
+TEST(removing_a_directory_removes_its_children)
 {
 	struct pf_node *top = pf_tree_root(tree), *d = linked(top, "d", &dir), *kept;
 
@@ -49,9 +47,8 @@ START_TEST(removing_a_directory_removes_its_children)
 	pf_node_unref(kept);
 	ck_assert_int_eq(freed, PF_DEPTH_MAX + 1);
 }
-END_TEST
 
-START_TEST(moves)
+TEST(moves)
 {
 	struct pf_node *top = pf_tree_root(tree), *a, *d, *e, *parent;
 	struct pf_buf path = PF_BUF_INIT;
@@ -80,9 +77,8 @@ START_TEST(moves)
 	ck_assert_int_eq(pf_dir_move(a, e, "old"), 0);
 	ck_assert(has(e, "old", a));
 }
-END_TEST
 
-START_TEST(exchanges)
+TEST(exchanges)
 {
 	struct pf_node *top = pf_tree_root(tree), *a, *b, *d;
 
@@ -97,9 +93,8 @@ START_TEST(exchanges)
 	ck_assert(has(top, "d", b) && has(top, "a", d) && has(d, "b", a));
 	ck_assert_int_eq(freed, 0);
 }
-END_TEST
 
-START_TEST(a_listing_has_the_order_of_linking)
+TEST(a_listing_has_the_order_of_linking)
 {
 	struct pf_node *top = pf_tree_root(tree), **list;
 	char name[PF_NAME_MAX + 1], want[32];
@@ -120,7 +115,6 @@ START_TEST(a_listing_has_the_order_of_linking)
 	ck_assert_uint_eq(n, 101);
 	free(list);
 }
-END_TEST
 
 static struct pf_node *by_stem(const char *stem, size_t len)
 {
@@ -132,7 +126,7 @@ static struct pf_node *by_stem(const char *stem, size_t len)
 	return node;
 }
 
-START_TEST(a_stem_is_found_by_its_extensions)
+TEST(a_stem_is_found_by_its_extensions)
 {
 	struct pf_node *top = pf_tree_root(tree), *npy, *txt, *plain;
 	char longest[PF_NAME_MAX + 2];
@@ -155,7 +149,6 @@ START_TEST(a_stem_is_found_by_its_extensions)
 	longest[PF_NAME_MAX] = 'l';
 	ck_assert_ptr_null(by_stem(longest, PF_NAME_MAX + 1));
 }
-END_TEST
 
 static void *swap_extensions(void *stop)
 {
@@ -172,7 +165,7 @@ static void *swap_extensions(void *stop)
 }
 
 /* The new one is linked before the old one is removed: the stem always exists. */
-START_TEST(a_stem_that_changes_is_never_missed)
+TEST(a_stem_that_changes_is_never_missed)
 {
 	_Atomic bool stop = false;
 	pthread_t thread;
@@ -184,9 +177,8 @@ START_TEST(a_stem_that_changes_is_never_missed)
 	atomic_store(&stop, true);
 	pthread_join(thread, NULL);
 }
-END_TEST
 
-START_TEST(a_hundred_thousand_children)
+TEST(a_hundred_thousand_children)
 {
 	enum { N = 100000 };
 	struct pf_node *top = pf_tree_root(tree), *node;
@@ -206,7 +198,6 @@ START_TEST(a_hundred_thousand_children)
 	}
 	ck_assert_int_eq(freed, N);
 }
-END_TEST
 
 /* N directories called "d" one in another, the first in IN; returns the last. */
 static struct pf_node *nested(struct pf_node *in, unsigned n)
@@ -217,7 +208,7 @@ static struct pf_node *nested(struct pf_node *in, unsigned n)
 }
 
 /* The root is depth 0: a directory in it 1. */
-START_TEST(directories_have_a_maximum_depth)
+TEST(directories_have_a_maximum_depth)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_node *top = pf_tree_root(tree);
@@ -245,9 +236,8 @@ START_TEST(directories_have_a_maximum_depth)
 	ck_assert_int_eq(pf_dir_link(b, "more", loose, false), -ENAMETOOLONG);
 	ck_assert_int_eq(pf_dir_link(last, "more", loose, false), 0);
 }
-END_TEST
 
-START_TEST(an_exchange_moves_both_or_neither)
+TEST(an_exchange_moves_both_or_neither)
 {
 	struct pf_node *top = pf_tree_root(tree), *a = linked(top, "a", &dir);
 	struct pf_node *b = linked(top, "b", &dir), *to = linked(top, "to", &dir);
@@ -266,26 +256,5 @@ START_TEST(an_exchange_moves_both_or_neither)
 	ck_assert_str_eq(name, "y");
 	ck_assert_uint_eq(pf_dir_count(to), 2);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("dir");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, linking_replaces_only_with_the_flag);
-	tcase_add_test(tc, a_removed_directory_accepts_no_names);
-	tcase_add_test(tc, removing_a_directory_removes_its_children);
-	tcase_add_test(tc, moves);
-	tcase_add_test(tc, exchanges);
-	tcase_add_test(tc, a_listing_has_the_order_of_linking);
-	tcase_add_test(tc, a_stem_is_found_by_its_extensions);
-	tcase_add_test(tc, a_stem_that_changes_is_never_missed);
-	tcase_add_test(tc, a_hundred_thousand_children);
-	tcase_add_test(tc, directories_have_a_maximum_depth);
-	tcase_add_test(tc, an_exchange_moves_both_or_neither);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { setup, teardown };

@@ -113,7 +113,7 @@ static void expect_told(unsigned n)
 		ck_assert_uint_eq(told_of, dir->ino);
 }
 
-START_TEST(the_fixed_part_is_kept)
+TEST(the_fixed_part_is_kept)
 {
 	struct pf_node *top = pf_tree_root(tree), *more, *loose;
 
@@ -130,9 +130,8 @@ START_TEST(the_fixed_part_is_kept)
 	ck_assert_uint_eq(keeps(more, "loose"), 0);
 	ck_assert_uint_eq(keeps(loose, "file"), 0);
 }
-END_TEST
 
-START_TEST(a_change_invalidates_attributes_the_kernel_has)
+TEST(a_change_invalidates_attributes_the_kernel_has)
 {
 	struct pf_node *node, *other;
 	struct pf_attr attr;
@@ -166,9 +165,8 @@ START_TEST(a_change_invalidates_attributes_the_kernel_has)
 	ck_assert_int_eq(pf_vfs_remove(tree, dir->ino, "e", true, &god), 0);
 	expect_told(4);
 }
-END_TEST
 
-START_TEST(kinds_invalidate_attributes_the_kernel_has)
+TEST(kinds_invalidate_attributes_the_kernel_has)
 {
 	struct pf_node *node = linked(dir, "a", &file, false);
 	struct stat st;
@@ -185,17 +183,5 @@ START_TEST(kinds_invalidate_attributes_the_kernel_has)
 	pf_node_changed(node, false);
 	ck_assert_uint_eq(told[PF_CHANGED_ATTR], 1);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("fixed");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, the_fixed_part_is_kept);
-	tcase_add_test(tc, a_change_invalidates_attributes_the_kernel_has);
-	tcase_add_test(tc, kinds_invalidate_attributes_the_kernel_has);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { setup, teardown };

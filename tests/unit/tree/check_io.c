@@ -51,7 +51,7 @@ static void expect_pages(struct pf_open *of, const char *want)
 	answer_end(&ans);
 }
 
-START_TEST(release_commits_what_a_mapping_wrote)
+TEST(release_commits_what_a_mapping_wrote)
 {
 	struct pf_open *of = open_file(node_a, O_RDWR);
 
@@ -66,9 +66,8 @@ START_TEST(release_commits_what_a_mapping_wrote)
 	pf_vfs_release(of);
 	ck_assert_int_eq(a->flushes, 1);
 }
-END_TEST
 
-START_TEST(flush_commits_what_a_mapping_wrote)
+TEST(flush_commits_what_a_mapping_wrote)
 {
 	struct pf_open *of = open_file(node_a, O_RDWR), *reader, *other;
 
@@ -92,9 +91,8 @@ START_TEST(flush_commits_what_a_mapping_wrote)
 	pf_vfs_release(reader);
 	ck_assert_int_eq(a->flushes, 2);
 }
-END_TEST
 
-START_TEST(a_commit_at_release_keeps_the_file_open)
+TEST(a_commit_at_release_keeps_the_file_open)
 {
 	struct pf_open *of = open_file(node_a, O_RDWR);
 
@@ -105,9 +103,8 @@ START_TEST(a_commit_at_release_keeps_the_file_open)
 	pf_reply_code(waiting, -EIO); /* no caller gets the error */
 	ck_assert_int_eq(alive, 2);
 }
-END_TEST
 
-START_TEST(a_dying_writers_mapping_is_not_committed)
+TEST(a_dying_writers_mapping_is_not_committed)
 {
 	struct pf_open *of = open_file(node_a, O_RDWR);
 
@@ -121,9 +118,8 @@ START_TEST(a_dying_writers_mapping_is_not_committed)
 	ck_assert_int_eq(a->flushes, 1);
 	pf_vfs_release(of);
 }
-END_TEST
 
-START_TEST(a_mapping_writes_only_files_opened_for_writing)
+TEST(a_mapping_writes_only_files_opened_for_writing)
 {
 	struct pf_open *of = open_file(node_a, O_RDONLY);
 
@@ -135,9 +131,8 @@ START_TEST(a_mapping_writes_only_files_opened_for_writing)
 	pf_vfs_release(of);
 	ck_assert_int_eq(a->flushes, 0);
 }
-END_TEST
 
-START_TEST(pages_come_from_the_newest_open)
+TEST(pages_come_from_the_newest_open)
 {
 	struct pf_open *first, *second, *writer;
 
@@ -166,9 +161,8 @@ START_TEST(pages_come_from_the_newest_open)
 	expect_pages(first, "one");
 	pf_vfs_release(first);
 }
-END_TEST
 
-START_TEST(copies)
+TEST(copies)
 {
 	struct pf_open *from = open_file(node_a, O_RDWR);
 	struct pf_open *to = open_file(node_b, O_WRONLY);
@@ -197,9 +191,8 @@ START_TEST(copies)
 	pf_vfs_release(from);
 	pf_vfs_release(to);
 }
-END_TEST
 
-START_TEST(fallocate_extends_a_file)
+TEST(fallocate_extends_a_file)
 {
 	struct pf_open *of = open_file(node_a, O_RDWR), *reader;
 
@@ -228,7 +221,6 @@ START_TEST(fallocate_extends_a_file)
 	pf_vfs_release(reader);
 	pf_vfs_release(of);
 }
-END_TEST
 
 static void set_mode(mode_t mode)
 {
@@ -245,7 +237,7 @@ static void expect_mode(mode_t mode)
 	ck_assert_uint_eq(st.st_mode & 07777, mode);
 }
 
-START_TEST(writing_clears_the_set_uid_bit)
+TEST(writing_clears_the_set_uid_bit)
 {
 	struct stat to = { .st_size = 1, .st_uid = 7, .st_gid = 7 };
 	struct pf_open *of = open_as(node_a->ino, O_RDWR, &me), *from;
@@ -280,7 +272,6 @@ START_TEST(writing_clears_the_set_uid_bit)
 	ck_assert_int_eq(set_attr(node_a->ino, &to, PF_SET_GID, NULL, &me), 0);
 	expect_mode(0777);
 }
-END_TEST
 
 /* Copies in both directions at once do not wait for each other. */
 static void *copy_much(void *arg)
@@ -292,7 +283,7 @@ static void *copy_much(void *arg)
 	return NULL;
 }
 
-START_TEST(copies_at_once)
+TEST(copies_at_once)
 {
 	struct pf_open *x = open_file(node_a, O_RDWR), *y = open_file(node_b, O_RDWR);
 	struct pf_open *there[] = { x, y }, *back[] = { y, x };
@@ -307,24 +298,5 @@ START_TEST(copies_at_once)
 	pf_vfs_release(x);
 	pf_vfs_release(y);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("io");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, setup_two, teardown);
-	tcase_add_test(tc, release_commits_what_a_mapping_wrote);
-	tcase_add_test(tc, flush_commits_what_a_mapping_wrote);
-	tcase_add_test(tc, a_commit_at_release_keeps_the_file_open);
-	tcase_add_test(tc, a_dying_writers_mapping_is_not_committed);
-	tcase_add_test(tc, a_mapping_writes_only_files_opened_for_writing);
-	tcase_add_test(tc, pages_come_from_the_newest_open);
-	tcase_add_test(tc, copies);
-	tcase_add_test(tc, fallocate_extends_a_file);
-	tcase_add_test(tc, writing_clears_the_set_uid_bit);
-	tcase_add_test(tc, copies_at_once);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { setup_two, teardown };

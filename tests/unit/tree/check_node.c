@@ -26,16 +26,15 @@ static const struct {
 	{ "\xf0\x9f\x98\x80", 0 },
 };
 
-START_TEST(names_are_checked)
+TEST_EACH(names_are_checked, names)
 {
 	struct pf_err err = PF_ERR_INIT;
 
 	ck_assert_int_eq(pf_name_check(names[_i].name, &err), names[_i].want);
 	ck_assert_int_eq(err.code, names[_i].want);
 }
-END_TEST
 
-START_TEST(long_names_are_refused)
+TEST(long_names_are_refused)
 {
 	char name[PF_NAME_MAX + 2], out[PF_NAME_MAX + 1];
 	struct pf_node *node = linked(pf_tree_root(tree), "short", &file);
@@ -50,9 +49,8 @@ START_TEST(long_names_are_refused)
 	pf_node_name(node, out);
 	ck_assert_str_eq(out, name);
 }
-END_TEST
 
-START_TEST(a_kind_brings_its_children)
+TEST(a_kind_brings_its_children)
 {
 	struct pf_node *node = pf_node_new(tree, &object, &freed, 0700, NULL), *in, *at;
 	struct pf_attr attr;
@@ -77,9 +75,8 @@ START_TEST(a_kind_brings_its_children)
 	ck_assert_int_eq(freed, 1);
 	ck_assert_uint_eq(pf_tree_count(tree), 3);
 }
-END_TEST
 
-START_TEST(a_link_keeps_the_node)
+TEST(a_link_keeps_the_node)
 {
 	struct pf_node *top = pf_tree_root(tree);
 	struct pf_node *node = linked(top, "a", &file), *found;
@@ -96,9 +93,8 @@ START_TEST(a_link_keeps_the_node)
 	ck_assert_ptr_null(pf_tree_by_ino(tree, ino));
 	ck_assert_ptr_null(pf_tree_by_ino(tree, 0));
 }
-END_TEST
 
-START_TEST(inode_numbers_are_not_reused)
+TEST(inode_numbers_are_not_reused)
 {
 	struct pf_node *top = pf_tree_root(tree), *node;
 	uint64_t last = 0;
@@ -112,9 +108,8 @@ START_TEST(inode_numbers_are_not_reused)
 	}
 	ck_assert_int_eq(freed, 100);
 }
-END_TEST
 
-START_TEST(attributes_keep_the_type)
+TEST(attributes_keep_the_type)
 {
 	struct pf_node *node = linked(pf_tree_root(tree), "a", &file);
 	struct pf_cred cred = { .uid = 11, .gid = 12 };
@@ -130,20 +125,5 @@ START_TEST(attributes_keep_the_type)
 	ck_assert(pf_node_may(node, &cred, R_OK));
 	ck_assert(!pf_node_may(node, &cred, W_OK));
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("node");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	unit_add_cases(tc, names_are_checked, names);
-	tcase_add_test(tc, long_names_are_refused);
-	tcase_add_test(tc, a_kind_brings_its_children);
-	tcase_add_test(tc, a_link_keeps_the_node);
-	tcase_add_test(tc, inode_numbers_are_not_reused);
-	tcase_add_test(tc, attributes_keep_the_type);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { setup, teardown };

@@ -96,7 +96,7 @@ static void reads(uint64_t off, const char *want)
 	answer_end(&a);
 }
 
-START_TEST(a_poller_is_woken_once)
+TEST(a_poller_is_woken_once)
 {
 	open_as("state", &one);
 	pf_node_ready(node);
@@ -110,9 +110,8 @@ START_TEST(a_poller_is_woken_once)
 	pf_node_ready(node);
 	ck_assert_uint_eq(told, 2);
 }
-END_TEST
 
-START_TEST(a_read_at_offset_0_renders_a_polled_text_again)
+TEST(a_read_at_offset_0_renders_a_polled_text_again)
 {
 	open_as("state", &one);
 	reads(0, "running\n");
@@ -123,9 +122,8 @@ START_TEST(a_read_at_offset_0_renders_a_polled_text_again)
 	failing = true;
 	reads(0, "done\n");
 }
-END_TEST
 
-START_TEST(other_files_are_always_ready_and_unchanged)
+TEST(other_files_are_always_ready_and_unchanged)
 {
 	open_as("plain", &one);
 	ck_assert_int_eq(pf_vfs_poll(of), POLLIN | POLLOUT);
@@ -135,9 +133,8 @@ START_TEST(other_files_are_always_ready_and_unchanged)
 	pf_node_ready(node);
 	ck_assert_uint_eq(told, 0);
 }
-END_TEST
 
-START_TEST(attributes_depend_on_the_user)
+TEST(attributes_depend_on_the_user)
 {
 	struct stat st;
 
@@ -157,18 +154,5 @@ START_TEST(attributes_depend_on_the_user)
 	ck_assert_int_eq(pf_vfs_getattr(tree, node->ino, &one, NULL, &st), 0);
 	ck_assert_int_eq(st.st_size, 8);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("poll");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, a_poller_is_woken_once);
-	tcase_add_test(tc, a_read_at_offset_0_renders_a_polled_text_again);
-	tcase_add_test(tc, other_files_are_always_ready_and_unchanged);
-	tcase_add_test(tc, attributes_depend_on_the_user);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { setup, teardown };

@@ -17,7 +17,7 @@ static const char *why(const struct pf_cred *cred)
 	return line;
 }
 
-START_TEST(without_refusals_error_is_empty)
+TEST(without_refusals_error_is_empty)
 {
 	struct pf_cred cred = user(7, 1);
 	struct stat st;
@@ -27,9 +27,8 @@ START_TEST(without_refusals_error_is_empty)
 	ck_assert_int_eq(pf_vfs_mkdir(tree, d, "made", 0755, &cred, &st), 0);
 	ck_assert_str_eq(why(&cred), "");
 }
-END_TEST
 
-START_TEST(names)
+TEST(names)
 {
 	struct pf_cred cred = user(7, 1);
 	struct pf_open *of;
@@ -62,7 +61,6 @@ START_TEST(names)
 	pf_vfs_set_xattr(tree, d, "system.posix_acl_access", "", 0, 0, &cred);
 	ck_assert_str_eq(why(&cred), "setxattr text: it has no attributes to set\n");
 }
-END_TEST
 
 static struct pf_reply *asked_by(struct answer *a, const struct pf_cred *cred)
 {
@@ -74,7 +72,7 @@ static struct pf_reply *asked_by(struct answer *a, const struct pf_cred *cred)
 }
 
 /* A failure that is answered later is kept for the session of the calling thread. */
-START_TEST(open_files)
+TEST(open_files)
 {
 	struct pf_cred cred = { .uid = 7, .pid = getpid(), .sid = PF_SID_UNKNOWN };
 	struct pf_open *of = create_as("f", O_RDWR, &cred), *none = NULL;
@@ -105,9 +103,8 @@ START_TEST(open_files)
 			 -EACCES);
 	ck_assert_str_eq(why(&cred), "open text: it can only be read\n");
 }
-END_TEST
 
-START_TEST(a_failed_preparation_is_reported)
+TEST(a_failed_preparation_is_reported)
 {
 	struct pf_cred cred = { .uid = 7, .pid = getpid(), .sid = PF_SID_UNKNOWN };
 	struct pf_err err = PF_ERR_INIT;
@@ -122,9 +119,8 @@ START_TEST(a_failed_preparation_is_reported)
 	answer_end(&a);
 	ck_assert_str_eq(why(&cred), "open prepared: there was none to be had\n");
 }
-END_TEST
 
-START_TEST(each_user_sees_their_own_refusal)
+TEST(each_user_sees_their_own_refusal)
 {
 	struct pf_cred a = user(7, 1), b = user(7, 2), c = user(8, 1), unknown = a;
 	struct stat st;
@@ -146,10 +142,9 @@ START_TEST(each_user_sees_their_own_refusal)
 	}
 	ck_assert_str_eq(why(&a), "");
 }
-END_TEST
 
 /* A path may be truncated, the reason never. */
-START_TEST(long_paths)
+TEST(long_paths)
 {
 	struct pf_cred cred = user(7, 1);
 	char name[PF_NAME_MAX + 1];
@@ -166,20 +161,5 @@ START_TEST(long_paths)
 	ck_assert_ptr_nonnull(strstr(why(&cred), "nnn/x: a control character"));
 	ck_assert_uint_lt(strlen(why(&cred)), 500);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("refused");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, without_refusals_error_is_empty);
-	tcase_add_test(tc, names);
-	tcase_add_test(tc, open_files);
-	tcase_add_test(tc, a_failed_preparation_is_reported);
-	tcase_add_test(tc, each_user_sees_their_own_refusal);
-	tcase_add_test(tc, long_paths);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { setup, teardown };

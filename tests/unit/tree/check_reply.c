@@ -35,7 +35,7 @@ static struct pf_parked *park(const struct pf_stream_ops *ops, struct pf_reply *
 	return pf_stream_park_write(&stream, sizeof(struct pf_parked), 9, reply);
 }
 
-START_TEST(an_answer_is_sent_and_the_reply_freed)
+TEST(an_answer_is_sent_and_the_reply_freed)
 {
 	struct answer a;
 
@@ -54,9 +54,8 @@ START_TEST(an_answer_is_sent_and_the_reply_freed)
 	ck_assert_int_eq(answer_wait(&a), -ENOSPC);
 	answer_end(&a);
 }
-END_TEST
 
-START_TEST(end_of_file_is_not_a_byte_count)
+TEST(end_of_file_is_not_a_byte_count)
 {
 	struct answer a;
 
@@ -65,9 +64,8 @@ START_TEST(end_of_file_is_not_a_byte_count)
 	ck_assert_int_eq(a.sent, 1);
 	answer_end(&a);
 }
-END_TEST
 
-START_TEST(an_interrupted_caller_gets_the_partial_count_unless_the_mount_ends)
+TEST(an_interrupted_caller_gets_the_partial_count_unless_the_mount_ends)
 {
 	struct answer a;
 	struct pf_reply *reply = answer_begin(&a);
@@ -89,9 +87,8 @@ START_TEST(an_interrupted_caller_gets_the_partial_count_unless_the_mount_ends)
 	ck_assert_int_eq(calls, 2);
 	answer_end(&a);
 }
-END_TEST
 
-START_TEST(after_an_interrupt_the_answer_is_dropped)
+TEST(after_an_interrupt_the_answer_is_dropped)
 {
 	struct answer a;
 	struct pf_reply *reply = answer_begin(&a);
@@ -109,9 +106,8 @@ START_TEST(after_an_interrupt_the_answer_is_dropped)
 	ck_assert_int_eq(a.code, -EINTR);
 	answer_end(&a);
 }
-END_TEST
 
-START_TEST(an_interrupt_after_the_answer_does_nothing)
+TEST(an_interrupt_after_the_answer_does_nothing)
 {
 	struct answer a;
 	struct pf_reply *reply = answer_begin(&a);
@@ -127,9 +123,8 @@ START_TEST(an_interrupt_after_the_answer_does_nothing)
 	pf_reply_unref(reply);
 	answer_end(&a);
 }
-END_TEST
 
-START_TEST(an_interrupt_reaches_the_stream_once)
+TEST(an_interrupt_reaches_the_stream_once)
 {
 	struct answer a;
 	struct pf_reply *reply = answer_begin(&a);
@@ -145,7 +140,6 @@ START_TEST(an_interrupt_reaches_the_stream_once)
 	ck_assert_int_eq(a.sent, 1);
 	answer_end(&a);
 }
-END_TEST
 
 static void *interrupt(void *arg)
 {
@@ -154,7 +148,7 @@ static void *interrupt(void *arg)
 	return NULL;
 }
 
-START_TEST(answer_and_interrupt_race)
+TEST(answer_and_interrupt_race)
 {
 	for (int i = 0; i < 500; i++) {
 		struct answer a;
@@ -177,22 +171,4 @@ START_TEST(answer_and_interrupt_race)
 		ck_assert_int_eq(calls, a.code == -EINTR);
 		answer_end(&a);
 	}
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("reply");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_test(tc, an_answer_is_sent_and_the_reply_freed);
-	tcase_add_test(tc, end_of_file_is_not_a_byte_count);
-	tcase_add_test(
-		tc, an_interrupted_caller_gets_the_partial_count_unless_the_mount_ends);
-	tcase_add_test(tc, after_an_interrupt_the_answer_is_dropped);
-	tcase_add_test(tc, an_interrupt_after_the_answer_does_nothing);
-	tcase_add_test(tc, an_interrupt_reaches_the_stream_once);
-	tcase_add_test(tc, answer_and_interrupt_race);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

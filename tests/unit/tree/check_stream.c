@@ -113,7 +113,7 @@ static ssize_t send(struct pf_open *of, const char *text)
 	return write_by(pf_vfs_write, of, text, strlen(text), 99);
 }
 
-START_TEST(each_open_is_a_stream)
+TEST(each_open_is_a_stream)
 {
 	const uint64_t ino = look_up();
 	uint64_t numbers[2];
@@ -136,9 +136,8 @@ START_TEST(each_open_is_a_stream)
 	pf_vfs_release(of[1]);
 	open_talk(ino, O_WRONLY, -EINVAL);
 }
-END_TEST
 
-START_TEST(writes_and_reads_wait)
+TEST(writes_and_reads_wait)
 {
 	struct pf_open *of = open_talk(look_up(), O_RDWR, 0);
 	struct talk *t = of->state;
@@ -159,9 +158,8 @@ START_TEST(writes_and_reads_wait)
 	answer_end(&r);
 	ck_assert_int_eq(talks, 0);
 }
-END_TEST
 
-START_TEST(a_write_is_interrupted)
+TEST(a_write_is_interrupted)
 {
 	struct pf_open *of = open_talk(look_up(), O_RDWR, 0);
 	struct talk *t = of->state;
@@ -176,10 +174,9 @@ START_TEST(a_write_is_interrupted)
 	answer_end(&w);
 	pf_vfs_release(of);
 }
-END_TEST
 
 /* It has no size, so nothing can be mapped; closing commits nothing. */
-START_TEST(a_stream_has_no_size_and_no_pages)
+TEST(a_stream_has_no_size_and_no_pages)
 {
 	uint64_t ino = look_up();
 	struct pf_open *of = open_talk(ino, O_RDWR, 0);
@@ -193,18 +190,5 @@ START_TEST(a_stream_has_no_size_and_no_pages)
 	ck_assert_int_eq(flush(of), 0);
 	pf_vfs_release(of);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("stream");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, each_open_is_a_stream);
-	tcase_add_test(tc, writes_and_reads_wait);
-	tcase_add_test(tc, a_write_is_interrupted);
-	tcase_add_test(tc, a_stream_has_no_size_and_no_pages);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { setup, teardown };

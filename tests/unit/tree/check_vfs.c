@@ -14,7 +14,7 @@ static void touch(const char *name)
 	pf_vfs_release(create(name, O_WRONLY));
 }
 
-START_TEST(lookups)
+TEST(lookups)
 {
 	struct stat st;
 
@@ -29,9 +29,8 @@ START_TEST(lookups)
 	ck_assert_uint_eq(st.st_nlink, 2);
 	ck_assert_uint_eq(look(1, ".").st_nlink, 3);
 }
-END_TEST
 
-START_TEST(a_lookup_count_keeps_a_node)
+TEST(a_lookup_count_keeps_a_node)
 {
 	struct stat st, again;
 
@@ -48,9 +47,8 @@ START_TEST(a_lookup_count_keeps_a_node)
 	ck_assert_int_eq(alive, 0);
 	ck_assert_int_eq(pf_vfs_getattr(tree, st.st_ino, &god, NULL, &again), -ENOENT);
 }
-END_TEST
 
-START_TEST(unlisted_names_open_but_do_not_list)
+TEST(unlisted_names_open_but_do_not_list)
 {
 	struct pf_listing *listing;
 	struct pf_open *of = NULL;
@@ -67,9 +65,8 @@ START_TEST(unlisted_names_open_but_do_not_list)
 	ck_assert_uint_eq(listing->n, 2);
 	pf_listing_free(listing);
 }
-END_TEST
 
-START_TEST(lists)
+TEST(lists)
 {
 	struct pf_listing *listing;
 
@@ -84,9 +81,8 @@ START_TEST(lists)
 	pf_listing_free(listing);
 	ck_assert_int_eq(pf_vfs_list(tree, look(1, "text").st_ino, &listing), -ENOTDIR);
 }
-END_TEST
 
-START_TEST(attributes)
+TEST(attributes)
 {
 	struct pf_open *of = create_as("a", O_RDWR, &me);
 	struct stat to = { .st_mode = 0600, .st_uid = 9, .st_gid = 9 };
@@ -105,9 +101,8 @@ START_TEST(attributes)
 	ck_assert_uint_eq(now.st_uid, 9);
 	ck_assert_uint_eq(now.st_gid, 9);
 }
-END_TEST
 
-START_TEST(creating)
+TEST(creating)
 {
 	struct pf_open *of = NULL;
 	struct stat st;
@@ -130,9 +125,8 @@ START_TEST(creating)
 	pf_vfs_release(of);
 	pf_vfs_forget(tree, st.st_ino, 1);
 }
-END_TEST
 
-START_TEST(removing)
+TEST(removing)
 {
 	struct stat st;
 
@@ -156,9 +150,8 @@ START_TEST(removing)
 	ck_assert_int_eq(pf_vfs_remove(tree, 1, "text", false, &god), -EPERM);
 	ck_assert_int_eq(pf_vfs_remove(tree, 1, "dir", true, &god), -EPERM);
 }
-END_TEST
 
-START_TEST(sticky_directories)
+TEST(sticky_directories)
 {
 	struct pf_cred other = { .uid = 8, .gid = 8 };
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *in = pf_tree_by_ino(tree, d);
@@ -173,9 +166,8 @@ START_TEST(sticky_directories)
 	ck_assert(pf_node_may_remove(in, a, &me));
 	ck_assert(pf_node_may_remove(in, a, &god));
 }
-END_TEST
 
-START_TEST(renaming)
+TEST(renaming)
 {
 	struct stat st, a;
 
@@ -202,7 +194,6 @@ START_TEST(renaming)
 	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", d, "a", 0, &god), 0);
 	ck_assert_int_eq(pf_vfs_rename(tree, 1, "text", d, "a", 0, &god), -EPERM);
 }
-END_TEST
 
 static void write_some(const char *name, uint64_t off)
 {
@@ -270,7 +261,7 @@ static void *stress(void *arg)
 	return NULL;
 }
 
-START_TEST(many_at_once)
+TEST(many_at_once)
 {
 	pthread_t threads[4];
 
@@ -281,25 +272,5 @@ START_TEST(many_at_once)
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("vfs");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, lookups);
-	tcase_add_test(tc, a_lookup_count_keeps_a_node);
-	tcase_add_test(tc, unlisted_names_open_but_do_not_list);
-	tcase_add_test(tc, lists);
-	tcase_add_test(tc, attributes);
-	tcase_add_test(tc, creating);
-	tcase_add_test(tc, removing);
-	tcase_add_test(tc, sticky_directories);
-	tcase_add_test(tc, renaming);
-	tcase_add_test(tc, many_at_once);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { setup, teardown };

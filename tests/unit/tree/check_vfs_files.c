@@ -4,7 +4,7 @@
 
 #include "vfs_toys.h"
 
-START_TEST(a_text_is_rendered_at_open)
+TEST(a_text_is_rendered_at_open)
 {
 	uint64_t ino = look(1, "text").st_ino;
 	struct pf_open *of = NULL;
@@ -23,9 +23,8 @@ START_TEST(a_text_is_rendered_at_open)
 	word[0] = '\0';
 	ck_assert_int_eq(try_open(ino, O_RDONLY, &me, &of), -ENODATA);
 }
-END_TEST
 
-START_TEST(a_text_may_be_written)
+TEST(a_text_may_be_written)
 {
 	uint64_t ino = look(1, "option").st_ino;
 	struct pf_open *of = NULL;
@@ -40,9 +39,8 @@ START_TEST(a_text_may_be_written)
 	expect_read(of, 9, 0, "new");
 	pf_vfs_release(of);
 }
-END_TEST
 
-START_TEST(a_prepared_text_waits)
+TEST(a_prepared_text_waits)
 {
 	uint64_t ino = look(1, "prepared").st_ino;
 	struct pf_open *of = NULL;
@@ -67,9 +65,8 @@ START_TEST(a_prepared_text_waits)
 	ck_assert_int_eq(pf_vfs_create(tree, 1, "prepared", 0, O_RDONLY, &god, &st, &of),
 			 -ESTALE);
 }
-END_TEST
 
-START_TEST(an_interrupted_open_is_not_open)
+TEST(an_interrupted_open_is_not_open)
 {
 	uint64_t ino = look(1, "prepared").st_ino;
 	struct pf_open *of = NULL;
@@ -88,9 +85,8 @@ START_TEST(an_interrupted_open_is_not_open)
 	ck_assert_ptr_null(of);
 	answer_end(&a);
 }
-END_TEST
 
-START_TEST(kinds_without_functions_do_not_open)
+TEST(kinds_without_functions_do_not_open)
 {
 	struct pf_open *of = NULL;
 	struct pf_buf target = PF_BUF_INIT;
@@ -106,9 +102,8 @@ START_TEST(kinds_without_functions_do_not_open)
 	pf_buf_release(&target);
 	ck_assert_int_eq(pf_vfs_readlink(tree, d, &target), -EINVAL);
 }
-END_TEST
 
-START_TEST(bytes_are_committed_once_when_dirty)
+TEST(bytes_are_committed_once_when_dirty)
 {
 	struct pf_open *of = create("a", O_RDWR);
 	struct bytes *b = of->node->object;
@@ -143,9 +138,8 @@ START_TEST(bytes_are_committed_once_when_dirty)
 	ck_assert_int_eq(b->flushes, 4);
 	pf_vfs_release(of);
 }
-END_TEST
 
-START_TEST(a_dying_writer_commits_nothing)
+TEST(a_dying_writer_commits_nothing)
 {
 	struct pf_open *of = create("a", O_RDWR);
 	struct bytes *b = of->node->object;
@@ -157,9 +151,8 @@ START_TEST(a_dying_writer_commits_nothing)
 	ck_assert_int_eq(b->flushes, 1);
 	pf_vfs_release(of);
 }
-END_TEST
 
-START_TEST(a_commit_outlives_its_interrupted_caller)
+TEST(a_commit_outlives_its_interrupted_caller)
 {
 	struct pf_open *of = create("a", O_RDWR);
 	struct pf_reply *reply;
@@ -180,9 +173,8 @@ START_TEST(a_commit_outlives_its_interrupted_caller)
 	ck_assert_int_eq(alive, 1);
 	answer_end(&a);
 }
-END_TEST
 
-START_TEST(sizes)
+TEST(sizes)
 {
 	struct pf_open *of = create("a", O_RDWR);
 	struct stat to = { .st_size = 3 };
@@ -208,24 +200,5 @@ START_TEST(sizes)
 			 -EBADF);
 	pf_vfs_release(of);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("vfs_files");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, a_text_is_rendered_at_open);
-	tcase_add_test(tc, a_text_may_be_written);
-	tcase_add_test(tc, a_prepared_text_waits);
-	tcase_add_test(tc, an_interrupted_open_is_not_open);
-	tcase_add_test(tc, kinds_without_functions_do_not_open);
-	tcase_add_test(tc, bytes_are_committed_once_when_dirty);
-	tcase_add_test(tc, a_dying_writer_commits_nothing);
-	tcase_add_test(tc, a_commit_outlives_its_interrupted_caller);
-	tcase_add_test(tc, sizes);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { setup, teardown };

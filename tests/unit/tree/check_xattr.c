@@ -111,7 +111,7 @@ static int get(uint64_t of, const char *name)
 	return pf_vfs_get_xattr(tree, of, name, &value);
 }
 
-START_TEST(getting_and_setting)
+TEST(getting_and_setting)
 {
 	pf_autobuf struct pf_buf value = PF_BUF_INIT;
 
@@ -125,9 +125,8 @@ START_TEST(getting_and_setting)
 	ck_assert_int_eq(set(ino, "user.x", "", 0, &me), -EOPNOTSUPP);
 	ck_assert_int_eq(get(99, "user.x"), -ENOENT);
 }
-END_TEST
 
-START_TEST(listing)
+TEST(listing)
 {
 	pf_autobuf struct pf_buf names = PF_BUF_INIT;
 
@@ -138,9 +137,8 @@ START_TEST(listing)
 	ck_assert_uint_eq(names.len, sizeof("user.dtype"));
 	ck_assert_str_eq(names.data, "user.dtype");
 }
-END_TEST
 
-START_TEST(removing)
+TEST(removing)
 {
 	ck_assert_int_eq(pf_vfs_remove_xattr(tree, ino, "user.dtype", &me), -ENODATA);
 	ck_assert_int_eq(set(ino, "user.dtype", "F64", 0, &me), 0);
@@ -153,9 +151,8 @@ START_TEST(removing)
 	ck_assert_int_eq(pf_vfs_remove_xattr(tree, ino, "user.dtype", &me), 0);
 	ck_assert_int_eq(get(ino, "user.dtype"), -ENODATA);
 }
-END_TEST
 
-START_TEST(kinds_without_any)
+TEST(kinds_without_any)
 {
 	pf_autobuf struct pf_buf names = PF_BUF_INIT;
 
@@ -165,18 +162,5 @@ START_TEST(kinds_without_any)
 	ck_assert_int_eq(pf_vfs_remove_xattr(tree, none, "user.x", &god), -ENODATA);
 	ck_assert_int_eq(set(none, "user.x", "", 0, &god), -EOPNOTSUPP);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("xattr");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, getting_and_setting);
-	tcase_add_test(tc, listing);
-	tcase_add_test(tc, removing);
-	tcase_add_test(tc, kinds_without_any);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { setup, teardown };

@@ -35,7 +35,7 @@ static const struct {
 	{ 63 * MIB, 64 * MIB },
 };
 
-START_TEST(an_extent_is_charged_its_rounded_size)
+TEST_EACH(an_extent_is_charged_its_rounded_size, sizes)
 {
 	struct pf_extent e = { 0 };
 	struct pf_err err = PF_ERR_INIT;
@@ -55,9 +55,8 @@ START_TEST(an_extent_is_charged_its_rounded_size)
 	pf_arena_give(arena, &e); /* nothing to give */
 	close_arena();
 }
-END_TEST
 
-START_TEST(offsets_are_places_in_the_file)
+TEST(offsets_are_places_in_the_file)
 {
 	struct pf_extent e;
 	struct stat st;
@@ -74,10 +73,9 @@ START_TEST(offsets_are_places_in_the_file)
 	close_arena();
 	pf_arena_free(NULL);
 }
-END_TEST
 
 /* A worker's descriptor reads, and cannot be made to write. */
-START_TEST(a_worker_only_reads_the_arena)
+TEST(a_worker_only_reads_the_arena)
 {
 	int seals, fd;
 	struct stat st;
@@ -105,7 +103,6 @@ START_TEST(a_worker_only_reads_the_arena)
 	ck_assert_uint_eq(st.st_mode & 07777, 0400);
 	close_arena();
 }
-END_TEST
 
 /* --- the limit ----------------------------------------------------------------------- */
 
@@ -128,7 +125,7 @@ static const struct {
 	{ 0, 1, 0, ", which take 256" },
 };
 
-START_TEST(the_limit_is_kept_to_the_byte)
+TEST_EACH(the_limit_is_kept_to_the_byte, limits)
 {
 	static struct pf_extent e[5000];
 	struct pf_err err = PF_ERR_INIT;
@@ -154,9 +151,8 @@ START_TEST(the_limit_is_kept_to_the_byte)
 		pf_arena_give(arena, &e[--n]);
 	close_arena();
 }
-END_TEST
 
-START_TEST(growing_beyond_the_limit_changes_nothing)
+TEST(growing_beyond_the_limit_changes_nothing)
 {
 	struct pf_extent e, before;
 	struct pf_err err = PF_ERR_INIT;
@@ -178,7 +174,6 @@ START_TEST(growing_beyond_the_limit_changes_nothing)
 	pf_arena_give(arena, &e);
 	close_arena();
 }
-END_TEST
 
 /* --- growing and shrinking ----------------------------------------------------------- */
 
@@ -215,7 +210,7 @@ static void check_stamp(const struct pf_extent *e, uint64_t len)
 }
 
 /* With something right behind it, an extent must move. */
-START_TEST(growing_keeps_the_bytes)
+TEST_EACH(growing_keeps_the_bytes, growths)
 {
 	uint64_t from = growths[_i].from, to = growths[_i].to;
 
@@ -243,7 +238,6 @@ START_TEST(growing_keeps_the_bytes)
 		close_arena();
 	}
 }
-END_TEST
 
 static const struct {
 	uint64_t len, to, left;
@@ -254,7 +248,7 @@ static const struct {
 	{ 4 * MIB, 100 * MIB, 4 * MIB }, { 4 * MIB, UINT64_MAX, 4 * MIB },
 };
 
-START_TEST(shrinking_gives_the_end_back)
+TEST_EACH(shrinking_gives_the_end_back, shrinks)
 {
 	uint64_t keep =
 		shrinks[_i].to < shrinks[_i].len ? shrinks[_i].to : shrinks[_i].len;
@@ -269,22 +263,4 @@ START_TEST(shrinking_gives_the_end_back)
 	check_stamp(&e, keep);
 	pf_arena_give(arena, &e);
 	close_arena();
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("arena");
-	TCase *tc = tcase_create("core");
-
-	unit_add_cases(tc, an_extent_is_charged_its_rounded_size, sizes);
-	tcase_add_test(tc, offsets_are_places_in_the_file);
-	tcase_add_test(tc, a_worker_only_reads_the_arena);
-	unit_add_cases(tc, the_limit_is_kept_to_the_byte, limits);
-	tcase_add_test(tc, growing_beyond_the_limit_changes_nothing);
-	unit_add_cases(tc, growing_keeps_the_bytes, growths);
-	unit_add_cases(tc, shrinking_gives_the_end_back, shrinks);
-	tcase_set_timeout(tc, 30);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

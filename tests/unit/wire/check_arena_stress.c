@@ -71,7 +71,7 @@ static const struct {
 	uint64_t seed, limit;
 } runs[] = { { 1, GIB }, { 2, 64 * MIB }, { 3, 8 * MIB }, { 4, 200 * MIB } };
 
-START_TEST(random_use_keeps_order)
+TEST_EACH(random_use_keeps_order, runs)
 {
 	static struct slot slots[SLOTS];
 	uint64_t seed = runs[_i].seed;
@@ -84,7 +84,6 @@ START_TEST(random_use_keeps_order)
 		pf_arena_give(arena, &slots[i].e);
 	close_arena();
 }
-END_TEST
 
 /* --- threads ------------------------------------------------------------------------- */
 
@@ -123,7 +122,7 @@ static void *use_main(void *arg)
 	return NULL;
 }
 
-START_TEST(threads_share_it)
+TEST(threads_share_it)
 {
 	struct user users[THREADS];
 
@@ -137,17 +136,4 @@ START_TEST(threads_share_it)
 		ck_assert_uint_eq(users[i].wrong, 0);
 	}
 	close_arena();
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("arena_stress");
-	TCase *tc = tcase_create("core");
-
-	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, random_use_keeps_order, runs);
-	tcase_add_test(tc, threads_share_it);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

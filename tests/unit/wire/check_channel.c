@@ -61,7 +61,7 @@ static const size_t lengths[] = {
 	0, 1, 2, KIB64 - 1, KIB64, KIB64 + 1, 2 * KIB64, 3 << 20, 9999999,
 };
 
-START_TEST(texts_arrive_whole)
+TEST_EACH(texts_arrive_whole, lengths)
 {
 	struct sender s = { .len = lengths[_i] };
 	struct pf_buf text = PF_BUF_INIT;
@@ -82,9 +82,8 @@ START_TEST(texts_arrive_whole)
 	pf_buf_release(&text);
 	free(sent);
 }
-END_TEST
 
-START_TEST(each_text_is_received_apart)
+TEST(each_text_is_received_apart)
 {
 	struct pf_buf text = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -100,7 +99,6 @@ START_TEST(each_text_is_received_apart)
 	ck_assert_str_eq(text.data, "onethree");
 	pf_buf_release(&text);
 }
-END_TEST
 
 /* --- descriptors --------------------------------------------------------------------- */
 
@@ -128,7 +126,7 @@ static const struct {
 	{ 0, 3 }, { 1, 1 }, { 3, 3 }, { 3, 1 }, { 3, 0 }, { 2, 5 }, { 8, 8 }
 };
 
-START_TEST(descriptors_arrive)
+TEST_EACH(descriptors_arrive, descriptors)
 {
 	int sent = descriptors[_i].sent, wanted = descriptors[_i].wanted, before;
 	int out[8], in[8] = { 77, 77, 77, 77, 77, 77, 77, 77 };
@@ -159,9 +157,8 @@ START_TEST(descriptors_arrive)
 		close(out[i]);
 	pf_buf_release(&text);
 }
-END_TEST
 
-START_TEST(too_long_texts_are_refused)
+TEST(too_long_texts_are_refused)
 {
 	struct pf_err err = PF_ERR_INIT;
 	int fds[9] = { 0 };
@@ -172,7 +169,6 @@ START_TEST(too_long_texts_are_refused)
 	ck_assert_str_eq(err.text, "a set-up text of 67108865 bytes is too long");
 	ck_assert_int_eq(pf_channel_send(pair[0], "", 0, fds, 9, &err), -EMSGSIZE);
 }
-END_TEST
 
 /* --- peers that die, hang and lie ---------------------------------------------------- */
 
@@ -277,7 +273,7 @@ static const struct {
 	{ send_too_large_a_packet, -EPROTO, "the other process sent too large a packet" },
 };
 
-START_TEST(bad_peers_are_reported)
+TEST_EACH(bad_peers_are_reported, peers)
 {
 	struct pf_buf text = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
@@ -291,9 +287,8 @@ START_TEST(bad_peers_are_reported)
 	ck_assert_uint_le(text.cap, 1 << 20); /* an announcement alone costs no memory */
 	pf_buf_release(&text);
 }
-END_TEST
 
-START_TEST(sending_to_an_ended_process_fails)
+TEST(sending_to_an_ended_process_fails)
 {
 	struct pf_err err = PF_ERR_INIT;
 
@@ -301,11 +296,10 @@ START_TEST(sending_to_an_ended_process_fails)
 	ck_assert_int_eq(pf_channel_send(pair[1], "x", 1, NULL, 0, &err), -EPIPE);
 	ck_assert_int_eq(err.code, -EPIPE);
 }
-END_TEST
 
 /* --- the memory ---------------------------------------------------------------------- */
 
-START_TEST(two_mappings_are_one_channel)
+TEST(two_mappings_are_one_channel)
 {
 	struct pf_channel a = { 0 }, b = { 0 };
 	struct pf_err err = PF_ERR_INIT;
@@ -328,10 +322,9 @@ START_TEST(two_mappings_are_one_channel)
 	ck_assert_int_eq(pf_ring_post(&b.reply, "x", 1, NULL, 0), 0);
 	pf_channel_release(&b);
 }
-END_TEST
 
 /* A worker that could make it shorter would kill the daemon with SIGBUS. */
-START_TEST(the_size_is_sealed)
+TEST(the_size_is_sealed)
 {
 	int fd = pf_channel_create(NULL);
 
@@ -346,9 +339,8 @@ START_TEST(the_size_is_sealed)
 			 0);
 	close(fd);
 }
-END_TEST
 
-START_TEST(a_short_file_is_not_mapped)
+TEST(a_short_file_is_not_mapped)
 {
 	struct pf_err err = PF_ERR_INIT;
 	int fd = pf_shm_new("short", 4096, &err);
@@ -362,9 +354,8 @@ START_TEST(a_short_file_is_not_mapped)
 	munmap(p, 4096);
 	close(fd);
 }
-END_TEST
 
-START_TEST(only_files_can_be_mapped)
+TEST(only_files_can_be_mapped)
 {
 	struct pf_channel c = { 0 };
 	struct pf_err err = PF_ERR_INIT;
@@ -373,26 +364,5 @@ START_TEST(only_files_can_be_mapped)
 	ck_assert_ptr_null(c.memory);
 	pf_channel_release(&c);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("channel");
-	TCase *tc = tcase_create("socket"), *memory = tcase_create("memory");
-
-	tcase_add_checked_fixture(tc, open_pair, close_pair);
-	tcase_set_timeout(tc, 30);
-	unit_add_cases(tc, texts_arrive_whole, lengths);
-	tcase_add_test(tc, each_text_is_received_apart);
-	unit_add_cases(tc, descriptors_arrive, descriptors);
-	tcase_add_test(tc, too_long_texts_are_refused);
-	unit_add_cases(tc, bad_peers_are_reported, peers);
-	tcase_add_test(tc, sending_to_an_ended_process_fails);
-	suite_add_tcase(s, tc);
-	tcase_add_test(memory, two_mappings_are_one_channel);
-	tcase_add_test(memory, the_size_is_sealed);
-	tcase_add_test(memory, a_short_file_is_not_mapped);
-	tcase_add_test(memory, only_files_can_be_mapped);
-	suite_add_tcase(s, memory);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_pair, close_pair };

@@ -111,7 +111,7 @@ static const struct {
 	{ LARGE, LARGE, SMALL },
 };
 
-START_TEST(each_length_is_rounded_to_its_part)
+TEST_EACH(each_length_is_rounded_to_its_part, lengths)
 {
 	struct pf_extent e = take(lengths[_i].len);
 
@@ -123,9 +123,8 @@ START_TEST(each_length_is_rounded_to_its_part)
 	ck_assert_uint_eq(pf_heap_length(&heap, e.off), 0);
 	check_empty();
 }
-END_TEST
 
-START_TEST(no_extent_lies_beyond_the_end)
+TEST(no_extent_lies_beyond_the_end)
 {
 	struct pf_extent e;
 	bool cold;
@@ -138,10 +137,9 @@ START_TEST(no_extent_lies_beyond_the_end)
 	ck_assert_uint_eq(pf_heap_length(&heap, UINT64_C(1) << 60), 0);
 	check_empty();
 }
-END_TEST
 
 /* Only where an extent begins, and with its mark. */
-START_TEST(only_extents_are_freed)
+TEST(only_extents_are_freed)
 {
 	struct pf_extent e, other;
 	bool cold;
@@ -159,9 +157,8 @@ START_TEST(only_extents_are_freed)
 	ck_assert(!pf_heap_give(&heap, other.off, false, true));
 	check_empty();
 }
-END_TEST
 
-START_TEST(a_full_front_part_does_not_end_the_search)
+TEST(a_full_front_part_does_not_end_the_search)
 {
 	struct pf_extent more;
 
@@ -174,9 +171,8 @@ START_TEST(a_full_front_part_does_not_end_the_search)
 		give(at, true);
 	check_empty();
 }
-END_TEST
 
-START_TEST(warm_pages_are_taken_first_and_can_be_cooled)
+TEST(warm_pages_are_taken_first_and_can_be_cooled)
 {
 	struct pf_extent a = take(8 * MIB), b = take(8 * MIB), c;
 	bool cold = true;
@@ -204,9 +200,8 @@ START_TEST(warm_pages_are_taken_first_and_can_be_cooled)
 	give(a.off, false);
 	check_empty();
 }
-END_TEST
 
-START_TEST(an_extent_grows_into_free_granules_behind_it)
+TEST(an_extent_grows_into_free_granules_behind_it)
 {
 	struct pf_extent a = take(1000), b = take(1000), large = take(2 * MIB);
 
@@ -225,9 +220,8 @@ START_TEST(an_extent_grows_into_free_granules_behind_it)
 	give(large.off, true);
 	check_empty();
 }
-END_TEST
 
-START_TEST(an_extent_shrinks)
+TEST(an_extent_shrinks)
 {
 	struct pf_extent a = take(4096), large = take(LARGE), b;
 
@@ -244,7 +238,6 @@ START_TEST(an_extent_shrinks)
 	give(large.off, true);
 	check_empty();
 }
-END_TEST
 
 /* The bytes that stay resident, at most MOST, after some time. */
 static void check_resident(uint64_t most)
@@ -254,7 +247,7 @@ static void check_resident(uint64_t most)
 	ck_assert_uint_le(resident(), most);
 }
 
-START_TEST(excess_warm_pages_are_released)
+TEST(excess_warm_pages_are_released)
 {
 	struct pf_extent a, b;
 
@@ -274,10 +267,9 @@ START_TEST(excess_warm_pages_are_released)
 	check_resident(8 * MIB);
 	check_empty();
 }
-END_TEST
 
 /* Pages of small extents go, too, but not those of which a part is in use. */
-START_TEST(idle_pages_are_released)
+TEST(idle_pages_are_released)
 {
 	static struct pf_extent small[SMALL / 1024];
 	struct pf_extent large;
@@ -303,9 +295,8 @@ START_TEST(idle_pages_are_released)
 	check_resident(0);
 	check_empty();
 }
-END_TEST
 
-START_TEST(pages_are_faulted_in_ahead)
+TEST(pages_are_faulted_in_ahead)
 {
 	struct pf_extent a = take(32 * MIB);
 
@@ -316,7 +307,6 @@ START_TEST(pages_are_faulted_in_ahead)
 	give(a.off, true);
 	check_empty();
 }
-END_TEST
 
 /* --- everything at random, against a model ----------------------------------------------- */
 
@@ -363,10 +353,10 @@ static void random_step(struct pf_extent *all, uint64_t *seed)
 	check_apart(all, e);
 }
 
-START_TEST(random_use_keeps_order)
+TEST_TIMES(random_use_keeps_order, 5)
 {
 	static struct pf_extent all[EXTENTS];
-	uint64_t seed = (uint64_t)_i;
+	uint64_t seed = (uint64_t)_i + 1;
 
 	memset(all, 0, sizeof(all));
 	for (int i = 0; i < 20000; i++)
@@ -376,26 +366,5 @@ START_TEST(random_use_keeps_order)
 			give(all[i].off, true);
 	check_empty();
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("heap");
-	TCase *tc = tcase_create("core");
-
-	tcase_add_checked_fixture(tc, open_heap, close_heap);
-	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, each_length_is_rounded_to_its_part, lengths);
-	tcase_add_test(tc, no_extent_lies_beyond_the_end);
-	tcase_add_test(tc, only_extents_are_freed);
-	tcase_add_test(tc, a_full_front_part_does_not_end_the_search);
-	tcase_add_test(tc, warm_pages_are_taken_first_and_can_be_cooled);
-	tcase_add_test(tc, an_extent_grows_into_free_granules_behind_it);
-	tcase_add_test(tc, an_extent_shrinks);
-	tcase_add_test(tc, pages_are_faulted_in_ahead);
-	tcase_add_test(tc, excess_warm_pages_are_released);
-	tcase_add_test(tc, idle_pages_are_released);
-	tcase_add_loop_test(tc, random_use_keeps_order, 1, 6);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
-}
+const struct unit_fixture unit_fixture = { open_heap, close_heap };

@@ -24,7 +24,7 @@ static const size_t lengths[] = {
 	0, 1, 7, 8, 9, 63, 64, 65, 4095, 100000, PF_RING_MESSAGE - 1, PF_RING_MESSAGE,
 };
 
-START_TEST(the_layout_is_as_expected)
+TEST(the_layout_is_as_expected)
 {
 	struct pf_ring ring;
 
@@ -37,7 +37,6 @@ START_TEST(the_layout_is_as_expected)
 	ck_assert_uint_eq(words(&ring)[TAIL], 8 + 16);
 	pf_ring_release(&ring);
 }
-END_TEST
 
 /* One message of LEN bytes, in two parts, that begins at position AT. */
 static void pass_one(struct pf_ring *ring, uint64_t at, size_t len, size_t split)
@@ -54,7 +53,7 @@ static void pass_one(struct pf_ring *ring, uint64_t at, size_t len, size_t split
 	ck_assert_int_eq(pf_ring_take(ring, got, sizeof(got)), -EAGAIN);
 }
 
-START_TEST(wraps_at_every_alignment)
+TEST_EACH(wraps_at_every_alignment, lengths)
 {
 	size_t len = lengths[_i];
 	struct pf_ring ring;
@@ -70,9 +69,8 @@ START_TEST(wraps_at_every_alignment)
 	}
 	pf_ring_release(&ring);
 }
-END_TEST
 
-START_TEST(fills_up_and_empties)
+TEST_EACH(fills_up_and_empties, lengths)
 {
 	size_t len = lengths[_i], room = PF_RING_BYTES / (8 + (len + 7) / 8 * 8), n = 0;
 	struct pf_ring ring;
@@ -92,9 +90,8 @@ START_TEST(fills_up_and_empties)
 	ck_assert_int_eq(pf_ring_take(&ring, got, sizeof(got)), -EAGAIN);
 	pf_ring_release(&ring);
 }
-END_TEST
 
-START_TEST(refuses_too_long_messages)
+TEST(refuses_too_long_messages)
 {
 	struct pf_ring ring;
 
@@ -106,7 +103,6 @@ START_TEST(refuses_too_long_messages)
 	ck_assert(!pf_ring_pending(&ring));
 	pf_ring_release(&ring);
 }
-END_TEST
 
 /* --- the other side writes garbage ---------------------------------------------------- */
 
@@ -135,7 +131,7 @@ static const struct garbage {
 	{ PF_RING_BYTES, 0, UINT64_C(1) << 32, -EPROTO, -EAGAIN },
 };
 
-START_TEST(garbage_is_refused)
+TEST_EACH(garbage_is_refused, garbage)
 {
 	const struct garbage *g = &garbage[_i];
 	char *dst = guarded(PF_RING_MESSAGE);
@@ -149,7 +145,6 @@ START_TEST(garbage_is_refused)
 	ck_assert_int_eq(pf_ring_post(&ring, sent, 8, NULL, 0), g->post);
 	pf_ring_release(&ring);
 }
-END_TEST
 
 /* Write random bytes from the seed into a shared ring, as fast as possible. */
 static void scribble(struct pf_ring *ring)
@@ -170,7 +165,7 @@ static void scribble(struct pf_ring *ring)
 	}
 }
 
-START_TEST(a_process_that_writes_garbage_does_no_harm)
+TEST(a_process_that_writes_garbage_does_no_harm)
 {
 	char *dst = guarded(PF_RING_MESSAGE), *src = guarded(300);
 	double end = now() + 1;
@@ -197,9 +192,8 @@ START_TEST(a_process_that_writes_garbage_does_no_harm)
 	waitpid(pid, NULL, 0);
 	pf_ring_release(&ring);
 }
-END_TEST
 
-START_TEST(a_small_destination_is_not_overrun)
+TEST(a_small_destination_is_not_overrun)
 {
 	char *dst = guarded(64);
 	struct pf_ring ring;
@@ -209,7 +203,6 @@ START_TEST(a_small_destination_is_not_overrun)
 	ck_assert_int_eq(pf_ring_take(&ring, dst, 64), -EPROTO);
 	pf_ring_release(&ring);
 }
-END_TEST
 
 /* --- waiting and closing ------------------------------------------------------------- */
 
@@ -228,7 +221,7 @@ static void *sleep_main(void *arg)
 	return NULL;
 }
 
-START_TEST(closing_wakes_all)
+TEST_TIMES(closing_wakes_all, 3)
 {
 	struct sleeper sleepers[8];
 	struct pf_ring ring;
@@ -246,9 +239,8 @@ START_TEST(closing_wakes_all)
 	}
 	pf_ring_release(&ring);
 }
-END_TEST
 
-START_TEST(a_later_wake_up_covers_earlier_posts)
+TEST_TIMES(a_later_wake_up_covers_earlier_posts, 3)
 {
 	struct sleeper sleeper;
 	struct pf_ring ring;
@@ -269,9 +261,8 @@ START_TEST(a_later_wake_up_covers_earlier_posts)
 	ck_assert_int_eq(pf_ring_take(&ring, got, sizeof(got)), -EAGAIN);
 	pf_ring_release(&ring);
 }
-END_TEST
 
-START_TEST(a_closed_ring_delivers_its_messages)
+TEST(a_closed_ring_delivers_its_messages)
 {
 	struct pf_ring ring;
 
@@ -287,14 +278,13 @@ START_TEST(a_closed_ring_delivers_its_messages)
 	ck_assert_int_eq(pf_ring_take(&ring, got, sizeof(got)), -EPIPE);
 	pf_ring_release(&ring);
 }
-END_TEST
 
 static const struct {
 	unsigned spin_us;
 	int timeout_ms;
 } waits[] = { { 0, 0 }, { 50, 0 }, { 0, 30 }, { 50, 30 }, { 5000, 1 }, { 0, 1200 } };
 
-START_TEST(waiting_ends_in_time)
+TEST_EACH(waiting_ends_in_time, waits)
 {
 	double least = waits[_i].spin_us / 1e6 + waits[_i].timeout_ms / 1e3, begin;
 	struct pf_ring ring;
@@ -305,26 +295,4 @@ START_TEST(waiting_ends_in_time)
 	ck_assert_double_ge(now() - begin, least * 0.9);
 	ck_assert_double_le(now() - begin, least + 5);
 	pf_ring_release(&ring);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("ring");
-	TCase *tc = tcase_create("core");
-
-	tcase_set_timeout(tc, 30);
-	tcase_add_test(tc, the_layout_is_as_expected);
-	unit_add_cases(tc, wraps_at_every_alignment, lengths);
-	unit_add_cases(tc, fills_up_and_empties, lengths);
-	tcase_add_test(tc, refuses_too_long_messages);
-	unit_add_cases(tc, garbage_is_refused, garbage);
-	tcase_add_test(tc, a_process_that_writes_garbage_does_no_harm);
-	tcase_add_test(tc, a_small_destination_is_not_overrun);
-	tcase_add_loop_test(tc, closing_wakes_all, 0, 3);
-	tcase_add_loop_test(tc, a_later_wake_up_covers_earlier_posts, 0, 3);
-	tcase_add_test(tc, a_closed_ring_delivers_its_messages);
-	unit_add_cases(tc, waiting_ends_in_time, waits);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

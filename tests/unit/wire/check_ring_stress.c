@@ -66,7 +66,7 @@ static void check_echo(uint64_t number, size_t len)
 
 static const unsigned spins[] = { 0, 20 };
 
-START_TEST(two_processes_exchange_messages)
+TEST_EACH(two_processes_exchange_messages, spins)
 {
 	unsigned spin_us = spins[_i];
 	struct pf_ring there, back;
@@ -98,7 +98,6 @@ START_TEST(two_processes_exchange_messages)
 	pf_ring_release(&there);
 	pf_ring_release(&back);
 }
-END_TEST
 
 /* --- many threads -------------------------------------------------------------------- */
 
@@ -165,7 +164,7 @@ static void *take_main(void *arg)
 	return NULL;
 }
 
-START_TEST(many_threads_deliver_each_message_once)
+TEST(many_threads_deliver_each_message_once)
 {
 	static struct crowd c;
 	pthread_t posters[POSTERS], takers[TAKERS];
@@ -184,7 +183,6 @@ START_TEST(many_threads_deliver_each_message_once)
 	ck_assert_uint_eq(c.taken, POSTERS * EACH);
 	pf_ring_release(&c.ring);
 }
-END_TEST
 
 /* One receiver sleeps, one spins at times: one that leaves messages wakes the other. */
 struct relay {
@@ -228,7 +226,7 @@ static void *relay_spin(void *arg)
 	return NULL;
 }
 
-START_TEST(no_wake_up_is_lost)
+TEST(no_wake_up_is_lost)
 {
 	static struct relay r;
 	pthread_t threads[3];
@@ -256,18 +254,4 @@ START_TEST(no_wake_up_is_lost)
 		pthread_join(threads[i], NULL);
 	ck_assert_uint_eq(r.taken, posted);
 	pf_ring_release(&r.ring);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("ring_stress");
-	TCase *tc = tcase_create("stress");
-
-	tcase_set_timeout(tc, 60);
-	unit_add_cases(tc, two_processes_exchange_messages, spins);
-	tcase_add_test(tc, many_threads_deliver_each_message_once);
-	tcase_add_test(tc, no_wake_up_is_lost);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

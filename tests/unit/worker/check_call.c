@@ -56,7 +56,7 @@ static int call(struct daemon *d, uint64_t executable, uint32_t n_args, int64_t 
 	return ask(d, PF_OP_EXECUTE, &m, len);
 }
 
-START_TEST(repeated_calls_add_scalars)
+TEST_ON_PLUGINS(repeated_calls_add_scalars)
 {
 	struct daemon d;
 	float sum;
@@ -76,7 +76,6 @@ START_TEST(repeated_calls_add_scalars)
 	}
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
 /* Twice the argument, of N floats. */
 static void compile_twice(struct daemon *d, uint64_t id, int n)
@@ -102,7 +101,7 @@ static const struct {
 	{ 262143, PF_WHERE_BLOCK }, { 1 << 20, PF_WHERE_POOL },
 };
 
-START_TEST(results_lie_in_the_pool)
+TEST(results_lie_in_the_pool)
 {
 	struct daemon d;
 
@@ -133,9 +132,8 @@ START_TEST(results_lie_in_the_pool)
 	}
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
-START_TEST(wrong_requests_are_refused)
+TEST(wrong_requests_are_refused)
 {
 	struct call_message m;
 	struct pf_arg *first;
@@ -178,10 +176,9 @@ START_TEST(wrong_requests_are_refused)
 	ck_assert_msg(ask(&d, PF_OP_EXECUTE, &m, len) == 0, "%s", complaint());
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
 /* One argument is a buffer, the other is lent, on the device that is named; results are kept. */
-START_TEST(buffers_and_bytes_go_together)
+TEST_ON_PLUGINS(buffers_and_bytes_go_together)
 {
 	struct call_message m;
 	struct daemon d;
@@ -215,20 +212,4 @@ START_TEST(buffers_and_bytes_go_together)
 				 0);
 	}
 	ck_assert_int_eq(stop(&d), 0);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("worker call");
-	TCase *tc = tcase_create("call");
-
-	find_plugins();
-	tcase_set_timeout(tc, 120);
-	tcase_add_loop_test(tc, repeated_calls_add_scalars, 0, n_plugins);
-	tcase_add_loop_test(tc, buffers_and_bytes_go_together, 0, n_plugins);
-	tcase_add_test(tc, results_lie_in_the_pool);
-	tcase_add_test(tc, wrong_requests_are_refused);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

@@ -112,7 +112,7 @@ static uint32_t memory_at(const struct daemon *d, unsigned i)
 }
 
 /* A copy has its own bytes, which stay when the source and the user's bytes go. */
-START_TEST(copies_survive_their_sources)
+TEST_ON_PLUGINS(copies_survive_their_sources)
 {
 	struct daemon d;
 
@@ -135,10 +135,9 @@ START_TEST(copies_survive_their_sources)
 	}
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
 /* Whatever memory arguments are in, programs take them and they can be read. */
-START_TEST(every_memory_is_read_and_computed_with)
+TEST_ON_PLUGINS(every_memory_is_read_and_computed_with)
 {
 	const float two = 2, four = 4;
 	struct daemon d;
@@ -167,10 +166,9 @@ START_TEST(every_memory_is_read_and_computed_with)
 	}
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
 /* Types that are packed on the device, one element a byte in the arena and the pool. */
-START_TEST(packed_arrays_are_copied_and_created)
+TEST_ON_PLUGINS(packed_arrays_are_copied_and_created)
 {
 	static const int dtypes[] = { PF_DTYPE_S4, PF_DTYPE_U4, PF_DTYPE_S2,
 				      PF_DTYPE_U2 };
@@ -200,9 +198,8 @@ START_TEST(packed_arrays_are_copied_and_created)
 	}
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
-START_TEST(created_arrays_are_zeros)
+TEST_ON_PLUGINS(created_arrays_are_zeros)
 {
 	static const char zeros[LARGE];
 	struct pf_req_buffer q = buffer_request(50, 0, 0, PF_DTYPE_F32);
@@ -238,9 +235,8 @@ START_TEST(created_arrays_are_zeros)
 	ck_assert_mem_eq(reply + result(0)->off, zeros, 4);
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
-START_TEST(nonsense_is_refused)
+TEST_ON_PLUGINS(nonsense_is_refused)
 {
 	struct pf_req_buffer q = buffer_request(50, 0, 4, PF_DTYPE_F32);
 	struct pf_req_copy c = { .source = HERE, .id = 70, .memory = UINT32_MAX };
@@ -282,7 +278,6 @@ START_TEST(nonsense_is_refused)
 	ck_assert_int_eq(make(&d, 50, PF_DTYPE_F32, 1, 4), 0);
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
 /* Start the plugin that fails as FAULT says, with buffer HERE of N floats. */
 static void start_faulty(struct daemon *d, const char *fault)
@@ -307,7 +302,7 @@ static const struct {
 	{ "pointer=error:UNIMPLEMENTED:no pointers", 1, 0, "" },
 };
 
-START_TEST(copies_fail)
+TEST_EACH(copies_fail, failures)
 {
 	struct daemon d;
 
@@ -322,9 +317,8 @@ START_TEST(copies_fail)
 	}
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
-START_TEST(creating_fails)
+TEST(creating_fails)
 {
 	static const char zeros[LARGE];
 	struct daemon d;
@@ -351,10 +345,9 @@ START_TEST(creating_fails)
 	ck_assert_int_eq(copy(&d, HERE, 50, 1, UINT32_MAX), 0);
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
 /* A copy that never ends occupies its thread; one that aborts ends the worker. */
-START_TEST(copies_hang_and_abort)
+TEST(copies_hang_and_abort)
 {
 	struct pf_req_copy q = { .source = HERE, .id = 70, .memory = UINT32_MAX };
 	struct daemon d;
@@ -369,26 +362,4 @@ START_TEST(copies_hang_and_abort)
 	ck_assert_int_eq(waitid(P_PID, (id_t)d.pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT),
 			 0);
 	ck_assert_int_eq(WTERMSIG(stop(&d)), SIGABRT);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("worker copies");
-	TCase *each = tcase_create("each plugin"), *faulty = tcase_create("faulty");
-
-	find_plugins();
-	tcase_set_timeout(each, 120);
-	tcase_set_timeout(faulty, 120);
-	tcase_add_loop_test(each, copies_survive_their_sources, 0, n_plugins);
-	tcase_add_loop_test(each, every_memory_is_read_and_computed_with, 0, n_plugins);
-	tcase_add_loop_test(each, packed_arrays_are_copied_and_created, 0, n_plugins);
-	tcase_add_loop_test(each, created_arrays_are_zeros, 0, n_plugins);
-	tcase_add_loop_test(each, nonsense_is_refused, 0, n_plugins);
-	unit_add_cases(faulty, copies_fail, failures);
-	tcase_add_test(faulty, creating_fails);
-	tcase_add_test(faulty, copies_hang_and_abort);
-	suite_add_tcase(s, each);
-	suite_add_tcase(s, faulty);
-	return unit_run(s);
 }

@@ -2,7 +2,7 @@
 /* pjrtfs-worker refuses bad requests with a sentence, and continues. */
 #include "worker_driver.h"
 
-START_TEST(errors_have_sentences)
+TEST_ON_PLUGINS(errors_have_sentences)
 {
 	const uint64_t args[] = { 11, 99 };
 	struct pf_req_id device = { .id = 0 };
@@ -36,9 +36,8 @@ START_TEST(errors_have_sentences)
 	ck_assert_int_eq(ask(&d, PF_OP_BUFFER_CREATE, &q, sizeof(q)), -EINVAL);
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
-START_TEST(malformed_messages_are_refused)
+TEST_ON_PLUGINS(malformed_messages_are_refused)
 {
 	struct execute_message m;
 	const uint64_t args[] = { 11, 11 };
@@ -90,10 +89,9 @@ START_TEST(malformed_messages_are_refused)
 	ck_assert_int_eq(compile(&d, 1, add_scalars), 0); /* and the worker continues */
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
 /* Programs that never end hold their threads, and there is still one for the next. */
-START_TEST(endless_programs_do_not_block_others)
+TEST_ON_PLUGINS(endless_programs_do_not_block_others)
 {
 	static const char endless[] =
 		"func.func public @main(%a: tensor<i32>) -> tensor<i32> {\n"
@@ -123,9 +121,8 @@ START_TEST(endless_programs_do_not_block_others)
 	ck_assert_msg(compile(&d, 2, add_scalars) == 0, "%s", complaint());
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
-START_TEST(bad_plugins_and_options_are_explained)
+TEST(bad_plugins_and_options_are_explained)
 {
 	static const struct {
 		const char *path, *options, *want;
@@ -151,22 +148,4 @@ START_TEST(bad_plugins_and_options_are_explained)
 			       cases[i].want));
 		ck_assert_int_eq(WEXITSTATUS(stop(&d)), 1);
 	}
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("worker errors");
-	TCase *each = tcase_create("each plugin"), *once = tcase_create("once");
-
-	find_plugins();
-	tcase_set_timeout(each, 120);
-	tcase_set_timeout(once, 120);
-	tcase_add_loop_test(each, errors_have_sentences, 0, n_plugins);
-	tcase_add_loop_test(each, malformed_messages_are_refused, 0, n_plugins);
-	tcase_add_loop_test(each, endless_programs_do_not_block_others, 0, n_plugins);
-	tcase_add_test(once, bad_plugins_and_options_are_explained);
-	suite_add_tcase(s, each);
-	suite_add_tcase(s, once);
-	return unit_run(s);
 }

@@ -62,7 +62,7 @@ static float of_five(struct daemon *d, uint64_t executable, uint64_t out)
 	return value;
 }
 
-START_TEST(the_platform_is_passed)
+TEST_ON_PLUGINS(the_platform_is_passed)
 {
 	struct pf_req_load q = { .id = 3, .off = 65536, .platform = 8 };
 	const uint64_t none = 0;
@@ -88,7 +88,6 @@ START_TEST(the_platform_is_passed)
 	ck_assert_int_eq(stop(&d), 0);
 	free(bytes);
 }
-END_TEST
 
 /* The sum of 2 and 3 by the add of scalars; -1 if it does not run. */
 static float sum(struct daemon *d, uint64_t executable)
@@ -120,7 +119,7 @@ static void check_module(struct daemon *d, uint64_t id, uint64_t off, uint64_t l
 	post_id(d, PF_OP_BLOCK_FREE, off);
 }
 
-START_TEST(a_serialized_program_loads)
+TEST_ON_PLUGINS(a_serialized_program_loads)
 {
 	struct pf_rep_load *loaded = (struct pf_rep_load *)reply;
 	struct pf_req_id again = { .id = 2 };
@@ -150,9 +149,8 @@ START_TEST(a_serialized_program_loads)
 	ck_assert_int_eq(stop(&two), 0);
 	free(bytes);
 }
-END_TEST
 
-START_TEST(a_loaded_program_has_as_many_results)
+TEST_ON_PLUGINS(a_loaded_program_has_as_many_results)
 {
 	struct pf_rep_load *loaded = (struct pf_rep_load *)reply;
 	struct daemon d;
@@ -167,9 +165,8 @@ START_TEST(a_loaded_program_has_as_many_results)
 	ck_assert_int_eq(stop(&d), 0);
 	free(bytes);
 }
-END_TEST
 
-START_TEST(nonsense_is_refused)
+TEST_ON_PLUGINS(nonsense_is_refused)
 {
 	struct pf_req_load q = { .id = 5, .off = ARENA_SIZE - 10, .len = 11 };
 	struct pf_req_id none = { .id = 77 };
@@ -194,7 +191,6 @@ START_TEST(nonsense_is_refused)
 	ck_assert_int_eq(compile(&d, 5, add_scalars), 0); /* the id is free */
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
 /* CODE's result when PLUGIN runs it, in a separate process, which may die. */
 static float run_foreign(const char *plugin, const char *code, size_t len)
@@ -226,7 +222,7 @@ static float run_foreign(const char *plugin, const char *code, size_t len)
  * fingerprints of a program are the same, load each other's programs, and one of these
  * computes garbage from them without a word.
  */
-START_TEST(programs_of_another_plugin_are_not_safe)
+TEST(programs_of_another_plugin_are_not_safe)
 {
 	char *fingerprint[MAX_PLUGINS] = { NULL };
 	int wrong = 0, same = 0;
@@ -264,21 +260,4 @@ START_TEST(programs_of_another_plugin_are_not_safe)
 		return;
 	ck_assert_int_gt(wrong, 0);
 	ck_assert_int_gt(same, 0);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("worker_load");
-	TCase *tc = tcase_create("each plugin");
-
-	find_plugins();
-	tcase_set_timeout(tc, 120);
-	tcase_add_loop_test(tc, a_serialized_program_loads, 0, n_plugins);
-	tcase_add_loop_test(tc, a_loaded_program_has_as_many_results, 0, n_plugins);
-	tcase_add_loop_test(tc, the_platform_is_passed, 0, n_plugins);
-	tcase_add_loop_test(tc, nonsense_is_refused, 0, n_plugins);
-	tcase_add_test(tc, programs_of_another_plugin_are_not_safe);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }

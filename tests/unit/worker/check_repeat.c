@@ -68,7 +68,7 @@ static void start_with(struct daemon *d, const char *plugin, const char *program
 	create_floats(d, 12, 16384, n);
 }
 
-START_TEST(results_replace_arguments)
+TEST_ON_PLUGINS(results_replace_arguments)
 {
 	uint32_t done = 0;
 	uint64_t from = 11;
@@ -99,10 +99,9 @@ START_TEST(results_replace_arguments)
 	ck_assert_int_eq(read_id(&d, 1000), -EINVAL);
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
 /* Results that are too large to lie inline, on every plugin. */
-START_TEST(large_results_replace_arguments)
+TEST_ON_PLUGINS(large_results_replace_arguments)
 {
 	enum { FLOATS = 2048 };
 	static const char program[] =
@@ -126,7 +125,6 @@ START_TEST(large_results_replace_arguments)
 	ck_assert_float_ge(((const float *)(d.pool + block->off))[0], 11);
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
 /* The plugin refuses run N, or its failure is late: earlier runs' results are kept. */
 static const struct {
@@ -142,7 +140,7 @@ static const struct {
 	{ "execute=nth:4:event-error:DATA_LOSS:late", 3, -EIO, 15, "late" },
 };
 
-START_TEST(the_first_failure_ends_the_repetitions)
+TEST_EACH(the_first_failure_ends_the_repetitions, failures)
 {
 	struct pf_req_buffer q = buffer_request(11, 8192, 24, PF_DTYPE_F32);
 	struct daemon d;
@@ -169,9 +167,8 @@ START_TEST(the_first_failure_ends_the_repetitions)
 	ck_assert_int_eq(read_id(&d, 11), 0);
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
-START_TEST(wrong_requests_are_refused)
+TEST(wrong_requests_are_refused)
 {
 	const uint64_t args[] = { 11, 12 };
 	struct execute_message m;
@@ -192,10 +189,9 @@ START_TEST(wrong_requests_are_refused)
 	ck_assert_int_eq(ask(&d, PF_OP_EXECUTE, &m, len), -EPROTO); /* the id is taken */
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
 /* Argument 0 gives its memory to the result only where the request allows it. */
-START_TEST(only_requested_donations_happen)
+TEST_ON_PLUGINS(only_requested_donations_happen)
 {
 	static const char program[] =
 		"func.func public @main(%a: tensor<4xf32> {tf.aliasing_output = 0 : i32})"
@@ -223,23 +219,4 @@ START_TEST(only_requested_donations_happen)
 	/* The user's bytes are not the plugin's to change. */
 	ck_assert(((float *)(d.arena + 8192))[3] == 4);
 	ck_assert_int_eq(stop(&d), 0);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("worker repeat");
-	TCase *each = tcase_create("each plugin"), *once = tcase_create("once");
-
-	find_plugins();
-	tcase_set_timeout(each, 120);
-	tcase_set_timeout(once, 120);
-	tcase_add_loop_test(each, results_replace_arguments, 0, n_plugins);
-	tcase_add_loop_test(each, large_results_replace_arguments, 0, n_plugins);
-	tcase_add_loop_test(each, only_requested_donations_happen, 0, n_plugins);
-	suite_add_tcase(s, each);
-	unit_add_cases(once, the_first_failure_ends_the_repetitions, failures);
-	tcase_add_test(once, wrong_requests_are_refused);
-	suite_add_tcase(s, once);
-	return unit_run(s);
 }

@@ -14,7 +14,7 @@ static const char add_large[] =
 	"  }\n"
 	"}\n";
 
-START_TEST(describes_the_plugin)
+TEST_ON_PLUGINS(describes_the_plugin)
 {
 	struct json_object *devices, *first, *version;
 	struct daemon d;
@@ -33,7 +33,6 @@ START_TEST(describes_the_plugin)
 	ck_assert_uint_gt(json_object_array_length(first), 0);
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
 /* The scalar that the reply to an execution has. */
 static float scalar(void)
@@ -46,7 +45,7 @@ static float scalar(void)
 	return f;
 }
 
-START_TEST(adds_scalars)
+TEST_ON_PLUGINS(adds_scalars)
 {
 	const uint64_t args[] = { 11, 12 };
 	struct pf_rep_compile *made = (struct pf_rep_compile *)reply;
@@ -90,9 +89,8 @@ START_TEST(adds_scalars)
 	post_id(&d, PF_OP_EXECUTABLE_FREE, 1);
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
-START_TEST(misaligned_bytes_are_copied)
+TEST_ON_PLUGINS(misaligned_bytes_are_copied)
 {
 	const uint64_t args[] = { 11, 11 };
 	struct daemon d;
@@ -106,7 +104,6 @@ START_TEST(misaligned_bytes_are_copied)
 	ck_assert(scalar() == 42);
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
 /* Sanitizers own the allocator: then results are copied into a block. */
 static const float *large_result(struct daemon *d, uint64_t *off)
@@ -127,7 +124,7 @@ static int first_wrong(const float *numbers, int n)
 	return -1;
 }
 
-START_TEST(large_results_lie_in_the_pool)
+TEST_ON_PLUGINS(large_results_lie_in_the_pool)
 {
 	enum { N = 1 << 20 };
 	const uint64_t args[] = { 11 };
@@ -169,10 +166,9 @@ START_TEST(large_results_lie_in_the_pool)
 	ck_assert_int_eq(first_wrong(numbers, N), -1);
 	ck_assert_int_eq(WTERMSIG(stop(&d)), SIGKILL);
 }
-END_TEST
 
 /* Every element type is read back unchanged. */
-START_TEST(types_and_shapes_round_trip)
+TEST_ON_PLUGINS(types_and_shapes_round_trip)
 {
 	struct json_object *version;
 	struct daemon d;
@@ -220,9 +216,8 @@ START_TEST(types_and_shapes_round_trip)
 	}
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
-START_TEST(empty_arrays_work)
+TEST_ON_PLUGINS(empty_arrays_work)
 {
 	static const char program[] =
 		"func.func public @main(%a: tensor<0x3xf32>) -> tensor<0x3xf32> {\n"
@@ -248,10 +243,9 @@ START_TEST(empty_arrays_work)
 	ck_assert_uint_eq(result(0)->len, 0);
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
 /* Many requests under way at once: each reply has its own request's tag and numbers. */
-START_TEST(a_reply_has_its_requests_tag)
+TEST_ON_PLUGINS(a_reply_has_its_requests_tag)
 {
 	enum { CLIENTS = 4, ROUNDS = 200 };
 	struct daemon d;
@@ -291,7 +285,6 @@ START_TEST(a_reply_has_its_requests_tag)
 	}
 	ck_assert_int_eq(stop(&d), 0);
 }
-END_TEST
 
 /* f(x0, …, x99) = (x0, …, x99), doubled: more than fits a reply. */
 static void print_wide(struct pf_buf *text, unsigned n)
@@ -316,7 +309,7 @@ static void print_wide(struct pf_buf *text, unsigned n)
 	pf_buf_puts(text, "\n}\n");
 }
 
-START_TEST(many_arguments_and_results)
+TEST_ON_PLUGINS(many_arguments_and_results)
 {
 	enum { WIDE = 100, LEN = 1024 };
 	struct {
@@ -362,24 +355,4 @@ START_TEST(many_arguments_and_results)
 		post_id(&d, PF_OP_BLOCK_FREE, outs[i].off);
 	}
 	ck_assert_int_eq(stop(&d), 0);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *s = suite_create("worker");
-	TCase *tc = tcase_create("each plugin");
-
-	find_plugins();
-	tcase_set_timeout(tc, 120);
-	tcase_add_loop_test(tc, describes_the_plugin, 0, n_plugins);
-	tcase_add_loop_test(tc, adds_scalars, 0, n_plugins);
-	tcase_add_loop_test(tc, misaligned_bytes_are_copied, 0, n_plugins);
-	tcase_add_loop_test(tc, large_results_lie_in_the_pool, 0, n_plugins);
-	tcase_add_loop_test(tc, types_and_shapes_round_trip, 0, n_plugins);
-	tcase_add_loop_test(tc, empty_arrays_work, 0, n_plugins);
-	tcase_add_loop_test(tc, a_reply_has_its_requests_tag, 0, n_plugins);
-	tcase_add_loop_test(tc, many_arguments_and_results, 0, n_plugins);
-	suite_add_tcase(s, tc);
-	return unit_run(s);
 }
