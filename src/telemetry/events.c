@@ -46,25 +46,6 @@ void pf_telemetry_free(struct pf_telemetry *t)
 	free(t);
 }
 
-void pf_telemetry_attach(struct pf_telemetry *t, const struct pf_telemetry_names *names)
-{
-	t->names = *names;
-	atomic_store(&t->named, true);
-}
-
-uid_t pf_telemetry_owner(const struct pf_telemetry *t)
-{
-	return t ? t->owner : 0;
-}
-
-bool pf_telemetry_name(struct pf_telemetry *t, uint64_t subject, struct pf_buf *path,
-		       uid_t *ret_user)
-{
-	*ret_user = pf_telemetry_owner(t);
-	return t && subject && atomic_load(&t->named) &&
-	       t->names.name(t->names.arg, subject, path, ret_user);
-}
-
 /* --- writing ------------------------------------------------------------------------------ */
 
 enum {

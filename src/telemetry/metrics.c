@@ -9,6 +9,29 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/telemetry.h"
 
+/* --- whose telemetry, and the names of its subjects ---------------------------------- */
+
+void pf_telemetry_attach(struct pf_telemetry *t, const struct pf_telemetry_names *names)
+{
+	t->names = *names;
+	atomic_store(&t->named, true);
+}
+
+uid_t pf_telemetry_owner(const struct pf_telemetry *t)
+{
+	return t ? t->owner : 0;
+}
+
+bool pf_telemetry_name(struct pf_telemetry *t, uint64_t subject, struct pf_buf *path,
+		       uid_t *ret_user)
+{
+	*ret_user = pf_telemetry_owner(t);
+	return t && subject && atomic_load(&t->named) &&
+	       t->names.name(t->names.arg, subject, path, ret_user);
+}
+
+/* --- counting ------------------------------------------------------------------------- */
+
 const double pf_bucket_bounds[PF_BUCKETS] = { 1e-5, 3e-5, 1e-4, 3e-4, 1e-3,
 					      3e-3, 1e-2, 3e-2, 1e-1, 3e-1,
 					      1e0,  3e0,  1e1,  3e1,  1e2 };
