@@ -32,7 +32,7 @@ static uint64_t pool_size(void)
 	return size > least ? size : least;
 }
 
-enum { SETTLE_MS = 5000 };
+enum { FINISH_MS = 5000 };
 
 /* The objects of a running mount. */
 struct daemon {
@@ -184,7 +184,7 @@ static void stop(struct daemon *d)
 {
 	pf_mount_free(d->mount);
 	if (d->config.compiler)
-		pf_compiler_finish(d->config.compiler, SETTLE_MS);
+		pf_compiler_finish(d->config.compiler, FINISH_MS);
 	for (unsigned i = 0; i < d->config.n_workers; i++)
 		pf_worker_stop(d->workers[i]);
 	pf_compiler_stop(d->config.compiler);

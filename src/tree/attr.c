@@ -164,7 +164,7 @@ void pf_node_note_asker(struct pf_node *node, pid_t pid)
 
 /* Does PID call stat(2), which looks the name up first, and not fstat(2)?  Or does no open of NODE
  * have a size that is not known? */
-static bool tells_size(struct pf_node *node, pid_t pid)
+static bool shows_size(struct pf_node *node, pid_t pid)
 {
 	struct pf_open *of;
 
@@ -201,7 +201,7 @@ static void bound_size(struct pf_node *node, pid_t pid, struct stat *st)
 
 	node->priv->bounded = bound != 0;
 	if (bound)
-		st->st_size = tells_size(node, pid) ? (off_t)bound : 0;
+		st->st_size = shows_size(node, pid) ? (off_t)bound : 0;
 }
 
 /* May a front end cache NODE's attributes until it is notified? */

@@ -222,9 +222,9 @@ static void unpark(struct pf_parked *p)
 	pf_reply_unref(reply); /* may free the stream */
 }
 
-/* The caller is interrupted.  Answer with the bytes done if TELL_DONE and there are any,
+/* The caller is interrupted.  Answer with the bytes done if PARTIAL and there are any,
  * or CODE. */
-static void give_up(struct pf_reply *reply, int code, bool tell_done)
+static void give_up(struct pf_reply *reply, int code, bool partial)
 {
 	struct pf_parked *parked;
 	size_t done;
@@ -233,7 +233,7 @@ static void give_up(struct pf_reply *reply, int code, bool tell_done)
 		return;
 	parked = reply->parked; /* no request is parked after it was answered */
 	done = parked ? halt(parked) : 0;
-	if (!tell_done)
+	if (!partial)
 		done = 0;
 	reply->ops->send(reply, done ? 0 : code, NULL, done);
 	if (parked)

@@ -409,7 +409,7 @@ struct commit {
 };
 
 /* A small upload takes less time than waking the thread that takes its reply. */
-enum { SETTLE_US = 50 };
+enum { SPIN_US = 50 };
 
 static void commit_unref(struct commit *c)
 {
@@ -473,7 +473,7 @@ static void settle(struct commit *c)
 	struct pf_instance *instance = pf_worker_instance(c->value->worker, NULL);
 
 	if (instance)
-		pf_instance_spin(instance, &c->ended, SETTLE_US);
+		pf_instance_spin(instance, &c->ended, SPIN_US);
 	pf_instance_unref(instance);
 }
 

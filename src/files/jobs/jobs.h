@@ -33,9 +33,9 @@ struct task_wait {
 	struct task *task; /* borrowed */
 	/* Leave the list of waiters; false: it is being woken, and continues.  Called
 	 * under the task's lock. */
-	bool (*leave)(struct task_wait *pause);
+	bool (*leave)(struct task_wait *wait);
 	/* It has left the list: end the task, which is cancelled. */
-	void (*cancelled)(struct task_wait *pause);
+	void (*cancelled)(struct task_wait *wait);
 	const char *meanwhile; /* static: what continues after the task's timeout */
 };
 
@@ -62,7 +62,7 @@ struct task {
 	struct pf_timer abandon; /* armed once no process waits for it */
 	atomic_bool left, over;  /* no process waits for it; it has ended */
 	uint64_t timeout_ms;
-	const char *late; /* static: what happens to it at its timeout */
+	const char *at_timeout; /* static: what happens to it at its timeout */
 };
 
 /* Make TASK, all zeros, that of a command at FILE, with one reference, which task_done takes. */
@@ -120,7 +120,7 @@ unsigned task_position(struct task *task);
 
 /* Answer ETIMEDOUT if TASK is not answered within MS milliseconds; LATE (static) says
  * what happens to operations that had begun by then.  -EAGAIN: no thread. */
-int task_set_timeout(struct task *task, uint64_t ms, const char *late,
+int task_set_timeout(struct task *task, uint64_t ms, const char *at_timeout,
 		     struct pf_err *err);
 
 /*

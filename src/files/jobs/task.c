@@ -255,14 +255,14 @@ static void timed_out(struct pf_timer *timer)
 	struct pf_err err = PF_ERR_INIT;
 	struct taken taken =
 		take_out(t); /* a step's execution is dropped when it gets its slot */
-	const char *late = t->late;
+	const char *at_timeout = t->at_timeout;
 
 	if (taken.execution)
-		late = "it waited for a slot of the device, and does not begin";
+		at_timeout = "it waited for a slot of the device, and does not begin";
 	else if (taken.wait)
-		late = taken.wait->meanwhile;
+		at_timeout = taken.wait->meanwhile;
 	pf_err_set(&err, -ETIMEDOUT, "it did not end within %" PRIu64 " ms; %s",
-		   t->timeout_ms, late);
+		   t->timeout_ms, at_timeout);
 	answer(t, err.code, reply_failure(&err));
 	end_taken(taken);
 	if (!t->whole)
@@ -310,12 +310,13 @@ void task_command_left(struct pf_command *command)
 		task_left(t);
 }
 
-int task_set_timeout(struct task *t, uint64_t ms, const char *late, struct pf_err *err)
+int task_set_timeout(struct task *t, uint64_t ms, const char *at_timeout,
+		     struct pf_err *err)
 {
 	int r;
 
 	t->timeout_ms = ms;
-	t->late = late;
+	t->at_timeout = at_timeout;
 
 	task_ref(t);
 	r = pf_timer_arm(t->fs->timers, &t->timer, ms);
