@@ -83,7 +83,7 @@ static const struct {
 	{ "\x93NUMPX", 0, -EINVAL },
 	{ "PK\x03\x04", 0, -EINVAL },
 	{ "\x93NUMPY\x09\x00", 8, -EINVAL },
-	{ NPY("['descr']"), 19, -EINVAL },
+	{ NPY("['descr']"), 128, -EINVAL },
 	{ NPY("{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }"), 128,
 	  -EINVAL },
 	{ NPY("{'descr': '|O', 'fortran_order': False, 'shape': (2,), }"), 128, -EINVAL },
