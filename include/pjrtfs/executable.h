@@ -122,7 +122,7 @@ struct pf_executable {
 	enum pf_executable_state state;
 	struct pf_loaded *loaded; /* owned reference, or NULL */
 	/* Was loaded's compile saved by the cache, or by the same compile of another program?  "hit",
-	 * "miss"; NULL: it was no compile.  Static. */
+	 * "miss"; NULL: nothing was compiled.  Static. */
 	const char *cache_use;
 	struct pf_compile_job *job; /* the compile under way, borrowed, or NULL */
 	struct pf_err err;          /* what "error" shows */
@@ -183,7 +183,7 @@ void pf_executable_refuse_options(struct pf_executable *executable,
 
 /*
  * Set options.json's text, LEN bytes of TEXT; NULL: the defaults.  ONLY_CHECK: do not set it.  0;
- * -EINVAL: they are no options, for a reason that is also kept in options_err.
+ * -EINVAL: they are not valid, for a reason that is also kept in options_err.
  */
 int pf_executable_set_options(struct pf_executable *executable, const char *text,
 			      size_t len, bool only_check, struct pf_err *err);
@@ -220,7 +220,7 @@ struct pf_loaded *pf_executable_known(struct pf_executable *executable);
 struct pf_worker *pf_executable_worker(struct pf_executable *executable);
 
 /* Cancel the compile under way: it fails with -ECANCELED.  True: it had begun, and the plugin
- * finishes it; false: it had not, or there is none. */
+ * finishes it; false: it had not, or no compile is queued. */
 bool pf_executable_abandon(struct pf_executable *executable);
 
 /* The state at this moment, and its name ("ready"; static). */

@@ -72,7 +72,8 @@ int pf_json_value(struct pf_json_reader *rd, struct json_object **ret);
 
 /* --- objects ------------------------------------------------------------------------ */
 
-/* The string under KEY of O, borrowed from O; "" if there is none or it is not a string. */
+/* The string under KEY of O, borrowed from O; "" if O has no such key or its value is not a
+ * string. */
 const char *pf_json_get_string(struct json_object *o, const char *key);
 
 /* The integer that O (may be NULL) is, in *RET; false: it is none, or beyond 2^63-1. */

@@ -276,7 +276,7 @@ static int build_members(struct pf_json_reader *rd, unsigned depth,
 	return r;
 }
 
-/* The end of the digits at P; NULL: there is none. */
+/* The end of the digits at P; NULL: P is not at a digit. */
 static const char *skip_digits(const struct pf_json_reader *rd, const char *p)
 {
 	const char *start = p;
@@ -492,7 +492,7 @@ struct json_object *pf_json_sorted(struct json_object *o)
 	struct json_object *sorted = json_object_new_object(), *value, *copy;
 	const char *last = NULL;
 
-	/* The least key after LAST, until there is none. */
+	/* The least key after LAST, until LAST is the greatest. */
 	while (sorted) {
 		const char *next = NULL;
 

@@ -288,7 +288,7 @@ int plugin_choice(struct options *o, plugin_minor_of *minor_of, struct pf_err *e
 int plugin_choice_list(const struct options *o, struct pf_discovery **ret,
 		       struct pf_err *err);
 
-/* What the worker of P needs to know, in *RET; it borrows from P and PROGRAM.  -EINVAL: P is
+/* The configuration of the worker of P, in *RET; it borrows from P and PROGRAM.  -EINVAL: P is
  * refused. */
 int plugin_choice_config(const struct pf_candidate *p, char program[static PATH_MAX],
 			 struct pf_worker_config *ret, struct pf_err *err);

@@ -505,7 +505,7 @@ static int check_key(struct maker *mk, const char *key)
 		key, pf_similar_hint(&similar, hint));
 }
 
-/* The option KEY; if there is none, the length of LIST, else the program's own number, else 1. */
+/* The option KEY; if it is not set, the length of LIST, else the program's own number, else 1. */
 static int read_count(struct maker *mk, const char *key, struct json_object *list,
 		      int64_t of_program, int64_t *ret)
 {

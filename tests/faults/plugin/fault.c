@@ -123,7 +123,7 @@ PJRT_Error *error_from(const char *arg, enum op op)
 		}
 		return error_new(code_of(arg), "%s", text);
 	}
-	return error_new(code_of(arg), "faulty: %s fails as it was told", op_names[op]);
+	return error_new(code_of(arg), "faulty: %s fails as configured", op_names[op]);
 }
 
 void die(const char *fault)

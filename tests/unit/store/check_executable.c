@@ -160,7 +160,7 @@ TEST(a_compile_can_be_abandoned)
 
 	start_faulty("compile=slow:300");
 	x = executable_of(add_program);
-	ck_assert(!pf_executable_abandon(x)); /* there is none */
+	ck_assert(!pf_executable_abandon(x)); /* nothing is compiled yet */
 	check_state("empty");
 	ck_assert_int_eq(pf_executable_compile(x, event_init(&ended), &err), 0);
 	pf_executable_abandon(x);

@@ -16,7 +16,7 @@ static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 {
 	(void)node;
 	if (failing)
-		return pf_err_set(err, -EIO, "it cannot be told");
+		return pf_err_set(err, -EIO, "poll is not supported");
 	pf_buf_puts(out, done ? "done\n" : "running\n");
 	return 0;
 }
