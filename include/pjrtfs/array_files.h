@@ -164,8 +164,8 @@ struct pf_text_check {
 };
 
 /*
- * Check the whole lines between CHECK->at and LEN of the text SRC as pf_text_parse would, and set CHECK->at behind them.  WANT PF_DTYPE_INVALID:
- * numbers of any type.
+ * Check the whole lines between CHECK->at and LEN of the text SRC as pf_text_parse would, and
+ * set CHECK->at behind them.  WANT PF_DTYPE_INVALID: numbers of any type.
  * -EINVAL, -ERANGE, -ENOMEM as there; CHECK stays.
  */
 int pf_text_check(struct pf_text_check *check, const char *src, size_t len,

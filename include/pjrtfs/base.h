@@ -273,8 +273,8 @@ int pf_size_parse(const char *text, uint64_t *ret, struct pf_err *err);
 /* UTF-8 (RFC 3629). */
 
 /* The bytes of the well-formed character at the start of STR (LEN bytes, not 0), whose code point
- * becomes *RET; 0: it is not well formed.  Overlong forms, surrogates and numbers beyond U+10FFFF are not
- * well formed. */
+ * becomes *RET; 0: it is not well formed.  Overlong forms, surrogates and numbers beyond
+ * U+10FFFF are not well formed. */
 size_t pf_utf8_char(const char *str, size_t len, uint32_t *ret);
 
 /* Are LEN bytes of STR well formed? */

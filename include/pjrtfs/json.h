@@ -48,8 +48,8 @@ int pf_json_expect(struct pf_json_reader *rd, char c, const char *want);
 
 /*
  * Step to the next member of an object or an array, over the spaces before it: 1; behind its
- * CLOSE, which is '}' or ']': 0; -EINVAL if neither is there.  *FIRST: no member came before, so no comma is
- * expected; it becomes false.
+ * CLOSE, which is '}' or ']': 0; -EINVAL if neither is there.  *FIRST: no member came before, so
+ * no comma is expected; it becomes false.
  */
 int pf_json_next(struct pf_json_reader *rd, char close, bool *first);
 

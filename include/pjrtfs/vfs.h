@@ -74,8 +74,8 @@ int pf_vfs_setattr(struct pf_tree *tree, uint64_t ino, const struct stat *to, in
 
 /*
  * Extended attributes, as getxattr(2), listxattr(2), setxattr(2), removexattr(2): names with
- * their prefix, in lists each with its NUL.  -ENODATA: no attribute has that name; -EPERM: it cannot be removed; -EOPNOTSUPP: none can be
- * set.
+ * their prefix, in lists each with its NUL.  -ENODATA: no attribute has that name; -EPERM: it
+ * cannot be removed; -EOPNOTSUPP: none can be set.
  */
 int pf_vfs_get_xattr(struct pf_tree *tree, uint64_t ino, const char *name,
 		     struct pf_buf *ret);

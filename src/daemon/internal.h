@@ -86,7 +86,8 @@ int settings_variable(struct plugin_settings *p, const char *key,
 		      struct json_object *value, struct pf_err *err);
 
 /* Set KEY of P's sandbox to TEXT: sandbox to strict, device or off; sandbox_uid to a user's
- * number.  For sandbox_read and sandbox_write TEXT is an absolute path, which is added.  -EINVAL. */
+ * number.  For sandbox_read and sandbox_write TEXT is an absolute path, which is added.
+ * -EINVAL. */
 int settings_sandbox(struct settings *s, struct plugin_settings *p, const char *key,
 		     const char *text, struct pf_err *err);
 

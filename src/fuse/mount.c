@@ -80,7 +80,7 @@ static ssize_t receive_message(int fd, void *buf, size_t len, void *userdata)
 static const struct fuse_custom_io device_io = { .writev = send_message,
 						 .read = receive_message };
 
-/* --- the mount point, inspected without waiting for a daemon there, which may be stopped or gone */
+/* --- the mount point: inspected without waiting for a daemon there ------------------ */
 
 enum {
 	PROBE_MS = 5000, /* a daemon that has not answered by then counts as alive */

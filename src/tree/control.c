@@ -459,8 +459,8 @@ void pf_control_getattr_as(struct pf_node *node, const struct pf_cred *cred,
 
 /* --- commands ----------------------------------------------------------------------- */
 
-/* All commands of W are done: answer it, unless it was interrupted.  ERR: the sentence of CODE; NULL:
- * the write whose command failed has it. */
+/* All commands of W are done: answer it, unless it was interrupted.  ERR: the sentence of CODE;
+ * NULL: the write whose command failed has it. */
 static void end_write_locked(struct waiting *w, int code, const struct pf_err *err)
 {
 	struct pf_reply *reply = w->parked.reply;

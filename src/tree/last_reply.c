@@ -12,8 +12,8 @@
 
 #include "internal.h"
 
-/* Take the reply for UID and SID, or else the one at position MAX, off the list, which begins with the
- * one that was used last. */
+/* Take the reply for UID and SID, or else the one at position MAX, off the list, which begins
+ * with the one that was used last. */
 static struct pf_last_reply *take_locked(struct pf_node *node, uid_t uid, pid_t sid,
 					 unsigned max)
 {

@@ -216,8 +216,8 @@ static int read_dict(struct pf_json_reader *rd, struct pf_npy *npy)
 	return r;
 }
 
-/* Magic, version and length: *TEXT is where the dict starts, *TEXT_LEN its length.  1, or 0: more bytes
- * are needed. */
+/* Magic, version and length: *TEXT is where the dict starts, *TEXT_LEN its length.  1, or 0:
+ * more bytes are needed. */
 static int read_preamble(const unsigned char *src, size_t len, size_t *text,
 			 uint64_t *text_len, struct pf_err *err)
 {

@@ -160,8 +160,8 @@ struct json_object *pf_options_merge(struct json_object *own,
 
 /*
  * Compile options: JSON in, CompileOptionsProto out.  A CompileOptionsProto (xla/pjrt/proto) is
- * written field by field, in the order of the fields' numbers; as a writer of proto3 does, it leaves
- * out what is 0, false or empty.
+ * written field by field, in the order of the fields' numbers; as a writer of proto3 does, it
+ * leaves out what is 0, false or empty.
  */
 
 enum {
