@@ -93,9 +93,12 @@ uint64_t pf_plugin_log_size(struct pf_plugin_log *log,
  * of executables and buffers and offsets in the pool belong to the instance that made them.
  */
 
+enum { PF_SILENT_S = 10 };
+
 enum pf_worker_state {
 	PF_WORKER_STARTING,
 	PF_WORKER_READY,
+	PF_WORKER_SILENT, /* ready, but it has given no heartbeat for PF_SILENT_S */
 	PF_WORKER_RESTARTING,
 	PF_WORKER_FAILED, /* it died too often, or never started, or was stopped */
 };
@@ -118,6 +121,9 @@ struct pf_worker_config {
 	 * no line that the plugin prints. */
 	struct pf_telemetry *telemetry;
 	int start_timeout_ms; /* for loading the plugin; 0: two minutes */
+	/* A process that gives no heartbeat for so many seconds is ended and started again; 0:
+	 * never. */
+	unsigned silent_max_s;
 };
 
 /* The path of pjrtfs-worker into DST (LEN bytes): beside this program in a build tree, else
@@ -163,7 +169,11 @@ struct pf_plugin_meter *pf_worker_meter(const struct pf_worker *worker);
 enum pf_worker_state pf_worker_state(struct pf_worker *worker);
 const char *pf_worker_state_name(enum pf_worker_state state);
 
-/* Append why WORKER has no instance at this moment; nothing if it has one. */
+/* Seconds for which the process of the present instance has given no heartbeat; 0 if WORKER has no
+ * instance. */
+unsigned pf_worker_silent_s(struct pf_worker *worker);
+
+/* Append why WORKER has no instance at this moment, or that it is silent; else nothing. */
 void pf_worker_error(struct pf_worker *worker, struct pf_buf *out);
 
 /* The process id of the present instance (0: none) and how many were started after the first. */

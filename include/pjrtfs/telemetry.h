@@ -297,6 +297,9 @@ void pf_report(struct pf_telemetry *telemetry, uint64_t subject, const char *eve
 /* An instance of plugin NAME's worker has started as process PID; the first if RESTARTS is 0. */
 void pf_report_worker_started(struct pf_telemetry *telemetry, const char *name, int pid,
 			      unsigned restarts);
+/* Process PID has given no heartbeat for PF_SILENT_S, or, SILENT false, gives them again. */
+void pf_report_worker_silent(struct pf_telemetry *telemetry, const char *name, int pid,
+			     bool silent);
 /* It died: WHY holds its last output. */
 void pf_report_worker_died(struct pf_telemetry *telemetry, struct pf_plugin_meter *meter,
 			   const char *name, int pid, const struct pf_err *why);

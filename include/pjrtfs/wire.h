@@ -101,7 +101,8 @@ void pf_ring_close(struct pf_ring *ring);
 #define PF_NO_OFFSET UINT64_MAX
 
 enum {
-	PF_WIRE_VERSION = 11,  /* in the set-up text; both ends must be of one build */
+	PF_HEARTBEAT_MS = 1000,
+	PF_WIRE_VERSION = 12,  /* in the set-up text; both ends must be of one build */
 	PF_WIRE_MAX_RANK = 32, /* extents in a message */
 	PF_WIRE_MAX_ARGS =
 		4096, /* arguments, and results, of one execution, on all devices */
@@ -364,6 +365,8 @@ struct pf_channel {
 	void *memory;           /* owned mapping, or NULL */
 	struct pf_ring request; /* daemon to worker */
 	struct pf_ring reply;   /* worker to daemon */
+	_Atomic uint64_t
+		*beats; /* a thread of the worker counts here, each PF_HEARTBEAT_MS */
 };
 
 /* Make the channel's memfd (close-on-exec, sealed in size).  fd or -errno. */

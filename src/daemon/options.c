@@ -546,6 +546,10 @@ const struct option_row option_rows[] = {
 	  32 },
 	{ "compile_timeout", 0, OPTION_NUMBER, EVERYWHERE, "S",
 	  "give a compile up after S seconds", AT(compile_timeout_s), 1, MAX_SECONDS },
+	{ "worker_timeout", 0, OPTION_NUMBER, EVERYWHERE, "S",
+	  "end the process of a plugin that gives no heartbeat for S\n"
+	  "seconds, and start it again (default 60; 0: never)",
+	  AT(worker_timeout_s), 0, MAX_SECONDS, 60 },
 	{ "abandoned_timeout", 0, OPTION_NUMBER, EVERYWHERE, "S",
 	  "end executions of other users that no client has waited for\n"
 	  "in S seconds, with their worker (default 3600; 0: never)",

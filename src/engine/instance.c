@@ -125,8 +125,8 @@ static void dispatch(struct pf_instance *instance, const void *message, size_t l
 	struct pf_call *call;
 	int code = 0;
 
-	if (atomic_load_explicit(&instance->silent, memory_order_relaxed))
-		atomic_store(&instance->silent, false);
+	if (atomic_load_explicit(&instance->unresponsive, memory_order_relaxed))
+		atomic_store(&instance->unresponsive, false);
 	/* Without a tag no call can be found, and the caller would wait for ever. */
 	if (len < sizeof(rep->head)) {
 		mark_broken(instance);
@@ -244,6 +244,31 @@ static void fail_calls(struct pf_instance *instance, const struct pf_err *why, b
 	pf_map_release(&calls);
 }
 
+/*
+ * Look for a heartbeat, once a second.  The seconds are those in which this thread ran, so a daemon
+ * that was stopped together with its worker (a suspended machine, a frozen control group) does not
+ * take the worker for silent.
+ */
+static void check_heartbeat(struct pf_instance *instance)
+{
+	uint64_t beats = atomic_load(instance->channel.beats), one = 1;
+	unsigned before = atomic_load(&instance->silent_s), now = before + 1;
+	int64_t ms = pf_now_ms();
+
+	if (ms < instance->next_beat_ms)
+		return;
+	instance->next_beat_ms = ms + PF_HEARTBEAT_MS;
+	/* The first one comes when the worker has mapped the channel. */
+	if (beats != instance->beats || !beats)
+		now = 0;
+	instance->beats = beats;
+	atomic_store(&instance->silent_s, now);
+	if (((before < PF_SILENT_S) != (now < PF_SILENT_S) ||
+	     (instance->silent_max_s && now == instance->silent_max_s)) &&
+	    write(instance->broken_fd, &one, sizeof(one)) != sizeof(one))
+		abort();
+}
+
 static void *reply_main(void *arg)
 {
 	struct pf_instance *instance = arg;
@@ -256,6 +281,7 @@ static void *reply_main(void *arg)
 			pf_ring_rouse(&instance->channel.request);
 		while (take_one(instance))
 			;
+		check_heartbeat(instance);
 		pf_lock(&instance->lock);
 		dead = instance->dead;
 		send_deferred_locked(instance);
@@ -378,6 +404,11 @@ bool pf_instance_alive(struct pf_instance *instance)
 	return !instance->dead;
 }
 
+unsigned pf_instance_silent_s(const struct pf_instance *instance)
+{
+	return atomic_load(&instance->silent_s);
+}
+
 bool pf_instance_damaged(const struct pf_instance *instance)
 {
 	return atomic_load_explicit(&instance->damaged, memory_order_relaxed);
@@ -389,6 +420,9 @@ const char *pf_instance_unfit(const struct pf_instance *instance)
 		return "FATAL: it damaged its rings of requests and replies\n";
 	if (atomic_load(&instance->damaged))
 		return "FATAL: memory that it shares with the daemon could not be read\n";
+	if (instance->silent_max_s &&
+	    atomic_load(&instance->silent_s) >= instance->silent_max_s)
+		return "FATAL: it gave no heartbeat within the time of --worker-timeout\n";
 	return NULL;
 }
 
@@ -466,8 +500,8 @@ static void instance_free(struct pf_instance *instance)
 }
 
 int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
-		    int broken_fd, struct pf_plugin_log *log, struct pf_instance **ret,
-		    struct pf_err *err)
+		    int broken_fd, unsigned silent_max_s, struct pf_plugin_log *log,
+		    struct pf_instance **ret, struct pf_err *err)
 {
 	static _Atomic uint64_t instances;
 	struct pf_instance *instance = calloc(1, sizeof(*instance));
@@ -481,6 +515,7 @@ int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool
 	atomic_init(&instance->refs, 1);
 	instance->number = atomic_fetch_add(&instances, 1) + 1;
 	instance->broken_fd = broken_fd;
+	instance->silent_max_s = silent_max_s;
 	instance->log = log;
 	instance->last_mark = pf_plugin_log_mark(log);
 	instance->name = strdup(name);

@@ -23,6 +23,32 @@ enum {
 	PRINT_PAUSE_MS = 100 /* after PF_PROCESS_AT_ONCE bytes that the process printed */
 };
 
+/* May this write to the daemon's log?  Not for probes, nor if no process reads standard
+ * error. */
+static bool may_log(const struct pf_worker *w)
+{
+	return !w->log.quiet && !pf_log_would_block();
+}
+
+/* Report that the worker has become silent, or gives heartbeats again. */
+static void report_silence(struct pf_worker *w)
+{
+	bool silent = pf_instance_silent_s(w->instance) >= PF_SILENT_S;
+
+	if (silent == w->silent)
+		return;
+	w->silent = silent;
+	pf_report_worker_silent(w->telemetry, w->name, w->process.pid, silent);
+	if (!may_log(w))
+		return;
+	if (silent)
+		pf_log(PF_LOG_WARNING,
+		       "the worker of plugin %s, process %d, has been silent for %d s",
+		       w->name, (int)w->process.pid, PF_SILENT_S);
+	else
+		pf_log(PF_LOG_INFO, "the worker of plugin %s answers again", w->name);
+}
+
 /*
  * Wait until the process has sent a message, is dead or must be ended (1), or stop_fd was written
  * to (0), adding what the process prints to the log, because it blocks once the pipe is full.
@@ -61,10 +87,13 @@ static int await_process(struct pf_worker *w, int timeout_ms)
 		if (p[1].revents)
 			return 0;
 		/* A page of an earlier instance's pool may be what was lost. */
-		if (p[3].revents && read(w->broken_fd, &count, sizeof(count)) > 0 &&
-		    (words = pf_instance_unfit(w->instance))) {
-			pf_plugin_log_add(&w->log, words, strlen(words));
-			return 1;
+		if (p[3].revents && read(w->broken_fd, &count, sizeof(count)) > 0) {
+			report_silence(w);
+			words = pf_instance_unfit(w->instance);
+			if (words) {
+				pf_plugin_log_add(&w->log, words, strlen(words));
+				return 1;
+			}
 		}
 		if (p[0].revents)
 			return 1;
@@ -121,13 +150,6 @@ static void note_plugin(struct pf_worker *w, struct pf_instance *instance,
 	    st.st_ctim.tv_sec == before->st_ctim.tv_sec &&
 	    st.st_ctim.tv_nsec == before->st_ctim.tv_nsec)
 		instance->plugin = st;
-}
-
-/* May this write to the daemon's log?  Not for probes, nor if no process reads standard
- * error. */
-static bool may_log(const struct pf_worker *w)
-{
-	return !w->log.quiet && !pf_log_would_block();
 }
 
 /* INSTANCE has begun, and described its plugin in D, which becomes the worker's. */
@@ -193,7 +215,7 @@ static int start(struct pf_worker *w, struct pf_err *err)
 		r = pool = pf_shm_new("pjrtfs-pool", w->pool_size, err);
 	if (r >= 0)
 		r = pf_instance_new(w->name, channel, pool, w->pool_size, w->broken_fd,
-				    &w->log, &instance, err);
+				    w->silent_max_s, &w->log, &instance, err);
 	if (r == 0 && !(instance->env = pf_process_environ(&w->start)))
 		r = pf_err_set(err, -ENOMEM, "no memory for a worker's environment");
 	if (r == 0) {
@@ -273,6 +295,7 @@ static bool reap(struct pf_worker *w, bool died, struct pf_err *why)
 	w->pid = 0;
 	w->state = PF_WORKER_RESTARTING;
 	pf_unlock(&w->lock);
+	w->silent = false;
 	pf_process_reap(&w->process, w->name, &w->log, &bare);
 	*why = bare;
 	pf_instance_quote(instance, why);

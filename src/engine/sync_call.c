@@ -141,7 +141,7 @@ static bool await(struct shared *s, unsigned timeout_s)
 int pf_sync_call(struct pf_sync_call *c, void *reply, size_t reply_min,
 		 struct pf_err *err)
 {
-	bool silent = c->brief && atomic_load(&c->instance->silent);
+	bool silent = c->brief && atomic_load(&c->instance->unresponsive);
 	struct shared *s = silent ? NULL : shared_new(c, reply_min);
 	int r;
 
@@ -160,7 +160,7 @@ int pf_sync_call(struct pf_sync_call *c, void *reply, size_t reply_min,
 		c->sent = true;
 		if (!await(s, c->timeout_s)) {
 			if (c->brief)
-				atomic_store(&c->instance->silent, true);
+				atomic_store(&c->instance->unresponsive, true);
 			return pf_err_set(err, -ETIMEDOUT, "no answer within %u s",
 					  c->timeout_s);
 		}

@@ -43,6 +43,7 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	w->broken_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	w->arena = config->arena;
 	w->pool_size = config->pool_size;
+	w->silent_max_s = config->silent_max_s;
 	w->start_timeout_ms =
 		config->start_timeout_ms ? config->start_timeout_ms : START_TIMEOUT_MS;
 	w->telemetry = config->telemetry;
@@ -134,26 +135,39 @@ struct pf_plugin_meter *pf_worker_meter(const struct pf_worker *w)
 enum pf_worker_state pf_worker_state(struct pf_worker *w)
 {
 	PF_LOCK_SCOPE(&w->lock);
+	if (w->state == PF_WORKER_READY && w->instance &&
+	    pf_instance_silent_s(w->instance) >= PF_SILENT_S)
+		return PF_WORKER_SILENT;
 	return w->state;
 }
 
 const char *pf_worker_state_name(enum pf_worker_state state)
 {
 	static const char *const names[] = {
-		[PF_WORKER_STARTING] = "starting",
-		[PF_WORKER_READY] = "ready",
-		[PF_WORKER_RESTARTING] = "restarting",
+		[PF_WORKER_STARTING] = "starting", [PF_WORKER_READY] = "ready",
+		[PF_WORKER_SILENT] = "silent",     [PF_WORKER_RESTARTING] = "restarting",
 		[PF_WORKER_FAILED] = "failed",
 	};
 
 	return names[state];
 }
 
+unsigned pf_worker_silent_s(struct pf_worker *w)
+{
+	PF_LOCK_SCOPE(&w->lock);
+	return w->instance ? pf_instance_silent_s(w->instance) : 0;
+}
+
 void pf_worker_error(struct pf_worker *w, struct pf_buf *out)
 {
 	PF_LOCK_SCOPE(&w->lock);
+	unsigned silent_s = w->instance ? pf_instance_silent_s(w->instance) : 0;
+
 	if (!w->instance && w->why.code)
 		pf_buf_printf(out, "%s\n", w->why.text);
+	else if (silent_s >= PF_SILENT_S)
+		pf_buf_printf(out, "process %d has given no heartbeat for %u s\n",
+			      (int)w->pid, silent_s);
 }
 
 void pf_worker_pid(struct pf_worker *w, pid_t *pid, unsigned *restarts)

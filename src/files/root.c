@@ -33,6 +33,13 @@ static void workers(struct pf_fs *fs, struct pf_buf *out)
 		pf_metrics_sample(out, "pjrtfs_worker_up", labels, 2,
 				  pf_worker_state(fs->workers[i]) == PF_WORKER_READY);
 	}
+	pf_metrics_family(out, "pjrtfs_worker_silent_seconds", "gauge",
+			  "Seconds since the last heartbeat of the plugin's process.");
+	for (unsigned i = 0; i < fs->n_workers; i++) {
+		labels[1] = pf_worker_name(fs->workers[i]);
+		pf_metrics_sample(out, "pjrtfs_worker_silent_seconds", labels, 2,
+				  pf_worker_silent_s(fs->workers[i]));
+	}
 	pf_metrics_family(out, "pjrtfs_worker_restarts_total", "counter",
 			  "Times that the plugin's process was started again.");
 	for (unsigned i = 0; i < fs->n_workers; i++) {

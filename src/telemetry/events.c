@@ -281,6 +281,17 @@ void pf_report_worker_started(struct pf_telemetry *t, const char *name, int pid,
 	pf_event_send(&e);
 }
 
+void pf_report_worker_silent(struct pf_telemetry *t, const char *name, int pid,
+			     bool silent)
+{
+	struct pf_event e;
+
+	pf_event_begin(&e, t, silent ? "worker.silent" : "worker.answers",
+		       pf_telemetry_owner(t), "plugins/%s", name);
+	pf_event_int(&e, "pid", pid);
+	pf_event_send(&e);
+}
+
 void pf_report_worker_died(struct pf_telemetry *t, struct pf_plugin_meter *meter,
 			   const char *name, int pid, const struct pf_err *why)
 {

@@ -16,7 +16,7 @@ enum { PACKET = 64 << 10, MAX_FDS = 8 };
 
 static size_t channel_size(void)
 {
-	return 2 * pf_ring_footprint();
+	return 2 * pf_ring_footprint() + sizeof(_Atomic uint64_t);
 }
 
 int pf_channel_create(struct pf_err *err)
@@ -34,6 +34,7 @@ int pf_channel_map(struct pf_channel *channel, int fd, struct pf_err *err)
 	channel->memory = p;
 	pf_ring_init(&channel->request, p);
 	pf_ring_init(&channel->reply, (char *)p + pf_ring_footprint());
+	channel->beats = (void *)((char *)p + 2 * pf_ring_footprint());
 	return 0;
 }
 

@@ -57,6 +57,9 @@ static void tie_to_parent(const char *parent)
 }
 
 /* The daemon sends nothing on the socket after the set-up, so only its end wakes this thread. */
+/* Where the daemon reads the heartbeat; NULL until the channel is mapped. */
+static _Atomic uint64_t *_Atomic beats;
+
 static void *await_daemon_end(void *unused)
 {
 	struct pollfd p = { .fd = PF_CHANNEL_FD, .events = POLLIN | POLLRDHUP };
@@ -64,9 +67,12 @@ static void *await_daemon_end(void *unused)
 
 	(void)unused;
 	for (;;) {
+		_Atomic uint64_t *counter = atomic_load(&beats);
 		ssize_t n;
 
-		if (poll(&p, 1, -1) < 0)
+		if (counter)
+			atomic_fetch_add(counter, 1);
+		if (poll(&p, 1, PF_HEARTBEAT_MS) <= 0)
 			continue;
 		n = recv(PF_CHANNEL_FD, &byte, 1, MSG_DONTWAIT);
 		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
@@ -133,6 +139,7 @@ static int map_all(const struct setup *setup, int *fds, struct pf_err *err)
 			r = pf_err_set(err, -EPROTO, "the set-up text lacks descriptors");
 	if (r == 0)
 		r = pf_channel_map(&worker.channel, fds[FD_CHANNEL], err);
+	atomic_store(&beats, worker.channel.beats);
 	if (r == 0)
 		r = pf_shm_map(fds[FD_ARENA], setup->arena_size, PROT_READ, &arena, err);
 	if (r == 0) {

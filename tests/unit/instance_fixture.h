@@ -30,7 +30,7 @@ static inline void open_instance(void)
 	plugin_log.quiet = true;
 	broken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	ck_assert_int_eq(ftruncate(fd, POOL), 0);
-	ck_assert_msg(pf_instance_new("test", channel, fd, POOL, broken, &plugin_log,
+	ck_assert_msg(pf_instance_new("test", channel, fd, POOL, broken, 0, &plugin_log,
 				      &instance, &err) == 0,
 		      "%s", err.text);
 	ck_assert_int_eq(pf_channel_map(&peer, channel, &err), 0);
