@@ -227,6 +227,9 @@ void words_clear(struct words *w);
 /* The '=' of WORD if it is NAME=PATH (a path may hold one, too), or NULL. */
 const char *options_name_end(const char *word);
 
+/* The name of the plugin WORD: NAME, PATH or NAME=PATH.  The caller's; NULL: no memory. */
+char *options_plugin_name(const char *word);
+
 /* The options as a configuration, the caller's; NULL: no memory. */
 struct json_object *options_dump(const struct options *o);
 

@@ -13,6 +13,7 @@
 
 #include "internal.h"
 #include "pjrtfs/base.h"
+#include "pjrtfs/discover.h"
 #include "pjrtfs/json.h"
 #include "pjrtfs/plugin_options.h"
 
@@ -70,6 +71,15 @@ const char *options_name_end(const char *word)
 	const char *end = word + strcspn(word, "=/");
 
 	return *end == '=' ? end : NULL;
+}
+
+char *options_plugin_name(const char *word)
+{
+	const char *end = options_name_end(word);
+
+	return end                 ? strndup(word, (size_t)(end - word))
+	       : strchr(word, '/') ? pf_plugin_name_of(word)
+				   : strdup(word);
 }
 
 /* --- the mount ------------------------------------------------------------------------------ */
@@ -197,10 +207,21 @@ char *options_cache_dir(const struct options *o)
 static int set_plugin(struct options *o, const struct option_row *row, const char *word,
 		      struct pf_err *err)
 {
+	pf_autofree char *name = options_plugin_name(word);
+
 	(void)row;
 	if (o->settings.source == FROM_COMMAND_LINE && !o->own_plugins)
 		words_clear(&o->plugin_words);
 	o->own_plugins = o->settings.source == FROM_COMMAND_LINE;
+	for (unsigned i = 0; i < o->plugin_words.n; i++) {
+		pf_autofree char *other = options_plugin_name(o->plugin_words.at[i]);
+
+		if (name && other && !strcmp(name, other))
+			return pf_err_set(err, -EINVAL,
+					  "two plugins are called %s: name one "
+					  "with --plugin NAME=PATH",
+					  name);
+	}
 	return words_add(&o->plugin_words, word, MAX_PLUGINS, "plugins", err);
 }
 

@@ -118,9 +118,7 @@ static int add_plugin(struct search *s, struct options *o, const char *word,
 	struct pf_err why = PF_ERR_INIT;
 	int r;
 
-	p->name = end    ? strndup(word, (size_t)(end - word))
-		  : path ? pf_plugin_name_of(path)
-			 : strdup(word);
+	p->name = options_plugin_name(word);
 	r = p->name ? pf_plugin_name_check(p->name, err) : -ENOMEM;
 	if (r == -EINVAL)
 		return r;
@@ -134,12 +132,6 @@ static int add_plugin(struct search *s, struct options *o, const char *word,
 	}
 	if (r == -ENOMEM || !p->path || (why.code && !p->refused))
 		return pf_err_set(err, -ENOMEM, "no memory for a plugin's name");
-	for (unsigned i = 0; i + 1 < o->n_plugins; i++)
-		if (!strcmp(o->plugins[i].name, p->name))
-			return pf_err_set(err, -EINVAL,
-					  "two plugins are called %s: name one "
-					  "with --plugin NAME=PATH",
-					  p->name);
 	return 0;
 }
 

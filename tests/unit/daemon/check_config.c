@@ -188,6 +188,8 @@ static const struct {
 	{ "{\"plugins\":[\"a)b=/x\"]}",
 	  "plugins[0]: plugin name a)b: expected up to 32 letters, digits, '.', '_' and '-', "
 	  "the first of them not '.'" },
+	{ "{\"plugins\":[\"a=/b.so\",\n{\"name\":\"a\"}]}",
+	  "f:2:1: plugins[1]: plugin: two plugins are called a: name one with --plugin NAME=PATH" },
 	{ "{\"plugins\":\".x\"}", "f:1:2: plugins: plugin name .x: expected up to 32" },
 	{ "{\"plugin_option\":\"cpu\"}",
 	  "plugin_option: plugin option: expected NAME:KEY=VALUE, found cpu" },
