@@ -103,6 +103,13 @@ enum pf_worker_state {
 	PF_WORKER_FAILED, /* it died too often, or never started, or was stopped */
 };
 
+/* When a process is ended and started again, in seconds; 0: never. */
+struct pf_worker_limits {
+	unsigned silent_s; /* it has given no heartbeat for so long */
+	unsigned
+		execute_s; /* it has executed one program, or one repetition of it, for longer */
+};
+
 /* How to start a worker.  Copied, but for what is borrowed. */
 struct pf_worker_config {
 	const char *name;            /* the plugin's: "cpu" */
@@ -121,9 +128,7 @@ struct pf_worker_config {
 	 * no line that the plugin prints. */
 	struct pf_telemetry *telemetry;
 	int start_timeout_ms; /* for loading the plugin; 0: two minutes */
-	/* A process that gives no heartbeat for so many seconds is ended and started again; 0:
-	 * never. */
-	unsigned silent_max_s;
+	struct pf_worker_limits limits;
 };
 
 /* The path of pjrtfs-worker into DST (LEN bytes): beside this program in a build tree, else
@@ -283,6 +288,7 @@ struct pf_call {
 	uint64_t tag;
 	uint64_t mark; /* of the plugin log, when the call began */
 	uint32_t op;
+	uint32_t began_s; /* by the instance's seconds */
 };
 
 /*

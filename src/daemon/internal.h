@@ -146,6 +146,7 @@ struct options {
 	uint64_t cache_size;
 	unsigned compile_jobs;      /* 0: one for each processor */
 	unsigned compile_timeout_s; /* 0: none */
+	unsigned execute_timeout_s; /* 0: none */
 	unsigned worker_timeout_s;  /* 0: none */
 	unsigned abandoned_s;       /* 0: never */
 	struct words flags_for_all;

@@ -80,7 +80,10 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 		config.arena = d->config.arena;
 		config.pool_size = pool_size();
 		config.telemetry = d->config.telemetry;
-		config.silent_max_s = d->options->worker_timeout_s;
+		config.limits = (struct pf_worker_limits){
+			.silent_s = d->options->worker_timeout_s,
+			.execute_s = d->options->execute_timeout_s,
+		};
 		r = r < 0 ? r : pf_worker_new(&config, worker, err);
 		if (r < 0) {
 			note_failed(d, p, err);

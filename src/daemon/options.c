@@ -567,6 +567,10 @@ const struct option_row option_rows[] = {
 	  32 },
 	{ "compile_timeout", 0, OPTION_NUMBER, EVERYWHERE, "S",
 	  "give a compile up after S seconds", AT(compile_timeout_s), 1, MAX_SECONDS },
+	{ "execute_timeout", 0, OPTION_NUMBER, EVERYWHERE, "S",
+	  "end an execution that takes longer than S seconds, with its\n"
+	  "worker",
+	  AT(execute_timeout_s), 1, MAX_SECONDS },
 	{ "worker_timeout", 0, OPTION_NUMBER, EVERYWHERE, "S",
 	  "end the process of a plugin that gives no heartbeat for S\n"
 	  "seconds, and start it again (default 60; 0: never)",

@@ -244,28 +244,47 @@ static void fail_calls(struct pf_instance *instance, const struct pf_err *why, b
 	pf_map_release(&calls);
 }
 
+/* Has the process executed one request for longer than it may? */
+static bool has_overrun(struct pf_instance *instance, uint32_t now_s)
+{
+	const struct pf_call *call;
+	size_t pos = 0;
+
+	if (!instance->limits.execute_s)
+		return false;
+	PF_LOCK_SCOPE(&instance->lock);
+	while ((call = pf_map_next(&instance->calls, &pos)))
+		if (call->op == PF_OP_EXECUTE &&
+		    now_s - call->began_s > instance->limits.execute_s)
+			return true;
+	return false;
+}
+
 /*
- * Look for a heartbeat, once a second.  The seconds are those in which this thread ran, so a daemon
- * that was stopped together with its worker (a suspended machine, a frozen control group) does not
- * take the worker for silent.
+ * Once a second, look for a heartbeat and for executions that take too long.  The seconds are those
+ * in which this thread ran, so a daemon that was stopped together with its worker (a suspended
+ * machine, a frozen control group) does not take the worker for silent.
  */
-static void check_heartbeat(struct pf_instance *instance)
+static void count_seconds(struct pf_instance *instance)
 {
 	uint64_t beats = atomic_load(instance->channel.beats), one = 1;
 	unsigned before = atomic_load(&instance->silent_s), now = before + 1;
 	int64_t ms = pf_now_ms();
+	bool report;
 
-	if (ms < instance->next_beat_ms)
+	if (ms < instance->next_second_ms)
 		return;
-	instance->next_beat_ms = ms + PF_HEARTBEAT_MS;
+	instance->next_second_ms = ms + PF_HEARTBEAT_MS;
 	/* The first one comes when the worker has mapped the channel. */
 	if (beats != instance->beats || !beats)
 		now = 0;
 	instance->beats = beats;
 	atomic_store(&instance->silent_s, now);
-	if (((before < PF_SILENT_S) != (now < PF_SILENT_S) ||
-	     (instance->silent_max_s && now == instance->silent_max_s)) &&
-	    write(instance->broken_fd, &one, sizeof(one)) != sizeof(one))
+	report = (before < PF_SILENT_S) != (now < PF_SILENT_S) ||
+		 (instance->limits.silent_s && now == instance->limits.silent_s);
+	if (has_overrun(instance, atomic_fetch_add(&instance->seconds, 1) + 1))
+		report = !atomic_exchange(&instance->overran, true) || report;
+	if (report && write(instance->broken_fd, &one, sizeof(one)) != sizeof(one))
 		abort();
 }
 
@@ -281,7 +300,7 @@ static void *reply_main(void *arg)
 			pf_ring_rouse(&instance->channel.request);
 		while (take_one(instance))
 			;
-		check_heartbeat(instance);
+		count_seconds(instance);
 		pf_lock(&instance->lock);
 		dead = instance->dead;
 		send_deferred_locked(instance);
@@ -314,6 +333,7 @@ static int send_call(struct pf_instance *instance, struct pf_call *call, void *r
 		return r;
 	}
 	call->tag = head->tag = ++instance->last_tag;
+	call->began_s = atomic_load_explicit(&instance->seconds, memory_order_relaxed);
 	call->mark = instance->last_mark = pf_plugin_log_mark(instance->log);
 	if (instance->calls.used >= MAX_CALLS)
 		r = -EAGAIN;
@@ -420,8 +440,10 @@ const char *pf_instance_unfit(const struct pf_instance *instance)
 		return "FATAL: it damaged its rings of requests and replies\n";
 	if (atomic_load(&instance->damaged))
 		return "FATAL: memory that it shares with the daemon could not be read\n";
-	if (instance->silent_max_s &&
-	    atomic_load(&instance->silent_s) >= instance->silent_max_s)
+	if (atomic_load(&instance->overran))
+		return "FATAL: an execution took longer than the time of --execute-timeout\n";
+	if (instance->limits.silent_s &&
+	    atomic_load(&instance->silent_s) >= instance->limits.silent_s)
 		return "FATAL: it gave no heartbeat within the time of --worker-timeout\n";
 	return NULL;
 }
@@ -500,8 +522,9 @@ static void instance_free(struct pf_instance *instance)
 }
 
 int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
-		    int broken_fd, unsigned silent_max_s, struct pf_plugin_log *log,
-		    struct pf_instance **ret, struct pf_err *err)
+		    int broken_fd, const struct pf_worker_limits *limits,
+		    struct pf_plugin_log *log, struct pf_instance **ret,
+		    struct pf_err *err)
 {
 	static _Atomic uint64_t instances;
 	struct pf_instance *instance = calloc(1, sizeof(*instance));
@@ -515,7 +538,7 @@ int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool
 	atomic_init(&instance->refs, 1);
 	instance->number = atomic_fetch_add(&instances, 1) + 1;
 	instance->broken_fd = broken_fd;
-	instance->silent_max_s = silent_max_s;
+	instance->limits = *limits;
 	instance->log = log;
 	instance->last_mark = pf_plugin_log_mark(log);
 	instance->name = strdup(name);

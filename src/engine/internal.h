@@ -115,9 +115,11 @@ struct pf_instance {
 	_Atomic bool
 		unresponsive; /* a brief call had no answer, and no reply came since */
 	_Atomic unsigned silent_s; /* seconds without a heartbeat */
-	unsigned silent_max_s;     /* then the process is ended; 0: never */
-	uint64_t beats;       /* the last heartbeat; the reply thread's, as the next */
-	int64_t next_beat_ms; /* when to look for another one */
+	struct pf_worker_limits limits;
+	_Atomic uint32_t seconds; /* that the reply thread has counted */
+	_Atomic bool overran;     /* an execution took longer than its limit */
+	uint64_t beats;         /* the last heartbeat; the reply thread's, as the next */
+	int64_t next_second_ms; /* when another one has passed */
 
 	/* The monitor sets these before others have the instance. */
 	struct stat plugin; /* the file that is loaded; st_ino 0: not known */
@@ -141,15 +143,15 @@ struct pf_instance {
  * Map the channel CHANNEL_FD and the pool POOL_FD, of POOL_SIZE bytes, whose descriptors stay the
  * caller's, and start the thread that takes replies.
  * broken_fd  borrowed: an eventfd, written to if the monitor must end the process, because it wrote
- *            invalid data in a ring or closed one, a page of the pool cannot be read, or it gave
- *            no heartbeat for SILENT_MAX_S seconds (0: no limit); and when it becomes silent or
- *            gives a heartbeat again
+ *            invalid data in a ring or closed one, a page of the pool cannot be read, or it is
+ *            beyond one of LIMITS; and when it becomes silent or gives a heartbeat again
  * log        what the process prints; borrowed until pf_instance_end has returned
  * ret        on success, one reference; pf_instance_end comes before the last unref
  */
 int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool_size,
-		    int broken_fd, unsigned silent_max_s, struct pf_plugin_log *log,
-		    struct pf_instance **ret, struct pf_err *err);
+		    int broken_fd, const struct pf_worker_limits *limits,
+		    struct pf_plugin_log *log, struct pf_instance **ret,
+		    struct pf_err *err);
 
 /* Seconds for which the process has given no heartbeat: those in which it should have, while the
  * daemon ran. */
@@ -234,7 +236,7 @@ struct pf_worker {
 	struct pf_arena *arena; /* borrowed */
 	uint64_t pool_size;
 	int start_timeout_ms;
-	unsigned silent_max_s;
+	struct pf_worker_limits limits;
 	bool silent; /* that it is silent was reported; the monitor's */
 	struct pf_description description; /* of the first instance */
 	struct pf_telemetry *telemetry;    /* borrowed, or NULL */

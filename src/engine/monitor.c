@@ -215,7 +215,7 @@ static int start(struct pf_worker *w, struct pf_err *err)
 		r = pool = pf_shm_new("pjrtfs-pool", w->pool_size, err);
 	if (r >= 0)
 		r = pf_instance_new(w->name, channel, pool, w->pool_size, w->broken_fd,
-				    w->silent_max_s, &w->log, &instance, err);
+				    &w->limits, &w->log, &instance, err);
 	if (r == 0 && !(instance->env = pf_process_environ(&w->start)))
 		r = pf_err_set(err, -ENOMEM, "no memory for a worker's environment");
 	if (r == 0) {

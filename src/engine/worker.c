@@ -43,7 +43,7 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	w->broken_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	w->arena = config->arena;
 	w->pool_size = config->pool_size;
-	w->silent_max_s = config->silent_max_s;
+	w->limits = config->limits;
 	w->start_timeout_ms =
 		config->start_timeout_ms ? config->start_timeout_ms : START_TIMEOUT_MS;
 	w->telemetry = config->telemetry;

@@ -18,6 +18,7 @@ static struct pf_instance *instance;
 static struct pf_channel peer; /* the worker's end */
 static char *pool;
 static struct pf_plugin_log plugin_log; /* what the worker prints */
+static struct pf_worker_limits limits;
 static int pool_file, broken;
 static char message[PF_RING_MESSAGE];
 
@@ -30,8 +31,8 @@ static inline void open_instance(void)
 	plugin_log.quiet = true;
 	broken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	ck_assert_int_eq(ftruncate(fd, POOL), 0);
-	ck_assert_msg(pf_instance_new("test", channel, fd, POOL, broken, 0, &plugin_log,
-				      &instance, &err) == 0,
+	ck_assert_msg(pf_instance_new("test", channel, fd, POOL, broken, &limits,
+				      &plugin_log, &instance, &err) == 0,
 		      "%s", err.text);
 	ck_assert_int_eq(pf_channel_map(&peer, channel, &err), 0);
 	pool = mmap(NULL, POOL, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
