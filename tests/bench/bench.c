@@ -132,13 +132,18 @@ void bench_in_child(void (*fn)(void *arg), void *arg, unsigned seconds)
 void bench_start_daemon(const struct bench *b)
 {
 	char cache[96];
-	char *argv[] = {
-		(char *)(uintptr_t)b->daemon, (char *)(uintptr_t)b->plugin,
-		(char *)(uintptr_t)b->mnt,    b->cached ? "--cache-dir" : "--no-cache",
-		b->cached ? cache : NULL,     NULL
-	};
+	char *argv[10] = { (char *)(uintptr_t)b->daemon, (char *)(uintptr_t)b->plugin,
+			   (char *)(uintptr_t)b->mnt };
+	int n = 3;
 
 	snprintf(cache, sizeof(cache), "%s/cache", b->dir);
+	argv[n++] = b->cached ? "--cache-dir" : "--no-cache";
+	if (b->cached)
+		argv[n++] = cache;
+	if (b->shared) {
+		argv[n++] = "-o";
+		argv[n++] = "allow_other,mode=1777";
+	}
 	if (run(argv, false, START_S))
 		bench_die("%s did not mount", b->daemon);
 }
