@@ -22,6 +22,9 @@ static struct pf_worker_limits limits;
 static int pool_file, broken;
 static char message[PF_RING_MESSAGE];
 
+typedef void done_fn(struct pf_call *call, int code, const struct pf_err *err,
+		     const void *reply, size_t len);
+
 static inline void open_instance(void)
 {
 	int channel = pf_channel_create(NULL), fd = memfd_create("pool", MFD_CLOEXEC);
@@ -60,12 +63,21 @@ static inline void close_instance(void)
 	close(broken);
 }
 
-static inline int ask_id(struct question *q, uint64_t id, struct pf_err *err)
+/* The answer goes to DONE; NULL: to Q. */
+static inline int ask_for(struct question *q, uint64_t id, done_fn *done,
+			  struct pf_err *err)
 {
 	struct pf_req_id req = { .head.op = PF_OP_BUFFER_READ, .id = id };
 
 	question_init(q, sizeof(struct pf_rep_block));
+	if (done)
+		q->call.done = done;
 	return pf_instance_call(instance, &q->call, &req, sizeof(req), NULL, 0, err);
+}
+
+static inline int ask_id(struct question *q, uint64_t id, struct pf_err *err)
+{
+	return ask_for(q, id, NULL, err);
 }
 
 static inline void ask(struct question *q, uint64_t id)
@@ -87,12 +99,17 @@ static inline size_t take_request(void)
 	return (size_t)n;
 }
 
-/* Ask, and take the request; its tag. */
-static inline uint64_t ask_and_take(struct question *q, uint64_t id)
+/* Ask for DONE, and take the request; its tag. */
+static inline uint64_t ask_and_take_for(struct question *q, uint64_t id, done_fn *done)
 {
-	ask(q, id);
+	ck_assert_int_eq(ask_for(q, id, done, NULL), 0);
 	take_request();
 	return ((struct pf_msg_head *)message)->tag;
+}
+
+static inline uint64_t ask_and_take(struct question *q, uint64_t id)
+{
+	return ask_and_take_for(q, id, NULL);
 }
 
 static inline void post_reply(const void *reply, size_t len)

@@ -79,8 +79,7 @@ TEST(a_finished_call_does_not_spin)
 	uint64_t first, second;
 	struct question q;
 
-	first = ask_and_take(&q, 1);
-	q.call.done = spin_within;
+	first = ask_and_take_for(&q, 1, spin_within);
 	second = ask_and_take(&inner, 2);
 	answer_rightly(first);
 	answer_rightly(second);
@@ -179,10 +178,7 @@ TEST(frees_of_an_answer_are_sent)
 	static struct question freeing[20];
 
 	for (size_t i = 0; i < ARRAY_SIZE(freeing); i++) {
-		uint64_t tag = ask_and_take(&freeing[i], 9);
-
-		freeing[i].call.done = answered_frees;
-		answer_rightly(tag);
+		answer_rightly(ask_and_take_for(&freeing[i], 9, answered_frees));
 		for (uint64_t id = 1; id <= 3; id++) {
 			ck_assert_uint_eq(take_request(), sizeof(*req));
 			ck_assert_uint_eq(req->id, id);
