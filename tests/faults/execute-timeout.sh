@@ -22,7 +22,8 @@ overran()
 # -- run: the client waits, and gets the sentence
 faults 'execute=hang'
 began=$SECONDS
-echo 'x y -> late' >"$mnt/executables/add/run" 2>err && fail "an endless execution ended"
+bounded bash -c "echo 'x y -> late' >$mnt/executables/add/run" 2>err &&
+	fail "an endless execution ended"
 [ $((SECONDS - began)) -lt 60 ] || fail "it took $((SECONDS - began)) s"
 grep -q 'Input/output error' err || fail "it failed with: $(cat err)"
 tells "$mnt/error" "$why"

@@ -36,7 +36,8 @@ run add 'x y -> z'
 
 # -- silent for too long: an execution under way fails, later ones run -------------------------
 kill -STOP "$pid"
-echo 'x y -> late' >"$mnt/executables/add/run" 2>err && fail "a stopped worker executed"
+bounded bash -c "echo 'x y -> late' >$mnt/executables/add/run" 2>err &&
+	fail "a stopped worker executed"
 grep -q 'Input/output error' err || fail "it failed with: $(cat err)"
 tells "$mnt/error" 'it gave no heartbeat within the time of --worker-timeout'
 eventually grep -qx ready "$state"
