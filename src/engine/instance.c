@@ -274,9 +274,9 @@ static void count_seconds(struct pf_instance *instance)
 
 	if (ms < instance->next_second_ms)
 		return;
-	instance->next_second_ms = ms + PF_HEARTBEAT_MS;
-	/* The first one comes when the worker has mapped the channel. */
-	if (beats != instance->beats || !beats)
+	/* This thread wakes after about a second, perhaps a little less. */
+	instance->next_second_ms = ms + PF_HEARTBEAT_MS - PF_HEARTBEAT_MS / 10;
+	if (beats != instance->beats || !atomic_load(&instance->begun))
 		now = 0;
 	instance->beats = beats;
 	atomic_store(&instance->silent_s, now);

@@ -167,6 +167,7 @@ static void begun(struct pf_worker *w, struct pf_instance *instance,
 		w->meter = pf_description_meter(&w->description, w->telemetry, w->name);
 	}
 	w->instance = instance;
+	atomic_store(&instance->begun, true);
 	w->pid = pid;
 	w->state = PF_WORKER_READY;
 	restarts = w->restarts;
