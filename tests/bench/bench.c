@@ -422,3 +422,17 @@ void bench_print(const struct bench_table *t)
 	}
 	free(v);
 }
+
+void bench_put_scalar(const struct bench *b, const char *name, float value)
+{
+	struct {
+		char header[BENCH_NPY];
+		float value;
+	} npy = { .value = value };
+	int fd = bench_open(bench_path(b, name), O_WRONLY | O_CREAT | O_TRUNC);
+
+	bench_npy_header(npy.header, 0);
+	bench_write(fd, &npy, sizeof(npy), sizeof(npy));
+	if (close(fd))
+		bench_die("%s was refused", name);
+}

@@ -121,4 +121,7 @@ void bench_put(const char *path, const char *text);
 enum { BENCH_NPY = 128 };
 void bench_npy_header(char dst[BENCH_NPY], uint64_t n);
 
+/* Put a scalar float in the file NAME of the mount. */
+void bench_put_scalar(const struct bench *b, const char *name, float value);
+
 #endif

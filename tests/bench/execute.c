@@ -225,20 +225,6 @@ static void measure(void *arg)
 	free(c->batch);
 }
 
-static void put_scalar(const struct bench *b, const char *name, float value)
-{
-	struct {
-		char header[BENCH_NPY];
-		float value;
-	} npy = { .value = value };
-	int fd = bench_open(bench_path(b, name), O_WRONLY | O_CREAT | O_TRUNC);
-
-	bench_npy_header(npy.header, 0);
-	bench_write(fd, &npy, sizeof(npy), sizeof(npy));
-	if (close(fd))
-		bench_die("%s was refused", name);
-}
-
 int main(int argc, char **argv)
 {
 	struct bench_table t = {
@@ -267,9 +253,9 @@ int main(int argc, char **argv)
 
 	bench_mount(&b);
 	bench_put(bench_path(&b, "programs/add.mlir"), add);
-	put_scalar(&b, "buffers/x.npy", 2);
-	put_scalar(&b, "buffers/y.npy", 3);
-	put_scalar(&b, "buffers/s.npy", 0);
+	bench_put_scalar(&b, "buffers/x.npy", 2);
+	bench_put_scalar(&b, "buffers/y.npy", 3);
+	bench_put_scalar(&b, "buffers/s.npy", 0);
 	for (unsigned p = 0; p < processes; p++) {
 		c.from = t.rounds * p / processes;
 		c.to = t.rounds * (p + 1) / processes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a bad neighbour costs: one user executes in a loop, alone and beside another user whose
- * programs make the plugin abort, each of them another one.  Needs root, to be two users.
+ * The cost of a bad neighbour: one user executes in a loop, alone and beside another user whose
+ * programs, all different, make the plugin abort.  Needs root, to be two users.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -111,20 +111,6 @@ static double row_beside(void *arg)
 	return seconds;
 }
 
-static void put_scalar(const struct bench *b, const char *name, float value)
-{
-	struct {
-		char header[BENCH_NPY];
-		float value;
-	} npy = { .value = value };
-	int fd = bench_open(bench_path(b, name), O_WRONLY | O_CREAT | O_TRUNC);
-
-	bench_npy_header(npy.header, 0);
-	bench_write(fd, &npy, sizeof(npy), sizeof(npy));
-	if (close(fd))
-		bench_die("%s was refused", name);
-}
-
 int main(int argc, char **argv)
 {
 	struct bench_table t = {
@@ -149,8 +135,8 @@ int main(int argc, char **argv)
 	if (chmod(p.bench.dir, 0755))
 		bench_die("chmod %s: %s", p.bench.dir, strerror(errno));
 	bench_put(bench_path(&p.bench, "programs/add.mlir"), add);
-	put_scalar(&p.bench, "buffers/x.npy", 2);
-	put_scalar(&p.bench, "buffers/y.npy", 3);
+	bench_put_scalar(&p.bench, "buffers/x.npy", 2);
+	bench_put_scalar(&p.bench, "buffers/y.npy", 3);
 	bench_rounds(&t, 0, t.rounds, &p);
 	bench_print(&t);
 	printf("%u executions of the first user failed with a worker\n", p.failed);
