@@ -274,8 +274,11 @@ static void count_seconds(struct pf_instance *instance)
 
 	if (ms < instance->next_second_ms)
 		return;
-	/* This thread wakes after about a second, perhaps a little less. */
-	instance->next_second_ms = ms + PF_HEARTBEAT_MS - PF_HEARTBEAT_MS / 10;
+	/* Never more than have passed; after a pause one counts. */
+	if (ms - instance->next_second_ms < PF_HEARTBEAT_MS)
+		instance->next_second_ms += PF_HEARTBEAT_MS;
+	else
+		instance->next_second_ms = ms + PF_HEARTBEAT_MS;
 	if (beats != instance->beats || !atomic_load(&instance->begun))
 		now = 0;
 	instance->beats = beats;
