@@ -11,10 +11,12 @@ gives the same bytes, another one may differ in the last digits of the weights.
 
 Each model's folder gets
     program.mlir    the StableHLO that jax.jit lowers, its parameters named as the files
-    NAME.npy        one file a parameter: the weights and an input
+    NAME.npy        one file an argument; NAME.safetensors: an argument that is a dict
     run             the line for executables/MODEL/run: "inputs -> outputs", in order
     expected/       what the outputs must be, computed by JAX here
+The transformer's folder step has the program that demo/continue runs for each letter.
 """
+import json
 import pathlib
 import re
 import shutil
@@ -62,18 +64,44 @@ def name_parameters(text, names):
     return text[:head.start(1)] + signature + text[head.end(1):]
 
 
+def write_program(path, function, arguments, donate=()):
+    """Write the program of FUNCTION.  ARGUMENTS is a dict in order; of an argument that is a
+    dict itself, the names are its keys."""
+    names = [name for argument, value in arguments.items()
+             for name in (sorted(value) if isinstance(value, dict) else [argument])]
+    jitted = jax.jit(function, keep_unused=True, donate_argnums=donate)
+    text = jitted.lower(*arguments.values()).as_text()
+    path.write_text(name_parameters(text, names))
+
+
+def write_safetensors(path, arrays):
+    """Write a dict of arrays as one file: a JSON header, then their bytes."""
+    types = {"float32": "F32", "int32": "I32"}
+    header, at = {}, 0
+    for name, x in arrays.items():
+        header[name] = {"dtype": types[str(x.dtype)], "shape": list(x.shape),
+                        "data_offsets": [at, at + x.nbytes]}
+        at += x.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    data = b"".join(np.ascontiguousarray(x).tobytes() for x in arrays.values())
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
 def export(model, function, arguments, results):
     """Write one model's folder.  ARGUMENTS is a dict in order, RESULTS names outputs."""
     folder = HERE / model
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "expected").mkdir(parents=True)
-    values = [np.asarray(v) for v in arguments.values()]
-    lowered = jax.jit(function, keep_unused=True).lower(*values)
-    text = name_parameters(lowered.as_text(), list(arguments))
-    (folder / "program.mlir").write_text(text)
-    for name, value in zip(arguments, values):
-        np.save(folder / (name + ".npy"), np.ascontiguousarray(value))
-    for name, value in zip(results, jax.jit(function)(*values)):
+    arguments = {name: jax.tree_util.tree_map(np.asarray, value)
+                 for name, value in arguments.items()}
+    write_program(folder / "program.mlir", function, arguments)
+    for name, value in arguments.items():
+        if isinstance(value, dict):
+            write_safetensors(folder / (name + ".safetensors"), value)
+        else:
+            np.save(folder / (name + ".npy"), np.ascontiguousarray(value))
+    for name, value in zip(results, jax.jit(function)(*arguments.values())):
         np.save(folder / "expected" / (name + ".npy"), np.asarray(value))
     line = " ".join(arguments) + " -> " + " ".join(results)
     (folder / "run").write_text(line + "\n")
@@ -162,47 +190,74 @@ def normalize(x, gain, bias):
     return (x - mean) * jax.lax.rsqrt(var + 1e-5) * gain + bias
 
 
-def transformer_logits(codes, places, ln1_g, ln1_b, wq, wk, wv, wo, ln2_g, ln2_b, w_up,
-                       b_up, w_down, b_down, ln3_g, ln3_b, w_out, prompt):
-    """One block over one line of text: prompt u8[32] -> logits f32[32,128]."""
-    h = codes[prompt.astype(jnp.int32)] + places
-    x = normalize(h, ln1_g, ln1_b)
-
-    def split(w):
-        return (x @ w).reshape(LENGTH, HEADS, WIDTH // HEADS).transpose(1, 0, 2)
-
-    q, k, v = split(wq), split(wk), split(wv)
-    scores = q @ k.transpose(0, 2, 1) / np.sqrt(WIDTH // HEADS).astype(np.float32)
-    earlier = jnp.tril(jnp.ones((LENGTH, LENGTH), bool))
-    weights = jax.nn.softmax(jnp.where(earlier, scores, -1e9))
-    h = h + (weights @ v).transpose(1, 0, 2).reshape(LENGTH, WIDTH) @ wo
-    x = normalize(h, ln2_g, ln2_b)
-    h = h + jax.nn.gelu(x @ w_up + b_up) @ w_down + b_down
-    return normalize(h, ln3_g, ln3_b) @ w_out
+def turn(x, places):
+    """Rotary positions: turn pairs of each head's numbers, x[n,heads,16], by the places."""
+    half = x.shape[-1] // 2
+    angle = places[:, None, None] * 1000.0 ** (-jnp.arange(half) / half)
+    a, b = x[..., :half], x[..., half:]
+    return jnp.concatenate([a * jnp.cos(angle) - b * jnp.sin(angle),
+                            a * jnp.sin(angle) + b * jnp.cos(angle)], axis=-1)
 
 
-def transformer(*arguments):
-    """Also the likeliest next character after each one of the prompt: u8[32]."""
-    logits = transformer_logits(*arguments)
-    return logits, jnp.argmax(logits, axis=1).astype(jnp.uint8)
+def project(p, codes, places):
+    """What the block makes of letters[n]: the sum so far, and a query, key and value."""
+    h = p["codes"][codes.astype(jnp.int32)]
+    x = normalize(h, p["ln1_g"], p["ln1_b"])
+    q, k, v = ((x @ p[w]).reshape(-1, HEADS, WIDTH // HEADS) for w in ("wq", "wk", "wv"))
+    return h, turn(q, places), turn(k, places), v
 
 
-def transformer_params(rng):
+def conclude(p, h, q, k, v, seen):
+    """The logits [n,128] of n queries, each of which sees some of m keys: seen[n,m]."""
+    scores = jnp.einsum("nhd,mhd->hnm", q, k) / np.sqrt(WIDTH // HEADS).astype(np.float32)
+    weights = jax.nn.softmax(jnp.where(seen, scores, -1e9))
+    h = h + jnp.einsum("hnm,mhd->nhd", weights, v).reshape(-1, WIDTH) @ p["wo"]
+    x = normalize(h, p["ln2_g"], p["ln2_b"])
+    h = h + jax.nn.gelu(x @ p["w_up"] + p["b_up"]) @ p["w_down"] + p["b_down"]
+    return normalize(h, p["ln3_g"], p["ln3_b"]) @ p["w_out"]
+
+
+def likeliest(logits):
+    return jnp.argmax(logits, axis=1).astype(jnp.uint8)
+
+
+def transformer(weights, prompt):
+    """One block over one line of text, u8[32]: logits f32[32,128], and the likeliest next
+    character after each one, u8[32]."""
+    h, q, k, v = project(weights, prompt, jnp.arange(LENGTH, dtype=jnp.float32))
+    seen = jnp.tril(jnp.ones((LENGTH, LENGTH), bool))
+    logits = conclude(weights, h, q, k, v, seen)
+    return logits, likeliest(logits)
+
+
+def step(weights, cache, letter):
+    """The same for one letter, u8[1], with the keys and values of the LENGTH letters before
+    it in a cache, whose oldest entry is replaced: the next cache, the likeliest letter."""
+    at = cache["at"]
+    h, q, k, v = project(weights, letter, at.astype(jnp.float32)[None])
+    slot = at % LENGTH
+    keys = jax.lax.dynamic_update_index_in_dim(cache["keys"], k[0], slot, 0)
+    values = jax.lax.dynamic_update_index_in_dim(cache["values"], v[0], slot, 0)
+    seen = (jnp.arange(LENGTH) <= at)[None]
+    logits = conclude(weights, h, q, keys, values, seen)
+    return {"at": at + 1, "keys": keys, "values": values}, likeliest(logits)
+
+
+def transformer_weights(rng):
     def dense(rows, columns):
         return rng.normal(0, rows ** -0.5, (rows, columns))
 
     up = 2 * WIDTH
-    params = {"codes": rng.normal(0, 0.1, (CODES, WIDTH)),
-              "places": rng.normal(0, 0.1, (LENGTH, WIDTH)),
-              "ln1_g": np.ones(WIDTH), "ln1_b": np.zeros(WIDTH),
-              "wq": dense(WIDTH, WIDTH), "wk": dense(WIDTH, WIDTH),
-              "wv": dense(WIDTH, WIDTH), "wo": dense(WIDTH, WIDTH),
-              "ln2_g": np.ones(WIDTH), "ln2_b": np.zeros(WIDTH),
-              "w_up": dense(WIDTH, up), "b_up": np.zeros(up),
-              "w_down": dense(up, WIDTH), "b_down": np.zeros(WIDTH),
-              "ln3_g": np.ones(WIDTH), "ln3_b": np.zeros(WIDTH),
-              "w_out": dense(WIDTH, CODES)}
-    return {k: jnp.asarray(v, jnp.float32) for k, v in params.items()}
+    weights = {"codes": rng.normal(0, 0.1, (CODES, WIDTH)),
+               "ln1_g": np.ones(WIDTH), "ln1_b": np.zeros(WIDTH),
+               "wq": dense(WIDTH, WIDTH), "wk": dense(WIDTH, WIDTH),
+               "wv": dense(WIDTH, WIDTH), "wo": dense(WIDTH, WIDTH),
+               "ln2_g": np.ones(WIDTH), "ln2_b": np.zeros(WIDTH),
+               "w_up": dense(WIDTH, up), "b_up": np.zeros(up),
+               "w_down": dense(up, WIDTH), "b_down": np.zeros(WIDTH),
+               "ln3_g": np.ones(WIDTH), "ln3_b": np.zeros(WIDTH),
+               "w_out": dense(WIDTH, CODES)}
+    return {k: jnp.asarray(v, jnp.float32) for k, v in weights.items()}
 
 
 def make_transformer():
@@ -211,28 +266,39 @@ def make_transformer():
 
     def loss(p, batch):
         def one(line):
-            logits = transformer_logits(**p, prompt=line[:-1])
-            logs = jax.nn.log_softmax(logits)
+            logs = jax.nn.log_softmax(transformer(p, line[:-1])[0])
             return -jnp.mean(logs[jnp.arange(LENGTH), line[1:].astype(jnp.int32)])
         return jnp.mean(jax.vmap(one)(batch))
 
     def batch():
-        starts = rng.integers(0, len(text) - LENGTH, 32)
-        return np.stack([text[s:s + LENGTH + 1] for s in starts])
+        # The poem begins again after its end.
+        starts = rng.integers(0, len(text), 32)
+        return np.stack([np.roll(text, -s)[:LENGTH + 1] for s in starts])
 
-    params = adam(loss, transformer_params(rng), (batch() for _ in range(1500)), 2e-3)
+    weights = adam(loss, transformer_weights(rng), (batch() for _ in range(1500)), 2e-3)
+    empty = np.zeros((LENGTH, HEADS, WIDTH // HEADS), np.float32)
+    cache = {"at": np.int32(0), "keys": empty, "values": empty}
     prompt = text[:LENGTH]
-    export("transformer", transformer, dict(params, prompt=prompt), ["logits", "next"])
-    print("recites: %r" % recite(params, prompt, 120))
+    letter = prompt[:1]
+    export("transformer", transformer, {"weights": weights, "prompt": prompt},
+           ["logits", "next"])
+    folder = HERE / "transformer" / "step"
+    folder.mkdir()
+    write_program(folder / "program.mlir", step,
+                  {"weights": weights, "cache": cache, "letter": letter}, donate=(1,))
+    write_safetensors(folder / "cache.safetensors", cache)
+    np.save(folder / "letter.npy", letter)
+    print("recites: %r" % recite(weights, cache, prompt, 120))
 
 
-def recite(params, prompt, count):
+def recite(weights, cache, prompt, count):
     """Let the model go on, a character at a time."""
-    step = jax.jit(transformer)
+    go = jax.jit(step)
     said = bytes(prompt)
-    for _ in range(count):
-        window = np.frombuffer(said[-LENGTH:], np.uint8)
-        said += bytes([int(step(*params.values(), window)[1][-1])])
+    for i in range(LENGTH + count):
+        cache, letter = go(weights, cache, np.frombuffer(said[i:i + 1], np.uint8))
+        if i >= LENGTH - 1:
+            said += bytes(np.asarray(letter))
     return said[LENGTH:].decode("ascii", "replace")
 
 

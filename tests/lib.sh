@@ -28,6 +28,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/pjrtfs-test.XXXXXX")
 cd "$work"
 
 export XDG_CONFIG_HOME=$work/config # not that of the user who runs the tests
+unset MAKEFLAGS MAKELEVEL MAKEOVERRIDES MFLAGS # of the make that runs the tests: make and rustc look for its job server
 
 # Does the kernel have Landlock?  The same number everywhere: landlock_create_ruleset.
 has_landlock()
@@ -248,6 +249,29 @@ unmount_pjrtfs()
 		fi
 	done
 	return "$status"
+}
+
+# refuses STATUS PATTERN [pjrtfs options]: pjrtfs ends with the status and says why (grep -E); its
+# output is in out and err.
+refuses()
+{
+	local status=0
+	timeout -k 5 $((patience * 6)) "$pjrtfs" "${@:3}" >out 2>err </dev/null || status=$?
+	equal "status of ${*:3} ($(cat err))" "$status" "$1"
+	grep -Eq -e "$2" err || fail "${*:3}: '$(cat err)' instead of '$2'"
+}
+
+# as UID COMMAND...: as bounded, by the user with that number, which root becomes.
+as()
+{
+	timeout -k 5 "$patience" setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}"
+}
+
+# another PID: another process than PID serves $mnt.
+another()
+{
+	local now
+	now=$(bounded cat "$mnt/pid") && [ "$now" != "$1" ]
 }
 
 # say FILE TEXT: write the line into the file.

@@ -135,6 +135,11 @@ bool pf_text_print_some(struct pf_buf *buf, enum pf_dtype dtype,
 			const struct pf_shape *shape, const void *data, uint64_t *at,
 			uint64_t max);
 
+/* The same for all elements on one line, without its newline. */
+bool pf_text_print_line(struct pf_buf *buf, enum pf_dtype dtype,
+			const struct pf_shape *shape, const void *data, uint64_t *at,
+			uint64_t max);
+
 /*
  * Parse rows of numbers into an array.  WANT is the element type (PF_DTYPE_F32 unless the
  * buffer was created with another).  *SHAPE: one line: [n]; a single number on one

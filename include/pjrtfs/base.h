@@ -46,6 +46,7 @@ static inline void pf_closep(int *fd)
 {
 	if (*fd >= 0)
 		(void)close(*fd);
+	*fd = -1;
 }
 
 /* A lock that cannot be taken or given back means corrupt memory: abort. */
@@ -114,9 +115,33 @@ size_t pf_err_clean(char *text, size_t len);
 /* "EINVAL" for EINVAL or -EINVAL; "EIO" for an errno that has no name.  Static. */
 const char *pf_errno_name(int code);
 
+/* PJRT_Error_Code, which are absl::StatusCode's. */
+enum pf_pjrt_code {
+	PF_PJRT_OK,
+	PF_PJRT_CANCELLED,
+	PF_PJRT_UNKNOWN,
+	PF_PJRT_INVALID_ARGUMENT,
+	PF_PJRT_DEADLINE_EXCEEDED,
+	PF_PJRT_NOT_FOUND,
+	PF_PJRT_ALREADY_EXISTS,
+	PF_PJRT_PERMISSION_DENIED,
+	PF_PJRT_RESOURCE_EXHAUSTED,
+	PF_PJRT_FAILED_PRECONDITION,
+	PF_PJRT_ABORTED,
+	PF_PJRT_OUT_OF_RANGE,
+	PF_PJRT_UNIMPLEMENTED,
+	PF_PJRT_INTERNAL,
+	PF_PJRT_UNAVAILABLE,
+	PF_PJRT_DATA_LOSS,
+	PF_PJRT_UNAUTHENTICATED,
+};
+
 /* The name of the PJRT_Error_Code PJRT_CODE, "INVALID_ARGUMENT", or, where that is -1, of the
  * code that maps onto the errno CODE (negative or positive); "UNKNOWN" if none does.  Static. */
 const char *pf_pjrt_code_name(int pjrt_code, int code);
+
+/* The code that NAME, "INVALID_ARGUMENT", names; -1: none. */
+int pf_pjrt_code_parse(const char *name);
 
 /*
  * A byte string that grows: data is NULL or holds len bytes and a NUL after them.  An append that
@@ -205,6 +230,22 @@ static inline struct timespec pf_time_in(clockid_t clock, uint64_t ms)
 	return t;
 }
 
+/*
+ * Start a thread that calls FN(ARG), on the processors of the process's first thread: those of the
+ * calling thread may be fewer for a time (fuse/follow.c), and pthread_create(3) would pass them on.
+ * *RET: the thread, for pthread_join(3); NULL: it is detached.  0, or -EAGAIN or -ENOMEM.
+ */
+int pf_thread_start(pthread_t *ret, void *(*fn)(void *arg), void *arg);
+
+/*
+ * Add so many STEPS to this process's oom_score_adj (proc(5)), at most 1000: when memory runs short,
+ * the kernel kills a worker before the daemon, and the daemon before its holder, unless the one
+ * behind has a quarter of all memory more.  To lower it takes CAP_SYS_RESOURCE; without it, the
+ * score stays.
+ */
+enum { PF_OOM_STEP = 250 };
+void pf_oom_score_add(int steps);
+
 /* Messages of the daemon and the worker for their operator. */
 
 enum pf_log_level { PF_LOG_ERROR, PF_LOG_WARNING, PF_LOG_INFO, PF_LOG_DEBUG };
@@ -212,6 +253,13 @@ enum pf_log_level { PF_LOG_ERROR, PF_LOG_WARNING, PF_LOG_INFO, PF_LOG_DEBUG };
 /* Send messages of LEVEL and more urgent ones to standard error, or, if TO_SYSLOG, to syslog(3).
  * Call before threads start. */
 void pf_log_setup(enum pf_log_level level, bool to_syslog);
+
+/* How a line on standard error looks: after the program's name and the level; after the priority as
+ * sd-daemon(3) has it; a JSON object.  Automatic is JOURNAL if standard error is a stream of journald, else TEXT. */
+enum pf_log_format { PF_LOG_AUTOMATIC, PF_LOG_TEXT, PF_LOG_JOURNAL, PF_LOG_JSON };
+
+/* Use that format; TEXT before the call.  Call before threads start. */
+void pf_log_set_format(enum pf_log_format format);
 
 /* The daemon calls this when it has mounted and, unless it stays in the foreground, has left
  * its user's terminal.  Any thread may. */
@@ -303,6 +351,20 @@ enum { PF_SIMILAR_TEXT = 96 };
 
 /* Print " (did you mean \"best\"?)" into DST, or nothing if no word is near; returns DST. */
 const char *pf_similar_hint(const struct pf_similar *s, char dst[PF_SIMILAR_TEXT]);
+
+/*
+ * Bytes of files.  Signals do not interrupt these functions.
+ *
+ * Read LEN bytes at OFF of FD, fewer at its end: how many, or -errno.
+ */
+ssize_t pf_read_at(int fd, void *dst, size_t len, uint64_t off);
+
+/* Write LEN bytes at OFF of FD.  0 or -errno. */
+int pf_write_at(int fd, const void *src, size_t len, uint64_t off);
+
+/* Read the file PATH, at most SIZE - 1 bytes, and put a NUL behind them.  False: it cannot be read,
+ * and DST is "". */
+bool pf_read_start(const char *path, char *dst, size_t size);
 
 /* PATH, which need not exist, below the working directory if it is relative.  The caller frees
  * it; NULL: no memory, or the working directory was removed. */

@@ -204,6 +204,10 @@ int pf_buffer_tensors(struct pf_buffer *buffer, const struct pf_location *locati
 		      struct pf_tensors *ret, struct pf_err *err);
 void pf_tensors_release(struct pf_tensors *tensors); /* all zeros is allowed */
 
+/* Has it bytes that were not committed since they were written; or arrays, for a directory that
+ * shows them? */
+bool pf_buffer_awaits_commit(struct pf_buffer *buffer);
+
 /* Was it committed as such a file, and not written since? */
 bool pf_buffer_is_tensors(struct pf_buffer *buffer);
 

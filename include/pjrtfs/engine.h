@@ -18,7 +18,9 @@
 
 struct pf_custom_calls;
 struct pf_instance;
+struct pf_invocation;
 struct pf_libraries;
+struct pf_library;
 struct pf_plugin_log;
 struct pf_worker;
 
@@ -132,6 +134,7 @@ struct pf_worker_config {
 	/* Each instance loads those of the plugin (library.h); borrowed, outlives the worker; or
 	 * NULL. */
 	struct pf_libraries *libraries;
+	bool no_client; /* load the plugin and its libraries only: there are no devices */
 	uint64_t pool_size; /* bytes of address space for its results */
 	/* Borrowed; outlives the worker.  NULL: nothing is reported, and the daemon's log gets
 	 * no line that the plugin prints. */
@@ -173,6 +176,14 @@ bool pf_worker_is_idle(struct pf_worker *worker);
 /* Kill the process of the present instance (SIGKILL): calls under way fail, and the monitor
  * starts it again.  Does not wait. */
 void pf_worker_restart(struct pf_worker *worker);
+
+/*
+ * Have another instance take over: the present one ends when no call is under way, or MS
+ * milliseconds after the first of these calls, when those under way fail.  Calls that can wait
+ * (pf_worker_await) wait for the next one meanwhile.  Nothing if there is no instance.  Does not
+ * wait.
+ */
+void pf_worker_replace(struct pf_worker *worker, unsigned ms);
 
 /*
  * Kill the process (SIGKILL) and wait for its end; calls under way and later ones fail.  WORKER
@@ -234,8 +245,8 @@ uint64_t pf_worker_id(struct pf_worker *worker);
  * what happens next. */
 struct pf_instance *pf_worker_instance(struct pf_worker *worker, struct pf_err *err);
 
-/* True: the worker is between two instances, and WAITER is woken when the next one has begun or
- * failed to start.  False: it has an instance, or will have none. */
+/* True: the worker is between two instances, or its instance is replaced, and WAITER is woken when
+ * the next one has begun or failed to start.  False: it has an instance, or will have none. */
 bool pf_worker_wait(struct pf_worker *worker, struct pf_wait *waiter);
 
 /*
@@ -254,6 +265,10 @@ PF_DEFINE_CLEANUP(struct pf_instance *, pf_instance_unref)
 
 /* False once the process is known to be dead; true is a hint. */
 bool pf_instance_alive(struct pf_instance *instance);
+
+/* The same; but false also for one that another instance is to replace (pf_worker_replace), which
+ * should get no new work. */
+bool pf_instance_serves(struct pf_instance *instance);
 
 /* True once a page of the pool could not be read (the kernel had no memory for it, or it is
  * bad): the page reads as zeros, and the monitor ends the process. */
@@ -289,7 +304,8 @@ unsigned pf_worker_alive(struct pf_worker *worker, enum pf_alive what, unsigned 
 /* True: the daemon itself killed the process, so no call is a suspect. */
 bool pf_instance_was_stopped(const struct pf_instance *instance);
 
-/* How many calls of OP were under way when the process died; 0 while it lives. */
+/* How many calls of OP were under way when the process died, but for those that waited for the host
+ * (pf_call.n_asked); 0 while it lives. */
 unsigned pf_instance_lost(struct pf_instance *instance, enum pf_op op);
 
 /* The address of the LEN bytes at OFF of the pool, or NULL if they are not inside it.  Readable
@@ -337,7 +353,18 @@ struct pf_call {
 		     const void *reply, size_t len);
 	size_t reply_min; /* bytes of a successful reply, at least */
 
-	/* The engine's. */
+	/*
+	 * For PF_OP_EXECUTE, or NULL: then callbacks of the program fail (callback.h).
+	 * hold: a reference on what CALL is embedded in, so that asked may come after done; called
+	 *       with the instance's lock held (rank 8).  NULL: the invocation fails.
+	 * asked: the program calls the host.  Takes the reference that hold gave, HELD, and owns
+	 *       INVOCATION.  On any thread, without locks.  Must not block.
+	 */
+	void *(*hold)(struct pf_call *call);
+	void (*asked)(void *held, struct pf_invocation *invocation);
+
+	/* The engine's.  done may read n_asked: invocations that wait. */
+	unsigned n_asked;
 	uint64_t tag;
 	uint64_t mark; /* of the plugin log, when the call began */
 	uint32_t op;
@@ -366,6 +393,10 @@ struct pf_sync_call {
 	size_t tail_len;
 	size_t reply_more; /* bytes that are taken of a reply beyond those it must have */
 	unsigned timeout_s; /* 0: no limit */
+	/* TICK(TICK_ARG) is called each TICK_MS milliseconds while the caller waits.  May be NULL. */
+	void (*tick)(void *arg);
+	void *tick_arg;
+	unsigned tick_ms;
 	/* The call only shows what the worker knows: it is -ETIMEDOUT at once if another such call
 	 * had no answer in time, and the worker has answered none since. */
 	bool brief;
@@ -400,5 +431,13 @@ int pf_sync_call(struct pf_sync_call *call, void *reply, size_t reply_min,
  */
 int pf_inspect(const struct pf_worker_config *config, bool run, struct json_object **ret,
 	       struct pf_err *err);
+
+/*
+ * Load a plugin and its FFI libraries likewise, without a client, which may need the devices for
+ * itself, and see whether programs could call all handlers of LIBRARY, which is one of CONFIG's.
+ * Errors: as pf_worker_new and pf_custom_calls_check.  Blocks.
+ */
+int pf_inspect_library(const struct pf_worker_config *config,
+		       const struct pf_library *library, struct pf_err *err);
 
 #endif

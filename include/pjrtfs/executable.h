@@ -13,9 +13,11 @@
 
 #include "pjrtfs/base.h"
 #include "pjrtfs/cache.h"
+#include "pjrtfs/callback_host.h"
 #include "pjrtfs/engine.h"
 #include "pjrtfs/program.h"
 #include "pjrtfs/quota.h"
+#include "pjrtfs/scheduler.h"
 #include "pjrtfs/value.h"
 
 struct pf_compile_job;
@@ -44,6 +46,11 @@ int pf_compiler_new(const struct pf_compiler_config *config, struct pf_compiler 
  * 250 MB have been read.  Does not block.
  */
 void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker);
+
+/* The compiles that run or wait, as pf_sched_list has them; work.worker is the plugin's shared one.
+ * Those without a subject are no programs' compiles. */
+size_t pf_compiler_list(struct pf_compiler *compiler, struct pf_sched_entry *entries,
+			size_t max);
 
 /* Wait until compiled programs are in the cache, at most MS milliseconds. */
 void pf_compiler_finish(struct pf_compiler *compiler, unsigned ms);
@@ -136,6 +143,8 @@ struct pf_executable {
 	struct pf_compiler *compiler; /* borrowed */
 	uid_t user; /* the one that compiles it; set before another thread has the executable */
 	_Atomic uint64_t subject; /* its name in events; 0: none */
+	struct pf_timers *timers; /* borrowed: of its callbacks; set before one comes */
+	struct pf_callback_queue callbacks;
 	uint64_t id; /* in the journal, which has a record of it; 0: there is none */
 	struct pf_executable_meter *_Atomic meter; /* owned, or NULL */
 

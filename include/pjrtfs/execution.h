@@ -86,8 +86,10 @@ struct pf_execution {
 	double device_seconds;       /* in the plugin */
 
 	/* The store's. */
-	_Atomic unsigned refs; /* the caller's, the starter's, the answer's */
+	_Atomic unsigned
+		refs; /* the caller's, the starter's, the answer's, invocations' */
 	_Atomic bool ended;
+	bool calls_end; /* its callbacks fail; the lock of the executable's protects it */
 	struct pf_call call;
 	struct pf_wait waiter;
 	struct timespec start, loaded_at, queued_at;
@@ -97,8 +99,9 @@ struct pf_execution {
 	uint64_t *message; /* owned: the lists behind the request's fixed part */
 	size_t lent_len;   /* bytes of them that describe what is lent */
 	size_t n_pinned;   /* arguments */
+	bool transfers;    /* argument n_transferred is under way */
 	uint64_t extra;    /* bytes charged for results of runs before the last */
-	struct pf_sched_request slot;
+	struct pf_sched_request slot; /* but for work.done, of and began: the caller's */
 	struct pf_sched
 		*_Atomic sched; /* borrowed: where it has slots or waits; or NULL */
 	bool has_slot;
@@ -121,15 +124,17 @@ struct pf_execution *pf_execution_new(struct pf_executable *executable, size_t n
 void pf_execution_free(struct pf_execution *execution); /* NULL is allowed */
 
 /*
- * Can LOADED be executed with arguments that are lent?  0; -EOPNOTSUPP: it is for several devices;
- * -E2BIG: what it takes and gives has no room in one message.
+ * Can LOADED be executed with arguments that are lent, LENT (N) of those that it takes?  0;
+ * -EOPNOTSUPP: it is for several devices; -E2BIG: what it takes and gives has no room in one message.
  */
-int pf_execution_check_lent(const struct pf_loaded *loaded, struct pf_err *err);
+int pf_execution_check_lent(const struct pf_loaded *loaded, const struct pf_param *lent,
+			    size_t n, struct pf_err *err);
 
 /*
  * Have EXECUTION, which has as many arguments as LOADED takes, run LOADED, which its executable
- * gave, on bytes: argument I lies at OFFS[I] of BYTES, which stay unchanged until done.  Its
- * results are bytes, too.  References are taken, OFFS is copied.
+ * gave, on bytes: the arguments to which the caller has given no value lie at OFFS[0], OFFS[1] ... of
+ * BYTES, which stay unchanged until done.  Its results are bytes, too.  No argument is consumed.
+ * References are taken, OFFS is copied.
  *
  * When the worker dies before the execution was sent, the program is compiled again first,
  * -ECANCELED if it is another one by then.
@@ -149,6 +154,29 @@ void pf_execution_start(struct pf_execution *execution, bool spin);
  * the caller must call pf_execution_resume, which calls cancelled() and ends it. */
 bool pf_execution_dequeue(struct pf_execution *execution);
 void pf_execution_resume(struct pf_execution *execution);
+
+/*
+ * The callbacks of the program that E runs fail from now on (CANCELLED), those that wait too, so that
+ * it ends soon.  The caller holds a reference, and no lock but that of names.  Does not block.
+ */
+void pf_execution_cancel_calls(struct pf_execution *execution);
+
+/* A reference, with which only pf_execution_cancel_calls may be called once the caller has freed E. */
+static inline struct pf_execution *pf_execution_ref(struct pf_execution *execution)
+{
+	atomic_fetch_add(&execution->refs, 1);
+	return execution;
+}
+
+static inline void pf_execution_unref(struct pf_execution *execution)
+{
+	if (atomic_fetch_sub(&execution->refs, 1) != 1)
+		return;
+	pf_instance_unref(execution->instance);
+	pf_executable_unref(execution->executable);
+	free(execution->message);
+	free(execution);
+}
 
 /* Does it have its slots, so that the device executes it, or is about to? */
 bool pf_execution_has_slot(struct pf_execution *execution);

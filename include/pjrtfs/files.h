@@ -9,6 +9,8 @@
 #include "pjrtfs/telemetry.h"
 
 struct pf_fs;
+struct pf_library;
+struct pf_library_spec;
 struct pf_restore;
 
 /* A plugin that could not be started. */
@@ -18,12 +20,20 @@ struct pf_failed_plugin {
 	struct pf_err why;
 };
 
-/* The daemon's functions for plugins/.  They are called on any thread; those that may block say
+/* The daemon's functions for plugins/ and ffi/.  They are called on any thread; those that may block say
  * so. */
 struct pf_plugin_ops {
 	void *arg;
 	/* Append a JSON object with the plugins that were found.  Blocks. */
 	int (*available)(void *arg, struct pf_buf *out, struct pf_err *err);
+
+	/*
+	 * Read the FFI library SPEC, see whether its plugins load it (pf_inspect_library), and add
+	 * it: *RET, borrowed, which later instances load.  -EEXIST: the mount has it; -ENODEV: its
+	 * plugin does not run; as pf_library_read, pf_inspect_library.  Blocks, for minutes perhaps.
+	 */
+	int (*add_library)(void *arg, const struct pf_library_spec *spec,
+			   const struct pf_library **ret, struct pf_err *err);
 
 	/* The following change the mount's plugins, if CAN_CHANGE. */
 	bool can_change;
@@ -63,10 +73,9 @@ struct pf_fs_config {
 	struct pf_telemetry *telemetry;
 	/* Maxima of users, as pf_quotas_new takes them, copied; or NULL. */
 	const char *const *quotas;
-	const char *state_dir; /* programs and buffers are kept there; NULL: nowhere */
-	void (*warn)(const char *text); /* logs one line; with state_dir */
-	const char *mountpoint;         /* absolute; for /README; NULL: not known */
-	bool allow_native;              /* all users may load compiled programs */
+	const char *state_dir;  /* programs and buffers are kept there; NULL: nowhere */
+	const char *mountpoint; /* absolute; for /README; NULL: not known */
+	bool allow_native;      /* all users may load compiled programs */
 	/* Each user but UID has an arena and workers of their own. */
 	bool isolate;
 	/* Milliseconds after which an execution of another user for which no process waits
@@ -108,11 +117,11 @@ void pf_fs_finish(struct pf_fs *fs, uint64_t ms);
 void pf_fs_stop(struct pf_fs *fs);
 
 /*
- * Copy the arrays that only a device has to host memory, where they outlive the daemon: within
- * SECONDS and the memory limit.  Returns how many were left out.  Blocks; requests are served
- * meanwhile.
+ * Copy the arrays that only a device of WORKER (NULL: any) has to host memory, where they outlive
+ * it and the daemon: within SECONDS and the memory limit.  Returns how many were left out.  Blocks;
+ * requests are served meanwhile.
  */
-unsigned pf_fs_fetch(struct pf_fs *fs, unsigned seconds);
+unsigned pf_fs_fetch(struct pf_fs *fs, const struct pf_worker *worker, unsigned seconds);
 
 /* Free FS.  No request may be under way; the workers still live.  NULL is allowed. */
 void pf_fs_free(struct pf_fs *fs);
@@ -120,7 +129,7 @@ void pf_fs_free(struct pf_fs *fs);
 /* Its tree, borrowed: for a front end. */
 struct pf_tree *pf_fs_tree(struct pf_fs *fs);
 
-/* Does a thread change a plugin (struct pf_plugin_ops)?  It may take long, and uses the filesystem. */
+/* Does a thread change a plugin or add a library (struct pf_plugin_ops)?  It may take long, and uses the filesystem. */
 bool pf_fs_is_changing(void);
 
 #endif

@@ -30,8 +30,7 @@ struct pf_mount_config {
 	/* The open /dev/fuse of a mount at mountpoint that an earlier life of the daemon has served
 	 * (state.h), or -1; taken on success.  The tree is restored already. */
 	int device;
-	bool debug;       /* log every request */
-	unsigned threads; /* number that serve requests; 0: four */
+	bool debug; /* log every request */
 	/* Fill RET, without blocking; called on the serving threads.  May be NULL. */
 	void (*usage)(void *arg, struct pf_usage *ret);
 	/* Called after pf_mount_suspend, when no request is read any more and answers still are

@@ -516,6 +516,7 @@ struct pf_restored {
 	const char *name;   /* borrowed; NULL: it was not linked, but hidden or open */
 	const void *object; /* borrowed: what the kind kept of it; NULL: nothing */
 	size_t len;
+	bool written; /* it was open for writing */
 };
 
 /*

@@ -20,6 +20,7 @@
 enum {
 	PF_LIBRARIES_MAX = PF_WIRE_LIBRARIES, /* of a mount */
 	PF_LIBRARY_SHA256 = 32,               /* bytes */
+	PF_LIBRARY_BYTES = 1 << 30,           /* of a file */
 };
 
 /* What to load. */
@@ -54,13 +55,32 @@ struct pf_libraries *pf_libraries_new(void);
 void pf_libraries_free(struct pf_libraries *libraries); /* NULL is allowed */
 
 /*
- * Read the library SPEC and add it.  *RET (may be NULL) is borrowed, as long as LIBRARIES live.
+ * Read the library SPEC, whose name differs from those of LIBRARIES: *RET, the caller's.
  * -ENOENT, ...: the file cannot be opened; -EINVAL: it is not a regular file; -EPERM: others than root
  * and the user of this process own it or may write to it; -ENOEXEC: no shared object of this
- * machine; -E2BIG: PF_LIBRARIES_MAX; -ENOMEM.  Blocks while it reads.
+ * machine; -EFBIG: PF_LIBRARY_BYTES; -ENOMEM.  Blocks while it reads.
  */
+int pf_library_read(struct pf_libraries *libraries, const struct pf_library_spec *spec,
+		    struct pf_library **ret, struct pf_err *err);
+void pf_library_free(struct pf_library *library); /* NULL is allowed */
+PF_DEFINE_CLEANUP(struct pf_library *, pf_library_free)
+
+/* Add LIBRARY, which is taken on success, and stays as long as LIBRARIES.  -E2BIG: PF_LIBRARIES_MAX. */
+int pf_libraries_take(struct pf_libraries *libraries, struct pf_library *library,
+		      struct pf_err *err);
+
+/* Both: read the library SPEC and add it.  *RET (may be NULL) is borrowed. */
 int pf_libraries_add(struct pf_libraries *libraries, const struct pf_library_spec *spec,
 		     const struct pf_library **ret, struct pf_err *err);
+
+/* LIBRARIES and LIBRARY in *RET, the caller's, also after an error, for a trial: it borrows all of
+ * them.  -E2BIG, -ENOMEM. */
+int pf_libraries_with(struct pf_libraries *libraries, struct pf_library *library,
+		      struct pf_libraries **ret, struct pf_err *err);
+
+/* The library of PATH for PLUGIN (NULL: for any), borrowed; NULL: there is none. */
+const struct pf_library *pf_libraries_find(struct pf_libraries *libraries,
+					   const char *path, const char *plugin);
 
 /* Those of PLUGIN (NULL: all) in RET, borrowed, in the order in which their handlers precede each
  * other; their number.  LIBRARIES may be NULL. */
@@ -96,6 +116,11 @@ PF_DEFINE_CLEANUP(struct pf_custom_calls *, pf_custom_calls_unref)
 /* The handler that programs reach by the LEN bytes of TARGET, or NULL.  CALLS may be NULL. */
 const struct pf_custom_call *pf_custom_calls_find(const struct pf_custom_calls *calls,
 						  const char *target, size_t len);
+
+/* Can programs call all handlers of LIBRARY, which CALLS has?  -EEXIST: others come before one of its
+ * handlers; -EOPNOTSUPP: it cannot work here, or the plugin refuses a handler. */
+int pf_custom_calls_check(const struct pf_custom_calls *calls,
+			  const struct pf_library *library, struct pf_err *err);
 
 /* The name of the library of CALL; "pjrtfs" is the worker's own. */
 const char *pf_custom_call_library(const struct pf_custom_call *call);

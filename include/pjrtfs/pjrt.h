@@ -88,6 +88,25 @@ int pj_ffi_register(const struct pj_plugin *plugin, const char *target,
 		    pjrtfs_ffi_handler handler, const char *platform, uint32_t traits,
 		    struct pf_err *err);
 
+/*
+ * What an execution gives to the handlers that it calls.  pj_context_set_up comes once in a process,
+ * before any pj_context_new.  -EOPNOTSUPP: the plugin has no functions for that.
+ * PJRT: PJRT_FFI_TypeID_Register.
+ */
+int pj_context_set_up(const struct pj_plugin *plugin, struct pf_err *err);
+
+/*
+ * A context for executions (struct pj_run), *RET, the caller's: their handlers get DATA from
+ * pj_context_data.  It must live until the executions have ended.
+ * PJRT: PJRT_ExecuteContext_Create, PJRT_FFI_UserData_Add.
+ */
+int pj_context_new(const struct pj_plugin *plugin, void *data,
+		   struct PJRT_ExecuteContext **ret, struct pf_err *err);
+void pj_context_free(const struct pj_plugin *plugin, struct PJRT_ExecuteContext *context);
+
+/* The data of the execution that calls a handler with FRAME; NULL: it has none. */
+void *pj_context_data(const struct pjrtfs_ffi_frame *frame);
+
 /* The plugin's table and its calls, for the files of this layer. */
 
 enum { PJ_MAX_EXTENSIONS = 64 }; /* a longer chain is taken for a broken one */
@@ -472,6 +491,7 @@ struct pj_run {
 	const int64_t *kept; /* the indexes of arguments that must not be donated */
 	size_t n_kept;
 	int32_t launch_id; /* by which plugins compare launches on several hosts; 0: none */
+	struct PJRT_ExecuteContext *context; /* borrowed until it has ended; or NULL */
 };
 
 enum { PJ_MAX_DEVICES = 1024 }; /* of one execution */

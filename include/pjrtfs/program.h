@@ -29,6 +29,17 @@ struct pf_param {
 	struct pf_tiles *tiles;
 };
 
+/* A callback: what the program asks its host by custom calls with one index. */
+struct pf_callback_sig {
+	uint64_t index; /* the calls' attribute "index" */
+	char *target;   /* owned; of the custom calls */
+	bool ordered;   /* the calls take or give a token */
+	bool side_effect;
+	size_t n_inputs, n_outputs; /* without tokens */
+	/* Owned; only dtype and shape are set: hosts see row-major arrays without a name. */
+	struct pf_param *inputs, *outputs;
+};
+
 /* A program's signature.  Immutable once made. */
 struct pf_signature {
 	char *name; /* owned; the module's name */
@@ -36,6 +47,9 @@ struct pf_signature {
 	struct pf_param *inputs;  /* owned, n_inputs of them */
 	struct pf_param *outputs; /* owned, n_outputs; a tuple result flattened */
 	bool lays_out;            /* an output is not row-major */
+	size_t n_callbacks;
+	struct pf_callback_sig
+		*callbacks; /* owned, n_callbacks of them, in order of index */
 };
 
 /*
@@ -47,10 +61,13 @@ struct pf_signature {
  * Types and layouts come from host_program_shape, aliases from input_output_alias and
  * buffer_donor, names from the entry computation's parameters' metadata.op_name, else
  * from the program shape's parameter_names, tiles from spmd_parameters_shardings and
- * spmd_output_sharding, where the partitioner left them.
+ * spmd_output_sharding, where the partitioner left them.  A callback is a custom call of JAX's
+ * targets of host callbacks, or of pjrtfs_callback; of several calls with one index the first
+ * counts.
  *
  * Errors: EINVAL not a proto, no program shape, a tuple or token or bounded-dynamic
- * parameter (a sentence names it), an unknown element type; ENOMEM.  Does not block.
+ * parameter (a sentence names it), an unknown element type, a callback without an index or
+ * with an array that is not row-major, more than 256 callbacks; ENOMEM.  Does not block.
  * Source: xla/service/hlo.proto, xla/xla_data.proto.
  */
 int pf_signature_parse(const void *proto, size_t len, bool with_config,
@@ -89,7 +106,8 @@ void pf_signature_free(struct pf_signature *signature);
  * describes signature.json.  A layout is XLA's: the dimensions, the fastest varying one
  * first.  What is split has "sharding", as in struct pf_tiles.  An input that aliases an
  * output also has alias_output.  MEMORY is the kind of the devices' default memory
- * ("device").  The caller puts it (json_object_put).
+ * ("device").  "callbacks" is there if the program has any.  The caller puts it
+ * (json_object_put).
  */
 struct json_object *pf_signature_json(const struct pf_signature *signature,
 				      const char *platform, const char *memory);
@@ -115,6 +133,8 @@ struct pf_program_facts {
 	 * all 0: it is not one, or has no version. */
 	unsigned stablehlo[3];
 	size_t arguments; /* of text: where main's arguments begin, in bytes; 0: not known */
+	size_t main;      /* where its declaration begins, if arguments is not 0 */
+	bool tokens; /* of text: tokens (JAX's ordered effects) are among main's types */
 	/* Its first argument is the position of the platform in platforms: JAX passes that, callers
 	 * of the function do not. */
 	bool takes_platform;
@@ -149,6 +169,18 @@ const char *pf_program_extension(enum pf_program_format format);
  */
 int pf_program_check(enum pf_program_format format, const void *bytes, size_t len,
 		     struct pf_program_facts *ret, struct pf_err *err);
+
+/*
+ * Take the tokens off the main of a program that has FACTS, among them tokens, since plugins
+ * execute only programs of arrays.  HEAD (initialized) stands instead of the bytes from facts->main
+ * to *END: another main, without tokens, which calls the program's under another name with a token
+ * that it creates.  It has the names and attributes of the arguments and results; FACTS become
+ * those of the program with HEAD.  False: nothing has changed, since the declaration has more than
+ * 16 MiB or is not understood; pf_signature_parse then refuses the compiled program.  HEAD can fail
+ * for lack of memory, of which it needs some times the size of the declaration.
+ */
+bool pf_program_drop_tokens(struct pf_program_facts *facts, const void *bytes, size_t len,
+			    struct pf_buf *head, size_t *end);
 
 /*
  * Name the inputs of SIGNATURE that the framework left unnamed as the program's text does: %x is

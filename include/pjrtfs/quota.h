@@ -133,15 +133,14 @@ void pf_memory_discharge(struct pf_arena *arena, struct pf_account *account,
 
 /* Files, and what they take of the heap. */
 struct pf_file_charge {
-	enum pf_resource
-		resource; /* of which it is one; PF_RESOURCES: it is a directory */
+	unsigned resource; /* of which it is one, or PF_NOT_COUNTED */
 	struct pf_arena *arena;
 	uint64_t heap; /* bytes */
 	/* Borrowed; NULL: not charged, or discharged. */
 	struct pf_account *_Atomic account;
 };
 
-/* Charge ACCOUNT for a file of RESOURCE with HEAP bytes; with FORCED even beyond the maxima.
+/* Charge ACCOUNT for a file of RESOURCE (PF_RESOURCES: a directory) with HEAP bytes; with FORCED even beyond the maxima.
  * -EDQUOT, -ENOSPC: nothing is charged. */
 int pf_file_charge(struct pf_file_charge *charge, struct pf_arena *arena,
 		   struct pf_account *account, enum pf_resource resource, uint64_t heap,

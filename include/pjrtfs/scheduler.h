@@ -6,7 +6,8 @@
  * each of its queues from the grant to the release.  While all slots are taken, users are
  * served round robin, and the requests of one user in order.  A slot that is held for
  * longer than long_ms counts against its own user only, or, with long_is_free, against no
- * user, so that endless programs do not keep other users waiting.  A request for several
+ * user, so that endless programs do not keep other users waiting; a slot of a program that waits
+ * for the host counts against no user.  A request for several
  * queues takes their slots in ascending order and keeps those that it has: requests
  * cannot wait in a circle, and none is overtaken in any of its queues.
  *
@@ -21,6 +22,15 @@
 
 struct pf_sched;
 
+/* What a request is for, as pf_sched_list reports it; all zeros: unknown. */
+struct pf_sched_work {
+	uint64_t subject;   /* the executable's name in events; 0: none */
+	const void *worker; /* only compared: the one that compiles it; or NULL */
+	uint64_t done, of;  /* parts of the work: so many are done */
+	/* CLOCK_MONOTONIC, in milliseconds: when the first part had its slots; 0: this is the first. */
+	int64_t began;
+};
+
 /* Embedded in the struct of what needs the slots; the owner sets the first fields. */
 struct pf_sched_request {
 	uid_t user;
@@ -30,14 +40,16 @@ struct pf_sched_request {
 	bool front;  /* precedes all requests that are not */
 	bool prompt; /* user_waits_until does not hold for it; has its own turns */
 	bool alone;  /* granted only beside slots held for long, and nothing beside it */
+	struct pf_sched_work work;
 	/* The request holds its slots: called once, on any thread, without locks.  Must not
 	 * block. */
 	void (*granted)(struct pf_sched_request *request);
 
 	/* The scheduler's. */
-	uint64_t ticket;               /* identifies the request's slots */
-	unsigned n_held;               /* slots that it holds: of its first queues */
-	bool queued;                   /* waits for one of the next queue */
+	uint64_t ticket; /* identifies the request's slots */
+	unsigned n_held; /* slots that it holds: of its first queues */
+	bool queued;     /* waits for one of the next queue */
+	int64_t since; /* CLOCK_MONOTONIC, in milliseconds: since then, or for one before */
 	struct pf_sched_request *prev; /* of the same user */
 	struct pf_sched_request *next; /* likewise, or the next one to be granted */
 	struct pf_sched_request *last; /* of its user; only a user's first has it */
@@ -85,6 +97,15 @@ bool pf_sched_dequeue(struct pf_sched *sched, struct pf_sched_request *request);
  */
 void pf_sched_release(struct pf_sched *sched, struct pf_sched_request *request);
 
+/*
+ * The request waits for CHANGE (1, -1) more calls of the host.  While it waits for any, its slots count
+ * against no user, if those of less than half of max_held requests do so.  granted of other requests
+ * may be called here.  REQUEST may be a copy, made after the grant; without effect if its slots were
+ * released.
+ */
+void pf_sched_wait(struct pf_sched *sched, const struct pf_sched_request *request,
+		   int change);
+
 /* Grant what may be granted by now: user_waits_until returns other times than before. */
 void pf_sched_review(struct pf_sched *sched);
 
@@ -95,5 +116,29 @@ bool pf_sched_has(struct pf_sched *sched, const struct pf_sched_request *request
  * is not queued. */
 unsigned pf_sched_position(struct pf_sched *sched,
 			   const struct pf_sched_request *request);
+
+/* How many requests hold a slot of QUEUE, and how many wait for one. */
+void pf_sched_count(struct pf_sched *sched, unsigned queue, unsigned *ret_held,
+		    unsigned *ret_queued);
+
+/* A request that holds a slot of a queue, or waits for one. */
+struct pf_sched_entry {
+	struct pf_sched_work work;
+	uid_t user;
+	bool runs;     /* it holds all of its slots */
+	int64_t since; /* CLOCK_MONOTONIC, in milliseconds: it runs, or waits */
+	unsigned
+		position; /* in the queue, as pf_sched_position has it; 0: it holds a slot */
+
+	const struct pf_sched_request *request; /* the scheduler's; not valid any more */
+};
+
+/*
+ * Write the requests of QUEUE to ENTRIES, which has room for MAX: first those that hold a slot, then
+ * those that wait, in the order in which they are granted if nothing changes.  Returns how many were
+ * written, and takes time for no more than these.
+ */
+size_t pf_sched_list(struct pf_sched *sched, unsigned queue,
+		     struct pf_sched_entry *entries, size_t max);
 
 #endif

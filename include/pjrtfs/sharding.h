@@ -139,6 +139,11 @@ int pf_sharding_read(const struct pf_sharding_words *words, unsigned rank,
 /* Does AXIS divide any dimension? */
 bool pf_sharding_divides(const struct pf_sharding *sharding, unsigned axis);
 
+/* Give SHARDING copies of names of devices: position I has NAMES[OF[I]], or NAMES[I] if OF is NULL.
+ * -ENOMEM: it has some of them. */
+int pf_sharding_place(struct pf_sharding *sharding, char *const *names,
+		      const unsigned *of);
+
 /* A copy, with the devices, in *RET, the caller's.  -ENOMEM. */
 int pf_sharding_copy(const struct pf_sharding *sharding, struct pf_sharding *ret);
 
@@ -153,9 +158,8 @@ void pf_sharding_at(const struct pf_sharding *sharding, unsigned i,
 		    unsigned at[PF_MAX_RANK]);
 
 /* Which of the different blocks position I has, from 0 on, row by row; replicas have the
- * same one.  There are pf_sharding_blocks of them. */
+ * same one. */
 unsigned pf_sharding_block(const struct pf_sharding *sharding, unsigned i);
-unsigned pf_sharding_blocks(const struct pf_sharding *sharding);
 
 /* The position of the device called NAME, or -1. */
 int pf_sharding_find(const struct pf_sharding *sharding, const char *name);
@@ -206,11 +210,9 @@ bool pf_block_is_run(const struct pf_block *block, uint64_t *first);
 void pf_block_copy(const struct pf_block *from, const void *src,
 		   const struct pf_block *to, void *dst, size_t size);
 
-/* The same between a block and the whole array: copy the block out of WHOLE into PART, or back. */
+/* The same from the whole array: copy the block out of WHOLE into PART. */
 void pf_block_cut(const struct pf_block *block, size_t size, const void *whole,
 		  void *part);
-void pf_block_paste(const struct pf_block *block, size_t size, const void *part,
-		    void *whole);
 
 /* Has B all that A has?  Has it any element of A? */
 bool pf_block_within(const struct pf_block *a, const struct pf_block *b);

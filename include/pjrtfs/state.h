@@ -35,7 +35,8 @@ enum pf_state_type {
 	PF_STATE_ARENA,       /* an arena's size; wire/ */
 	PF_STATE_USER,        /* a user's limits, by uid; store/ */
 	PF_STATE_EXECUTABLE,  /* a program's source and options; store/ */
-	PF_STATE_PLUGIN, /* of plugins/, which the command line does not have; daemon/ */
+	PF_STATE_PLUGIN,  /* of plugins/, which the command line does not have; daemon/ */
+	PF_STATE_LIBRARY, /* an FFI library that was registered at run time; daemon/ */
 	PF_STATE_TYPES
 };
 

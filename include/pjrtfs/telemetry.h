@@ -314,9 +314,9 @@ struct pf_report_compile {
 void pf_report_queued(struct pf_telemetry *telemetry, uint64_t subject, uint64_t bytes,
 		      const char *plugin, struct pf_report_compile *ret);
 
-/* The compile leaves the queue. */
+/* The compile leaves the queue, or has gone on for SECONDS, if these are not 0. */
 void pf_report_compiling(struct pf_telemetry *telemetry,
-			 const struct pf_report_compile *report);
+			 const struct pf_report_compile *report, double seconds);
 
 /* It ended with ERR's code after SECONDS; -ECANCELED: a newer source took its place.  CACHE is
  * "hit", "miss", or NULL. */
@@ -331,6 +331,7 @@ struct pf_report_execution {
 	const char *id; /* the command's, JSON text, or NULL */
 	uint64_t runs;  /* that were good */
 	double seconds, device_seconds;
+	double transfer_seconds, queue_seconds; /* of all runs; 0: not known */
 	const unsigned
 		*devices; /* indexes of the plugin's devices, or NULL: it had none yet */
 	size_t n_devices;
@@ -358,6 +359,11 @@ void pf_report_calls(struct pf_telemetry *telemetry, struct pf_plugin_meter *met
  * its worker for the reason WHY: "execution.abandoned". */
 void pf_report_abandoned(struct pf_telemetry *telemetry, const char *executable,
 			 uid_t user, const char *id, const struct pf_err *why);
+
+/* The program SUBJECT, executed for USER, called callback INDEX with the arguments TEXT, which no host
+ * answers: "callback". */
+void pf_report_callback(struct pf_telemetry *telemetry, uint64_t subject, uid_t user,
+			uint64_t index, const char *text);
 
 /*
  * Something happened to the entry KEY (hexadecimal) of BYTES in the cache: "cache.hit" and so

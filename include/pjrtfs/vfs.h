@@ -68,8 +68,8 @@ int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cre
 
 /*
  * Change attributes as chmod, chown, truncate and utimensat do; MASK is of PF_SET_*; OF is
- * the open file for ftruncate, else NULL.  Streams accept and ignore a size.  If a user other than
- * uid 0 sets a size or an owner, the file loses S_ISUID and, with S_IXGRP, S_ISGID.
+ * the open file for ftruncate, else NULL.  Streams accept and ignore a size.  If any user sets an
+ * owner, or a user other than uid 0 a size, the file loses S_ISUID and, with S_IXGRP, S_ISGID.
  */
 int pf_vfs_setattr(struct pf_tree *tree, uint64_t ino, const struct stat *to, int mask,
 		   struct pf_open *of, const struct pf_cred *cred, struct stat *ret);

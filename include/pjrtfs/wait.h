@@ -2,9 +2,11 @@
 #ifndef PJRTFS_WAIT_H
 #define PJRTFS_WAIT_H
 
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "pjrtfs/base.h"
@@ -47,6 +49,36 @@ static inline void pf_wake_all(struct pf_wait *list)
 		list->wake(list);
 		list = next;
 	}
+}
+
+/* A thread that waits for one wake after the other. */
+struct pf_sleeper {
+	struct pf_wait waiter;
+	sem_t woken;
+};
+
+static inline void pf_sleeper_wake(struct pf_wait *waiter)
+{
+	sem_post(&pf_container_of(waiter, struct pf_sleeper, waiter)->woken);
+}
+
+static inline void pf_sleeper_init(struct pf_sleeper *s)
+{
+	s->waiter.wake = pf_sleeper_wake;
+	if (sem_init(&s->woken, 0, 0))
+		abort();
+}
+
+/* Wait until the waiter is woken.  Blocks. */
+static inline void pf_sleeper_wait(struct pf_sleeper *s)
+{
+	while (sem_wait(&s->woken))
+		;
+}
+
+static inline void pf_sleeper_release(struct pf_sleeper *s)
+{
+	sem_destroy(&s->woken);
 }
 
 /* Timers: functions that a thread calls after some milliseconds, unless they are disarmed. */

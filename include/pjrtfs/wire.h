@@ -102,7 +102,7 @@ void pf_ring_close(struct pf_ring *ring);
 
 enum {
 	PF_HEARTBEAT_MS = 1000,
-	PF_WIRE_VERSION = 14,  /* in the set-up text; both ends must be of one build */
+	PF_WIRE_VERSION = 15,  /* in the set-up text; both ends must be of one build */
 	PF_WIRE_MAX_RANK = 32, /* extents in a message */
 	PF_WIRE_MAX_ARGS =
 		4096, /* arguments, and results, of one execution, on all devices */
@@ -128,6 +128,8 @@ enum pf_op {
 	PF_OP_SERIALIZE,       /* struct pf_req_id         -> pf_rep_block            */
 	PF_OP_LOAD,            /* struct pf_req_load       -> pf_rep_load             */
 	PF_OP_TOPOLOGY,        /* struct pf_req_id         -> pf_rep_block            */
+	PF_OP_CALLBACK,        /* no request: the worker sends struct pf_msg_callback */
+	PF_OP_CALLBACK_ANSWER, /* struct pf_req_answer     -> pf_rep_head alone       */
 	PF_OP_COUNT
 };
 
@@ -353,6 +355,41 @@ struct pf_out {
 	uint32_t dtype;    /* as the plugin has it */
 	uint64_t off, len; /* host bytes: dense, row-major, sub-byte types one per byte */
 	uint64_t on_device_bytes;
+};
+
+/*
+ * A program that PF_OP_EXECUTE runs, whose tag this message has, calls the host (a callback), and
+ * waits for PF_OP_CALLBACK_ANSWER.  n_args struct pf_callback_type follow, and n_results, each with
+ * its extents.  The arguments lie in a block of the pool, which the daemon frees.  Operands and
+ * results that are tokens are left out.
+ */
+struct pf_msg_callback {
+	struct pf_msg_head head;
+	uint64_t number;   /* of the invocation: never 0, never given twice */
+	uint64_t index;    /* of the callback in its program */
+	uint64_t off, len; /* the block; PF_NO_OFFSET: there are no arguments */
+	uint32_t n_args, n_results;
+	uint32_t ordered; /* 1: there were tokens */
+	uint32_t pad;
+};
+
+struct pf_callback_type {
+	uint64_t off;   /* of an argument, from the block's start */
+	uint64_t len;   /* host bytes: dense, row-major */
+	uint32_t dtype; /* enum pf_dtype */
+	uint32_t rank;  /* at most PF_WIRE_MAX_RANK; so many int64_t extents follow */
+};
+
+/*
+ * Answer the invocation NUMBER.  pjrt_code 0: n_results uint64_t follow, the offsets of the results'
+ * bytes in the arena, which stay unchanged until the reply.  Else the call fails with that code and
+ * the text that follows.  No reply comes if head.tag is 0.
+ */
+struct pf_req_answer {
+	struct pf_msg_head head;
+	uint64_t number;
+	int32_t pjrt_code;
+	uint32_t n_results;
 };
 
 /* Copy a row-major buffer of this client to one of its devices, perhaps the same, and memories. */

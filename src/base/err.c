@@ -199,33 +199,43 @@ static const struct {
 	const char *name;
 	int err;
 } pjrt_codes[] = {
-	[0] = { "OK", 0 },
-	[1] = { "CANCELLED", ECANCELED },
-	[2] = { "UNKNOWN", 0 },
-	[3] = { "INVALID_ARGUMENT", EINVAL },
-	[4] = { "DEADLINE_EXCEEDED", ETIMEDOUT },
-	[5] = { "NOT_FOUND", ENOENT },
-	[6] = { "ALREADY_EXISTS", EEXIST },
-	[7] = { "PERMISSION_DENIED", EACCES },
-	[8] = { "RESOURCE_EXHAUSTED", ENOSPC },
-	[9] = { "FAILED_PRECONDITION", EBUSY },
-	[10] = { "ABORTED", ECONNABORTED },
-	[11] = { "OUT_OF_RANGE", ERANGE },
-	[12] = { "UNIMPLEMENTED", EOPNOTSUPP },
-	[13] = { "INTERNAL", EIO },
-	[14] = { "UNAVAILABLE", ENODEV },
-	[15] = { "DATA_LOSS", 0 },
-	[16] = { "UNAUTHENTICATED", 0 },
+	[PF_PJRT_OK] = { "OK", 0 },
+	[PF_PJRT_CANCELLED] = { "CANCELLED", ECANCELED },
+	[PF_PJRT_UNKNOWN] = { "UNKNOWN", 0 },
+	[PF_PJRT_INVALID_ARGUMENT] = { "INVALID_ARGUMENT", EINVAL },
+	[PF_PJRT_DEADLINE_EXCEEDED] = { "DEADLINE_EXCEEDED", ETIMEDOUT },
+	[PF_PJRT_NOT_FOUND] = { "NOT_FOUND", ENOENT },
+	[PF_PJRT_ALREADY_EXISTS] = { "ALREADY_EXISTS", EEXIST },
+	[PF_PJRT_PERMISSION_DENIED] = { "PERMISSION_DENIED", EACCES },
+	[PF_PJRT_RESOURCE_EXHAUSTED] = { "RESOURCE_EXHAUSTED", ENOSPC },
+	[PF_PJRT_FAILED_PRECONDITION] = { "FAILED_PRECONDITION", EBUSY },
+	[PF_PJRT_ABORTED] = { "ABORTED", ECONNABORTED },
+	[PF_PJRT_OUT_OF_RANGE] = { "OUT_OF_RANGE", ERANGE },
+	[PF_PJRT_UNIMPLEMENTED] = { "UNIMPLEMENTED", EOPNOTSUPP },
+	[PF_PJRT_INTERNAL] = { "INTERNAL", EIO },
+	[PF_PJRT_UNAVAILABLE] = { "UNAVAILABLE", ENODEV },
+	[PF_PJRT_DATA_LOSS] = { "DATA_LOSS", 0 },
+	[PF_PJRT_UNAUTHENTICATED] = { "UNAUTHENTICATED", 0 },
 };
 
 /* Errnos that no PJRT code maps onto, and the code that describes each best. */
 static const struct {
 	int err, pjrt_code;
 } nearest[] = {
-	{ EOVERFLOW, 11 }, { EFBIG, 11 },    { ENAMETOOLONG, 3 }, { E2BIG, 3 },
-	{ EISDIR, 3 },     { ENOTDIR, 3 },   { EILSEQ, 3 },       { EPERM, 7 },
-	{ ENOMEM, 8 },     { ENOTEMPTY, 9 }, { EINTR, 1 },        { ENOEXEC, 3 },
-	{ ENODATA, 5 },    { EPROTO, 13 },
+	{ EOVERFLOW, PF_PJRT_OUT_OF_RANGE },
+	{ EFBIG, PF_PJRT_OUT_OF_RANGE },
+	{ ENAMETOOLONG, PF_PJRT_INVALID_ARGUMENT },
+	{ E2BIG, PF_PJRT_INVALID_ARGUMENT },
+	{ EISDIR, PF_PJRT_INVALID_ARGUMENT },
+	{ ENOTDIR, PF_PJRT_INVALID_ARGUMENT },
+	{ EILSEQ, PF_PJRT_INVALID_ARGUMENT },
+	{ EPERM, PF_PJRT_PERMISSION_DENIED },
+	{ ENOMEM, PF_PJRT_RESOURCE_EXHAUSTED },
+	{ ENOTEMPTY, PF_PJRT_FAILED_PRECONDITION },
+	{ EINTR, PF_PJRT_CANCELLED },
+	{ ENOEXEC, PF_PJRT_INVALID_ARGUMENT },
+	{ ENODATA, PF_PJRT_NOT_FOUND },
+	{ EPROTO, PF_PJRT_INTERNAL },
 };
 
 const char *pf_pjrt_code_name(int pjrt_code, int code)
@@ -243,4 +253,12 @@ const char *pf_pjrt_code_name(int pjrt_code, int code)
 		if (nearest[i].err == err)
 			return pjrt_codes[nearest[i].pjrt_code].name;
 	return "UNKNOWN";
+}
+
+int pf_pjrt_code_parse(const char *name)
+{
+	for (size_t i = 0; i < PF_ARRAY_SIZE(pjrt_codes); i++)
+		if (!strcmp(pjrt_codes[i].name, name))
+			return (int)i;
+	return -1;
 }

@@ -6,14 +6,20 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <syslog.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "pjrtfs/base.h"
+#include "pjrtfs/json.h"
 
 /* Written before threads start, only read afterwards: no lock. */
 static enum pf_log_level threshold = PF_LOG_WARNING;
 static bool use_syslog;
+static enum pf_log_format format = PF_LOG_TEXT;
 
 static _Atomic bool serves;
 
@@ -35,6 +41,25 @@ void pf_log_setup(enum pf_log_level level, bool to_syslog)
 		openlog(program_invocation_short_name, LOG_PID, LOG_DAEMON);
 }
 
+/* The service manager names the journal's socket by device and inode: standard error may be
+ * another file by now, or this process may be no service. */
+static bool is_journal(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	struct stat st;
+	char own[48];
+
+	if (!stream || fstat(STDERR_FILENO, &st))
+		return false;
+	snprintf(own, sizeof(own), "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+	return !strcmp(stream, own);
+}
+
+void pf_log_set_format(enum pf_log_format wanted)
+{
+	format = wanted ? wanted : is_journal() ? PF_LOG_JOURNAL : PF_LOG_TEXT;
+}
+
 void pf_log_serve(void)
 {
 	atomic_store(&serves, true);
@@ -53,33 +78,60 @@ bool pf_log_would_block(void)
 	return !use_syslog && poll(&p, 1, 0) == 0;
 }
 
+/* TEXT as a line in DST, which has more than twice its room; the line's bytes. */
+static size_t make_line(char *dst, size_t room, enum pf_log_level level, const char *text)
+{
+	struct pf_json_out out = { dst, dst + room - 2, false };
+	struct timespec now;
+
+	if (format == PF_LOG_JOURNAL)
+		return (size_t)snprintf(dst, room, "<%d>%s\n", levels[level].priority,
+					text);
+	if (format == PF_LOG_TEXT)
+		return (size_t)snprintf(dst, room, "%.200s: %s: %s\n",
+					program_invocation_short_name, levels[level].name,
+					text);
+	clock_gettime(CLOCK_REALTIME, &now);
+	pf_json_put(&out, "{", 1);
+	pf_json_put_key(&out, "time", 0);
+	pf_json_put_seconds(&out, (uint64_t)now.tv_sec, (uint64_t)now.tv_nsec);
+	pf_json_put_key(&out, "level", 0);
+	pf_json_put_string(&out, levels[level].name);
+	pf_json_put_key(&out, "pid", 0);
+	pf_json_put_int(&out, getpid());
+	pf_json_put_key(&out, "message", 0);
+	pf_json_put_string(&out, text);
+	out.end += 2;
+	pf_json_put(&out, "}\n", 2);
+	return (size_t)(out.at - dst);
+}
+
 void pf_log(enum pf_log_level level, const char *fmt, ...)
 {
-	int saved = errno, prefix, n;
-	char line[2048], *text;
+	char text[2048], line[2 * sizeof(text) + 256];
+	int saved = errno, n;
+	size_t len;
 	va_list ap;
 
 	if (level > threshold)
 		return;
-	prefix = snprintf(line, sizeof(line),
-			  "%.200s: %s: ", program_invocation_short_name,
-			  levels[level].name);
-	text = line + prefix;
 	va_start(ap, fmt);
-	n = vsnprintf(text, sizeof(line) - (size_t)prefix, fmt, ap);
+	n = vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	if (n < 0)
 		return;
-	if (n >= (int)sizeof(line) - prefix)
-		n = (int)sizeof(line) - prefix - 1;
+	if (n >= (int)sizeof(text))
+		n = (int)sizeof(text) - 1;
 	/* Messages quote plugins and users: one line, whatever they hold. */
-	n = (int)pf_err_clean(text, (size_t)n);
-	text[n] = '\n';
-	/* One write, so that lines of several threads do not mix. */
-	if (use_syslog)
-		syslog(levels[level].priority, "%.*s", n, text);
-	else if (write(STDERR_FILENO, line, (size_t)(prefix + n + 1)) < 0) {
-		/* No place is left to report this failure. */
+	text[pf_err_clean(text, (size_t)n)] = '\0';
+	if (use_syslog) {
+		syslog(levels[level].priority, "%s", text);
+	} else {
+		/* One write, so that lines of several threads do not mix. */
+		len = make_line(line, sizeof(line), level, text);
+		if (write(STDERR_FILENO, line, len) < 0) {
+			/* No place is left to report this failure. */
+		}
 	}
 	errno = saved;
 }

@@ -83,7 +83,7 @@ int pf_timer_arm(struct pf_timers *t, struct pf_timer *timer, uint64_t ms)
 
 	timer->due = pf_time_in(CLOCK_MONOTONIC, ms);
 	PF_LOCK_SCOPE(&t->lock);
-	if (!t->running && pthread_create(&t->thread, NULL, run, t))
+	if (!t->running && pf_thread_start(&t->thread, run, t))
 		return -EAGAIN;
 	t->running = true;
 	for (at = &t->first; *at && !before(&timer->due, &(*at)->due);)

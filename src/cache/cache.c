@@ -310,7 +310,7 @@ static int open_entry(struct pf_cache *cache, const char *name,
 		return pf_err_set(err, -EBADMSG,
 				  "entry %s belongs to user %u and has mode %04o", name,
 				  ret->st.st_uid, ret->st.st_mode & 07777U);
-	n = pf_cache_read_at(ret->fd, header, sizeof(header), 0);
+	n = pf_read_at(ret->fd, header, sizeof(header), 0);
 	if (n < 0)
 		return pf_err_set(err, (int)n, "entry %s: %s", name, strerror((int)-n));
 	r = pf_cache_header_read(header, (size_t)n, (uint64_t)ret->st.st_size,
@@ -340,7 +340,6 @@ int pf_cache_find(struct pf_cache *cache, const struct pf_cache_key *key,
 void pf_cache_found_release(struct pf_cache_found *found)
 {
 	pf_closep(&found->fd);
-	found->fd = -1;
 }
 
 void pf_cache_reject(struct pf_cache *cache, const struct pf_cache_found *found)
@@ -355,7 +354,7 @@ int pf_cache_read(struct pf_cache *cache, const struct pf_cache_found *found, vo
 		  struct pf_err *err)
 {
 	uint64_t len = pf_cache_body_len(&found->header);
-	ssize_t n = pf_cache_read_at(found->fd, dst, len, PF_CACHE_HEADER);
+	ssize_t n = pf_read_at(found->fd, dst, len, PF_CACHE_HEADER);
 	int r;
 
 	if (n < 0)
@@ -397,8 +396,7 @@ int pf_cache_describe(struct pf_cache *cache, const struct pf_cache_key *key,
 		dst = pf_buf_reserve(meta, len);
 		if (!dst)
 			r = pf_err_set(err, -ENOMEM, "no memory for entry %s", name);
-		else if (pf_cache_read_at(found.fd, dst, len, PF_CACHE_HEADER) !=
-			 (ssize_t)len)
+		else if (pf_read_at(found.fd, dst, len, PF_CACHE_HEADER) != (ssize_t)len)
 			r = pf_err_set(err, -EBADMSG, "entry %s was cut", name);
 		else
 			meta->len += len;
@@ -412,23 +410,6 @@ int pf_cache_describe(struct pf_cache *cache, const struct pf_cache_key *key,
 /* --- writing entries: under a temporary name, to the disk, then renamed ----------------- */
 
 enum { PUT_CHUNK = 256 << 10 };
-
-static int write_all(int fd, const void *src, size_t len, uint64_t off)
-{
-	size_t done = 0;
-
-	while (done < len) {
-		ssize_t n = pwrite(fd, (const char *)src + done, len - done,
-				   (off_t)(off + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		done += (size_t)n;
-	}
-	return 0;
-}
 
 /* Write PARTS behind the header, each byte of them read once, and set HEADER's SHA-256. */
 static int write_parts(int fd, const struct pf_cache_piece parts[PF_CACHE_PARTS],
@@ -448,7 +429,7 @@ static int write_parts(int fd, const struct pf_cache_piece parts[PF_CACHE_PARTS]
 			if (!EVP_DigestUpdate(sha, chunk, n))
 				r = -ENOMEM;
 			else
-				r = write_all(fd, chunk, n, off);
+				r = pf_write_at(fd, chunk, n, off);
 			at += n;
 			off += n;
 		}
@@ -474,7 +455,7 @@ static int write_entry(int fd, const struct pf_cache_key *key,
 	if (r == 0)
 		r = pf_cache_header_write(&header, bytes, NULL);
 	if (r == 0)
-		r = write_all(fd, bytes, sizeof(bytes), 0);
+		r = pf_write_at(fd, bytes, sizeof(bytes), 0);
 	if (r == 0 && fsync(fd))
 		r = -errno;
 	return r;
@@ -651,7 +632,7 @@ static void save_digests(struct pf_cache *cache, const struct pf_buf *lines)
 
 	if (!lines->failed && pf_cache_writable(cache))
 		fd = pf_cache_tmp(cache, tmp);
-	if (fd >= 0 && (write_all(fd, lines->data, len, 0) < 0 || fsync(fd) ||
+	if (fd >= 0 && (pf_write_at(fd, lines->data, len, 0) < 0 || fsync(fd) ||
 			renameat(cache->tmp, tmp, cache->dir, "plugins")))
 		(void)unlinkat(cache->tmp, tmp, 0);
 }

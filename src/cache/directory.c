@@ -183,7 +183,7 @@ int pf_cache_lock(struct pf_cache *cache, unsigned ms)
 	/* Never wait in flock(2): a daemon that was stopped would stop all others. */
 	for (unsigned i = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB); i++) {
 		if (i >= ms)
-			pf_closep(&fd), fd = -1;
+			pf_closep(&fd);
 		else
 			nanosleep(&pause, NULL);
 	}

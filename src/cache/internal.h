@@ -37,9 +37,6 @@ struct pf_cache {
 void pf_cache_hex(const uint8_t *bytes, size_t n, char *dst);
 bool pf_cache_unhex(const char *text, size_t n, uint8_t *dst);
 
-/* Read LEN bytes at OFF of FD, fewer at its end: how many, or -errno. */
-ssize_t pf_cache_read_at(int fd, void *dst, size_t len, uint64_t off);
-
 /* Append what FD's file holds, up to MAX bytes. */
 void pf_cache_read_text(int fd, size_t max, struct pf_buf *out);
 

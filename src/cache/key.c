@@ -16,28 +16,10 @@
 
 enum { MAX_FILE = 1 << 20 };
 
-ssize_t pf_cache_read_at(int fd, void *dst, size_t len, uint64_t off)
-{
-	size_t got = 0;
-
-	while (got < len) {
-		ssize_t n = pread(fd, (char *)dst + got, len - got, (off_t)(off + got));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		got += (size_t)n;
-	}
-	return (ssize_t)got;
-}
-
 void pf_cache_read_text(int fd, size_t max, struct pf_buf *out)
 {
 	char *dst = pf_buf_reserve(out, max);
-	ssize_t n = dst ? pf_cache_read_at(fd, dst, max, 0) : 0;
+	ssize_t n = dst ? pf_read_at(fd, dst, max, 0) : 0;
 
 	if (n > 0)
 		out->len += (size_t)n;

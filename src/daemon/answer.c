@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options that mount nothing: --help, --dump-config, --list-plugins, --check-plugin, ... */
+/* The options that mount nothing: --help, --dump-config, --list-plugins, --check-plugin, --status */
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -16,14 +16,17 @@
 
 enum { TIMEOUT_S = 60, MAX_THREADS = 4 };
 
+/* LIBRARIES may be NULL. */
 static int inspect(const struct pf_candidate *p, unsigned timeout_s, bool run,
-		   struct json_object **ret, struct pf_err *err)
+		   struct pf_libraries *libraries, struct json_object **ret,
+		   struct pf_err *err)
 {
 	struct pf_worker_config config;
 	char program[PATH_MAX];
 	int r = plugin_choice_config(p, program, &config, err);
 
 	*ret = NULL;
+	config.libraries = libraries;
 	config.start_timeout_ms = (int)(timeout_s ? timeout_s : TIMEOUT_S) * 1000;
 	return r < 0 ? r : pf_inspect(&config, run, ret, err);
 }
@@ -49,7 +52,7 @@ int answer_minor(void *arg, const char *path)
 	const struct pf_candidate p = { .name = (char *)(uintptr_t) "plugin",
 					.path = (char *)(uintptr_t)path };
 	struct json_object *facts;
-	int minor = inspect(&p, 0, false, &facts, NULL) < 0 ? -1 : minor_of(facts);
+	int minor = inspect(&p, 0, false, NULL, &facts, NULL) < 0 ? -1 : minor_of(facts);
 
 	(void)arg;
 	json_object_put(facts);
@@ -116,8 +119,8 @@ static void *list_main(void *arg)
 			pf_err_set(&l->errors[i], -1, "%s", f->refused);
 		else if (settings_attach(&l->options->settings, &p, false,
 					 &l->errors[i]) == 0)
-			(void)inspect(&p, l->options->timeout_s, false, &l->facts[i],
-				      &l->errors[i]);
+			(void)inspect(&p, l->options->timeout_s, false, NULL,
+				      &l->facts[i], &l->errors[i]);
 		p.name = p.path = NULL; /* discovery's */
 		candidate_release(&p);
 	}
@@ -339,17 +342,60 @@ static int list_plugins(const struct options *options)
 
 /* --- --check-plugin ------------------------------------------------------------------------ */
 
+/* The worker describes custom calls as [target, number of the library, why not or null], and
+ * libraries by the reason why one cannot work.  Name both in FACTS of the plugin NAME. */
+static void name_libraries(struct json_object *facts, struct pf_libraries *libraries,
+			   const char *name)
+{
+	struct json_object *calls = get(facts, "custom_calls"),
+			   *whys = get(facts, "libraries"),
+			   *good = json_object_new_object(),
+			   *bad = json_object_new_object(),
+			   *list = json_object_new_object();
+	const struct pf_library *of[PF_LIBRARIES_MAX];
+	unsigned n = pf_libraries_of(libraries, name, of);
+
+	for (size_t i = 0; i < json_object_array_length(calls); i++) {
+		struct json_object *call = json_object_array_get_idx(calls, i);
+		int64_t library =
+			json_object_get_int64(json_object_array_get_idx(call, 1));
+		struct json_object *why = json_object_array_get_idx(call, 2);
+
+		pf_json_add_string(why ? bad : good,
+				   json_object_get_string(
+					   json_object_array_get_idx(call, 0)),
+				   why           ? json_object_get_string(why)
+				   : library < 0 ? "pjrtfs"
+						 : of[library]->name);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		struct json_object *why = json_object_array_get_idx(whys, i);
+
+		pf_json_add_string(list, of[i]->path,
+				   why ? json_object_get_string(why) : "ok");
+	}
+	pf_json_add(facts, "custom_calls", good);
+	pf_json_add(facts, "refused_calls", bad);
+	pf_json_add(facts, "libraries", list);
+}
+
 static int check_plugin(const struct options *options)
 {
 	const struct pf_candidate *p = &options->plugins[0];
+	struct pf_libraries *libraries = NULL;
+	struct json_object *facts = NULL, *o;
 	struct pf_err err = PF_ERR_INIT;
-	struct json_object *facts, *o;
 	char version[32];
-	int r = inspect(p, options->timeout_s, true, &facts, &err), status;
+	int r = libraries_open(options, &libraries, &err), status;
 
+	if (r == 0)
+		r = inspect(p, options->timeout_s, true, libraries, &facts, &err);
 	o = facts ? facts : json_object_new_object();
-	if (facts)
+	if (facts) {
 		pf_json_add_string(o, "api_version", version_text(facts, version));
+		name_libraries(facts, libraries, p->name);
+	}
+	pf_libraries_free(libraries);
 	pf_json_add_string(o, "name", p->name);
 	pf_json_add_string(o, "path", p->path);
 	json_object_object_add(o, "ok", json_object_new_boolean(r == 0));
@@ -381,6 +427,8 @@ int answer(const struct options *o)
 		return list_plugins(o);
 	if (o->check_plugin)
 		return check_plugin(o);
+	if (o->status)
+		return status_show(o->status, o->timeout_s);
 	if (o->help)
 		options_help(&text);
 	else if (o->version)

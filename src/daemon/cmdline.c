@@ -17,6 +17,7 @@ struct reading {
 	struct options *o;
 	char **argv;
 	bool early;                /* only the rows that are IS_EARLY are set */
+	bool runs;                 /* --run is there */
 	const char *positional[3]; /* borrowed from argv */
 	unsigned n_positional;
 	char letters[MAX_ROWS];
@@ -61,7 +62,7 @@ static int set_words(struct reading *g, const struct option_row *row, const char
 {
 	pf_autofree char *copy = strdup(list);
 	char *at = copy, *word;
-	int r = copy ? 0 : pf_err_set(err, -ENOMEM, "no memory for the options");
+	int r = copy ? 0 : no_memory(err);
 
 	while (r == 0 && (word = strsep(&at, ","))) {
 		char *equals = strchr(word, '=');
@@ -89,6 +90,16 @@ static const struct option_row *row_of(int c)
 	return NULL;
 }
 
+/* The rest of the command line is --run's; a "--" may precede it. */
+static int set_command(struct reading *g, struct pf_err *err)
+{
+	g->o->run = g->argv + optind - 1;
+	*g->o->run = optarg; /* of --run=COMMAND, too */
+	if (!strcmp(optarg, "--"))
+		g->o->run++;
+	return *g->o->run ? 0 : pf_err_set(err, -EINVAL, "--run needs a COMMAND");
+}
+
 /* Read all words of the command line once. */
 static int read_words(struct reading *g, int argc, struct pf_err *err)
 {
@@ -100,6 +111,10 @@ static int read_words(struct reading *g, int argc, struct pf_err *err)
 	       (c = getopt_long(argc, g->argv, g->letters, g->rows, NULL)) != -1) {
 		const struct option_row *row = c == ':' || c == '?' ? NULL : row_of(c);
 
+		if (row && row->where & IS_LAST) {
+			g->runs = true;
+			return g->early ? 0 : set_command(g, err);
+		}
 		if (c == 1 && g->n_positional < 3)
 			g->positional[g->n_positional++] = optarg;
 		else if (row && row->letter == 'o')
@@ -125,21 +140,39 @@ static int read_words(struct reading *g, int argc, struct pf_err *err)
 static int check(const struct reading *g, struct pf_err *err)
 {
 	const struct options *o = g->o;
+	const char *answers = o->list_plugins   ? "--list-plugins"
+			      : o->check_plugin ? "--check-plugin's"
+			      : o->status       ? "--status's"
+						: NULL;
 
-	if (o->list_plugins && o->check_plugin)
+	if (o->run && (answers || o->dump_config))
+		return pf_err_set(
+			err, -EINVAL,
+			"expected --run, or --list-plugins, --check-plugin, --status "
+			"or --dump-config, not both");
+	if (o->list_plugins + !!o->check_plugin + !!o->status > 1)
 		return pf_err_set(err, -EINVAL,
-				  "expected --list-plugins or --check-plugin, not both");
-	if ((o->list_plugins || o->check_plugin) && g->n_positional)
+				  "expected one of --list-plugins, --check-plugin and "
+				  "--status");
+	if (answers && g->n_positional)
 		return pf_err_set(err, -EINVAL,
 				  "expected no word beside %s, found '%s'; see --help",
-				  o->list_plugins ? "--list-plugins" : "--check-plugin's",
-				  g->positional[0]);
-	if (o->list_plugins || o->check_plugin)
+				  answers, g->positional[0]);
+	if (o->status && o->json)
+		return pf_err_set(err, -EINVAL,
+				  "--json is for --list-plugins and --check-plugin");
+	if (answers)
 		return 0;
 	if (o->json || o->timeout_s)
 		return pf_err_set(err, -EINVAL,
-				  "%s is for --list-plugins and --check-plugin",
-				  o->json ? "--json" : "--timeout");
+				  "%s is for --list-plugins and --check-plugin%s",
+				  o->json ? "--json" : "--timeout",
+				  o->json ? "" : ", and --status");
+	if (o->run && g->n_positional > 1)
+		return pf_err_set(err, -EINVAL,
+				  "expected [SOURCE] and options before --run, and no "
+				  "second word '%s': the mount point is --run's own",
+				  g->positional[1]);
 	if (g->n_positional > 2)
 		return pf_err_set(err, -EINVAL,
 				  "expected [SOURCE] MOUNTPOINT, and no third word '%s'; "
@@ -149,7 +182,7 @@ static int check(const struct reading *g, struct pf_err *err)
 		return pf_err_set(err, -EINVAL,
 				  "expected --state-dir or --isolate user, not both: a "
 				  "state directory belongs to one user");
-	if (!g->n_positional && !o->dump_config)
+	if (!g->n_positional && !o->dump_config && !o->run)
 		return pf_err_set(err, -EINVAL,
 				  "expected [SOURCE] MOUNTPOINT; see --help");
 	return 0;
@@ -164,7 +197,7 @@ static int set_source(struct options *o, const char *source, struct pf_err *err)
 
 	o->source = strdup(source);
 	if (!copy || !o->source)
-		return pf_err_set(err, -ENOMEM, "no memory for the options");
+		return no_memory(err);
 	while (r == 0 && (word = strsep(&at, ",")))
 		r = *word ? options_set(o, options_find("plugin", 6, EVERYWHERE), word,
 					err)
@@ -187,7 +220,7 @@ int cmdline_parse(int argc, char **argv, struct options *o, struct pf_err *err)
 	r = config_read(o, o->config, err);
 	g.early = false;
 	o->settings.source = FROM_COMMAND_LINE;
-	if (r == 0 && g.n_positional == 2)
+	if (r == 0 && g.n_positional == 2U - g.runs)
 		r = set_source(o, g.positional[0], err);
 	if (r == 0)
 		r = read_words(&g, argc, err);
@@ -200,10 +233,10 @@ int cmdline_parse(int argc, char **argv, struct options *o, struct pf_err *err)
 	if (r < 0)
 		return r;
 	o->foreground |= o->debug;
-	if (!g.n_positional || o->dump_config)
+	if (!g.n_positional || o->dump_config || o->run)
 		return 0;
 	o->mountpoint = strdup(g.positional[g.n_positional - 1]);
-	return o->mountpoint ? 0 : pf_err_set(err, -ENOMEM, "no memory for the options");
+	return o->mountpoint ? 0 : no_memory(err);
 }
 
 int cmdline_find_mountpoint(struct options *o, struct pf_err *err)

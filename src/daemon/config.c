@@ -220,7 +220,7 @@ static int take_plugin_path(const struct taking *k, struct json_object *value)
 		return -EINVAL;
 	free(k->plugin->path);
 	k->plugin->path = strdup(path);
-	return k->plugin->path ? 0 : pf_err_set(k->err, -ENOMEM, "no memory for a path");
+	return k->plugin->path ? 0 : no_memory(k->err);
 }
 
 static int take_log_level(const struct taking *k, struct json_object *value)
@@ -480,11 +480,15 @@ static int check_owner(const struct stat *st, const char *file, struct pf_err *e
 	return 0;
 }
 
-/* Append what FD reads, PF_CONFIG_MAX bytes and perhaps some more, to OUT.  0, -errno. */
-static int read_all(int fd, struct pf_buf *out)
+/* Append what FILE has, PF_CONFIG_MAX bytes and perhaps some more, to OUT; *ST is about it.
+ * -errno. */
+static int read_all(const char *file, struct stat *st, struct pf_buf *out)
 {
+	pf_autoclose int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	ssize_t n = 1;
 
+	if (fd < 0 || fstat(fd, st))
+		return -errno;
 	while (n > 0 && out->len <= PF_CONFIG_MAX) {
 		char *dst = pf_buf_reserve(out, 65536);
 
@@ -498,17 +502,13 @@ static int read_all(int fd, struct pf_buf *out)
 
 static int read_file(struct options *o, const char *file, bool must, struct pf_err *err)
 {
-	pf_autoclose int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	struct stat st;
-	int r;
+	int r = read_all(file, &st, &text);
 
 	/* A file that the user may not read is skipped. */
-	if (fd < 0 && !must && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
+	if (!must && (r == -ENOENT || r == -ENOTDIR || r == -EACCES))
 		return 0;
-	r = fd < 0 ? -errno : read_all(fd, &text);
-	if (r == 0 && fstat(fd, &st))
-		r = -errno;
 	if (r < 0)
 		return pf_err_set(err, r, "read the configuration %s: %s", file,
 				  strerror(-r));
@@ -522,13 +522,12 @@ int config_read_debug_options(struct options *o, struct pf_err *err)
 	const char *file =
 		o->xla_debug_options ? o->xla_debug_options : getenv("XLA_DEBUG_OPTIONS");
 	pf_autobuf struct pf_buf bytes = PF_BUF_INIT;
-	pf_autoclose int fd = -1;
+	struct stat st;
 	int r;
 
 	if (!file || !*file)
 		return 0;
-	fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	r = fd < 0 ? -errno : read_all(fd, &bytes);
+	r = read_all(file, &st, &bytes);
 	if (r < 0)
 		pf_err_set(err, r, "%s", strerror(-r));
 	else if (bytes.len > PF_CONFIG_MAX)

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ enum { FIRST_FD = 3, BARRIER_MS = 5000 };
 
 static struct {
 	int sock; /* to the holder, or -1 */
+	unsigned watchdog_ms;
 	unsigned n;
 	struct {
 		char name[DESCRIPTOR_NAME];
@@ -64,6 +66,17 @@ static void receive(unsigned n, const char *names)
 	}
 }
 
+/* $WATCHDOG_USEC of the process $WATCHDOG_PID. */
+static unsigned read_watchdog(void)
+{
+	const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+	unsigned long long ms = usec ? strtoull(usec, NULL, 10) / 1000 : 0;
+
+	if (pid && strtol(pid, NULL, 10) != getpid())
+		return 0;
+	return ms < UINT_MAX ? (unsigned)ms : 0;
+}
+
 bool descriptors_begin(void)
 {
 	const char *notify = getenv("NOTIFY_SOCKET"), *pid = getenv("LISTEN_PID");
@@ -73,11 +86,14 @@ bool descriptors_begin(void)
 		store.sock = connect_to(notify);
 	if (pid && n && names && strtol(pid, NULL, 10) == getpid())
 		receive((unsigned)strtoul(n, NULL, 10), names);
+	store.watchdog_ms = read_watchdog();
 	/* Workers do not get them. */
 	unsetenv("NOTIFY_SOCKET");
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_FDNAMES");
+	unsetenv("WATCHDOG_PID");
+	unsetenv("WATCHDOG_USEC");
 	return store.sock >= 0;
 }
 
@@ -105,10 +121,8 @@ unsigned descriptors_list(struct pf_kept ret[MAX_DESCRIPTORS])
 
 void descriptors_close(void)
 {
-	for (unsigned i = 0; i < store.n; i++) {
+	for (unsigned i = 0; i < store.n; i++)
 		pf_closep(&store.got[i].fd);
-		store.got[i].fd = -1;
-	}
 }
 
 /* Send TEXT and, unless it is -1, FD. */
@@ -135,12 +149,12 @@ static int send_text(const char *text, int fd)
 	return sendmsg(store.sock, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-int descriptors_store(const char *name, int fd)
+void descriptors_store(const char *name, int fd)
 {
 	char text[DESCRIPTOR_NAME + 64];
 
 	snprintf(text, sizeof(text), "FDSTORE=1\nFDNAME=%s\nFDPOLL=0", name);
-	return send_text(text, fd);
+	(void)send_text(text, fd);
 }
 
 void descriptors_remove(const char *name)
@@ -161,7 +175,6 @@ void descriptors_wait(void)
 		return;
 	if (send_text("BARRIER=1", ends[1]) == 0) {
 		pf_closep(&ends[1]);
-		ends[1] = -1;
 		p.fd = ends[0];
 		(void)poll(&p, 1, BARRIER_MS);
 	}
@@ -176,6 +189,16 @@ void descriptors_ready(void)
 	descriptors_wait();
 	snprintf(text, sizeof(text), "READY=1\nMAINPID=%d", (int)getpid());
 	(void)send_text(text, -1);
+}
+
+void descriptors_notify(const char *text)
+{
+	(void)send_text(text, -1);
+}
+
+unsigned descriptors_watchdog_ms(void)
+{
+	return store.watchdog_ms;
 }
 
 void descriptors_forget(void)

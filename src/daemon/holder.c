@@ -31,8 +31,7 @@ enum {
 	MAX_CRASHES = 5, /* in a row within a second: then the next life begins anew */
 	QUICK_MS = 1000,
 	FIRST_PAUSE_MS = 5,
-	TEXT = 1024,
-	OOM_SCORE = 500, /* by which the holder's is less than the daemon's */
+	TEXT = 4096,
 	CHECK_MS = 1000, /* how often an idle holder looks for a daemon that cannot end */
 };
 
@@ -107,6 +106,9 @@ static void take_lines(struct holder *h, char *text, int fd)
 
 	for (char *save, *line = strtok_r(text, "\n", &save); line;
 	     line = strtok_r(NULL, "\n", &save)) {
+		if (!strncmp(line, "STATUS=", 7) || !strcmp(line, "WATCHDOG=1") ||
+		    !strcmp(line, "STOPPING=1"))
+			descriptors_notify(line);
 		store = store || !strcmp(line, "FDSTORE=1");
 		removes = removes || !strcmp(line, "FDSTOREREMOVE=1");
 		if (!strcmp(line, "READY=1")) {
@@ -119,7 +121,7 @@ static void take_lines(struct holder *h, char *text, int fd)
 	if (removes)
 		let_go(h, name);
 	if (store && fd >= 0) {
-		(void)descriptors_store(name, fd);
+		descriptors_store(name, fd);
 		hold(h, name, fd);
 	} else {
 		pf_closep(&fd); /* a barrier's sender waits for that */
@@ -130,8 +132,8 @@ static void take_lines(struct holder *h, char *text, int fd)
 		if (write(h->told, "1", 1) != 1)
 			pf_log(PF_LOG_WARNING, "nobody waits for the mount");
 		pf_closep(&h->told);
-		h->told = -1;
 		holder_leave_terminal();
+		setsid();
 	}
 }
 
@@ -200,24 +202,6 @@ static int listen_for_daemon(struct holder *h)
 	return 0;
 }
 
-/*
- * If memory runs short, the daemon is to be killed before the holder, and a worker, which raises its
- * own oom_score_adj (proc(5)), before the daemon.  A holder without rights keeps what it has.
- */
-static void adjust_oom_score(int by)
-{
-	static const char path[] = "/proc/self/oom_score_adj";
-	pf_autoclose int fd = open(path, O_RDWR | O_CLOEXEC);
-	char text[32] = "";
-	long score;
-
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
-		return;
-	score = strtol(text, NULL, 10) + by;
-	snprintf(text, sizeof(text), "%ld", score < -1000 ? -1000 : score);
-	(void)!pwrite(fd, text, strlen(text), 0);
-}
-
 /* --- lives -------------------------------------------------------------------------- */
 
 /* In the child: the environment of a daemon that is held. */
@@ -236,6 +220,12 @@ static void set_environment(const struct holder *h)
 	setenv("LISTEN_PID", text, 1);
 	snprintf(text, sizeof(text), "@%.*s", (int)len - 1, h->address.sun_path + 1);
 	setenv("NOTIFY_SOCKET", text, 1);
+	if (descriptors_watchdog_ms()) {
+		snprintf(text, sizeof(text), "%u000", descriptors_watchdog_ms());
+		setenv("WATCHDOG_USEC", text, 1);
+		snprintf(text, sizeof(text), "%d", (int)getpid());
+		setenv("WATCHDOG_PID", text, 1);
+	}
 	setenv(HELD, h->background ? "background" : "foreground", 1);
 }
 
@@ -264,7 +254,7 @@ static int start(struct holder *h)
 	/* The next holder starts another one. */
 	if (h->outer && (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != holder))
 		_exit(1);
-	adjust_oom_score(OOM_SCORE);
+	pf_oom_score_add(1);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	/* Its arguments may have relative paths. */
@@ -374,6 +364,9 @@ static int serve(struct holder *h)
 	int status = 0, n = 1;
 
 	while (!has_ended(h, n == 0, &status)) {
+		/* A daemon that starts has time limits of its own. */
+		if (!h->served)
+			descriptors_notify("WATCHDOG=1");
 		n = poll(fds, PF_ARRAY_SIZE(fds), CHECK_MS);
 		if (n < 0 && errno != EINTR)
 			break;
@@ -413,7 +406,7 @@ static int prepare(struct holder *h)
 	signal(SIGHUP, SIG_IGN);
 	h->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	(void)prctl(PR_SET_NAME, "pjrtfs-holder");
-	adjust_oom_score(-OOM_SCORE);
+	pf_oom_score_add(-1); /* a holder without rights keeps what it has */
 	return h->signals < 0 ? -errno : listen_for_daemon(h);
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Private to the daemon.  Calls go in one direction: settings, libraries and memory_limit, options,
- * config, cmdline, plugin_choice, plugins, answer, main; each calls those before it.
+ * config, cmdline, plugin_choice, plugins, status, answer, main; each calls those before it.
  */
 #ifndef PJRTFS_DAEMON_INTERNAL_H
 #define PJRTFS_DAEMON_INTERNAL_H
 
+#include <errno.h>
 #include <json-c/json.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -28,6 +29,12 @@ enum {
 };
 #define NO_LOG_LEVEL UINT_MAX /* none is set */
 #define SETTINGS_COUNT "cpu_device_count"
+
+/* -ENOMEM. */
+static inline int no_memory(struct pf_err *err)
+{
+	return pf_err_set(err, -ENOMEM, "no memory for the options");
+}
 
 /* Where a setting comes from: a later source overrides an earlier one. */
 enum settings_source { FROM_SYSTEM_FILE = 1, FROM_USER_FILE, FROM_COMMAND_LINE };
@@ -132,12 +139,15 @@ struct words {
 
 struct options {
 	bool foreground, debug, help, version, dump_config;
+	enum pf_log_format log_format;
 	bool list_plugins, json;
 	char *check_plugin;          /* owned: --check-plugin's, or NULL */
+	char *status;                /* owned: --status's, or NULL */
 	unsigned timeout_s;          /* for one plugin, with these two; 0: the default */
 	char *config;                /* owned: --config's, or NULL */
 	char *source;                /* owned: SOURCE, or NULL */
 	char *mountpoint;            /* owned: MOUNTPOINT; NULL: none is needed */
+	char **run;                  /* borrowed: --run's words; NULL: none */
 	struct words fuse;           /* words of -o for FUSE */
 	struct words plugin_words;   /* NAME, PATH or NAME=PATH */
 	bool own_plugins;            /* these are of the command line */
@@ -195,6 +205,7 @@ enum {
 	IS_LIST = 8,   /* may be repeated; a list in the configuration */
 	REPLACES = 16, /* a later configuration file replaces the words at OFF */
 	IS_EARLY = 32, /* is read before the configuration */
+	IS_LAST = 64,  /* all words from its argument on are its own */
 };
 
 /* An option. */
@@ -208,7 +219,8 @@ struct option_row {
 	 * uint64_t, of a text, word or path an owned string, with REPLACES a struct words. */
 	size_t off;
 	unsigned min, max,
-		usual; /* of a number; of a size: its minimum, max is refused */
+		usual;     /* of a number; of a size: its minimum, max is refused */
+	size_t source_off; /* of a number: a field that gets its source; 0: none */
 	/* Set the option to TEXT; NULL: store it at OFF.  -EINVAL, -ENOMEM. */
 	int (*set)(struct options *o, const struct option_row *row, const char *text,
 		   struct pf_err *err);
@@ -278,10 +290,17 @@ int libraries_take_word(struct options *o, const char *word, struct pf_err *err)
 /* O's, the first one's handlers first.  The caller's; NULL or incomplete: no memory. */
 struct json_object *libraries_list(const struct options *o);
 
-/* Read all of them, and LAPACK unless O says otherwise, in *RET, the caller's, also after an error:
+/* Read all of them, those that the journal has, and LAPACK unless O says otherwise, in *RET, the caller's, also after an error:
  * as pf_libraries_add; -EINVAL: one is for a plugin that is not loaded. */
 int libraries_open(const struct options *o, struct pf_libraries **ret,
 		   struct pf_err *err);
+
+/* Add the library SPEC while N WORKERS, which O's plugins have, run; a restarted daemon has it, too.
+ * As add_library of struct pf_plugin_ops. */
+int libraries_register(const struct options *o, struct pf_worker *const *workers,
+		       unsigned n, struct pf_libraries *libs,
+		       const struct pf_library_spec *spec, const struct pf_library **ret,
+		       struct pf_err *err);
 
 /* Log which libraries and handlers WORKER, which has started, cannot use. */
 void libraries_report(struct pf_worker *worker);
@@ -350,6 +369,9 @@ int plugin_choice_find(const struct options *o, const char *name, char **ret,
 
 struct pf_libraries;
 
+/* A trial is over: if the mount ends meanwhile, the process ends with this call. */
+void plugins_tried(void);
+
 /* Give O's plugins what the journal has noted of them, and add its own.  -ENOMEM, -EPROTO. */
 int plugins_restore(struct options *o, struct pf_err *err);
 
@@ -387,7 +409,7 @@ unsigned descriptors_list(struct pf_kept ret[MAX_DESCRIPTORS]);
 void descriptors_close(void);
 
 /* Have the holder keep FD, which stays the caller's, as NAME; or drop NAME.  Does not wait. */
-int descriptors_store(const char *name, int fd);
+void descriptors_store(const char *name, int fd);
 void descriptors_remove(const char *name);
 
 /* Wait until the holder has read all messages, at most 5 s. */
@@ -398,6 +420,37 @@ void descriptors_forget(void);
 
 /* The mount is served: wait until the holder has all descriptors, and notify it. */
 void descriptors_ready(void);
+
+/* Send TEXT, lines of sd_notify(3), to the holder or the service manager.  Does not wait. */
+void descriptors_notify(const char *text);
+
+/* The time after which the manager takes this process for hanging unless it sends WATCHDOG=1
+ * ($WATCHDOG_USEC), in milliseconds; 0: never. */
+unsigned descriptors_watchdog_ms(void);
+
+/* --- manager.c: reports to a service manager -------------------------------------------------- */
+
+/* All is borrowed until manager_end. */
+struct manager_config {
+	const char *mountpoint;
+	struct pf_worker *const *workers;
+	unsigned n_workers;
+	const struct pf_failed_plugin *failed;
+	unsigned n_failed;
+	/* STATUS= and WATCHDOG=1, too.  Else this is a background process, which only sends READY=1
+	 * and then makes a session of its own. */
+	bool reports;
+};
+
+/*
+ * Start a thread that sends READY=1 once FUSE has answered a request, then STATUS= with the plugins
+ * and their devices whenever that changes, and WATCHDOG=1 as often as the manager wants and as long as
+ * FUSE answers requests.  -EAGAIN.
+ */
+int manager_start(const struct manager_config *config, struct pf_err *err);
+
+/* End it, if it was started.  The mount must have ended, or the thread may wait for an answer. */
+void manager_end(void);
 
 /* --- holder.c ------------------------------------------------------------------------------- */
 
@@ -415,6 +468,29 @@ int holder_run(char *const *argv, const char *mountpoint, bool outer, int told);
 
 /* Close the terminal; later messages are sent to syslog. */
 void holder_leave_terminal(void);
+
+/* --- status.c: --status --------------------------------------------------------------------- */
+
+/* Print how the mount MOUNTPOINT is; reads its files for TIMEOUT_S seconds at most (0: 5).  The exit
+ * status: 0 it is healthy, 1 its file health says otherwise, 2 it is no mount, or does not answer. */
+int status_show(const char *mountpoint, unsigned timeout_s);
+
+/* --- command.c ------------------------------------------------------------------------------ */
+
+/* The exit status with --run if the command has not started. */
+enum { EXIT_NOT_MOUNTED = 125 };
+
+/*
+ * Start --run's command of O, which waits, and the daemon that mounts for it, and wait for both.  Makes
+ * O's mount point; the other processes are in a mount namespace of their own.  Call this before any
+ * thread starts.  Returns -1 in the daemon, which writes a byte to *READY, its own, when it has mounted,
+ * ends at SIGRTMIN, ignores other signals, and calls command_end; else the exit status.  Blocks until
+ * both have ended.
+ */
+int command_run(struct options *o, int *ready);
+
+/* The daemon has unmounted. */
+void command_end(void);
 
 /* --- answer.c ------------------------------------------------------------------------------- */
 

@@ -2,6 +2,8 @@
 /* FFI libraries: from options to open files. */
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,35 +11,134 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 #include "pjrtfs/json.h"
+#include "pjrtfs/state.h"
 
 static const char lapack[] = "libpjrtfs-lapack.so";
 
-/* Read the library O of the options. */
-static int open_one(struct json_object *o, const struct options *options,
-		    struct pf_libraries *libs, struct pf_err *err)
+/* The library that O, of the options or of the journal, describes; it borrows from O. */
+static struct pf_library_spec spec_of(struct json_object *o)
 {
 	struct pf_library_spec spec = { .path = pf_json_get_string(o, "path") };
 	struct json_object *field;
-	unsigned i = 0;
 
 	json_object_object_get_ex(o, "targets", &spec.targets);
 	if (json_object_object_get_ex(o, "platform", &field))
 		spec.platform = json_object_get_string(field);
 	if (json_object_object_get_ex(o, "traits", &field))
 		spec.traits = (uint32_t)json_object_get_int64(field);
-	if (json_object_object_get_ex(o, "plugin", &field)) {
+	if (json_object_object_get_ex(o, "plugin", &field))
 		spec.plugin = json_object_get_string(field);
-		while (i < options->n_plugins &&
-		       strcmp(options->plugins[i].name, spec.plugin) != 0)
-			i++;
-		if (i == options->n_plugins)
-			return pf_err_set(err, -EINVAL,
-					  "FFI library %s is for plugin %s, which is not "
-					  "loaded",
-					  spec.path, spec.plugin);
-	}
-	return pf_libraries_add(libs, &spec, NULL, err);
+	return spec;
 }
+
+static const struct pf_candidate *find_plugin(const struct options *o, const char *name)
+{
+	for (unsigned i = 0; i < o->n_plugins; i++)
+		if (!strcmp(o->plugins[i].name, name))
+			return &o->plugins[i];
+	return NULL;
+}
+
+/* Read the library O of the options. */
+static int open_one(struct json_object *o, const struct options *options,
+		    struct pf_libraries *libs, struct pf_err *err)
+{
+	struct pf_library_spec spec = spec_of(o);
+
+	if (!spec.plugin || find_plugin(options, spec.plugin))
+		return pf_libraries_add(libs, &spec, NULL, err);
+	/* The libraries of other plugins are not checked with one. */
+	return options->check_plugin
+		       ? 0
+		       : pf_err_set(
+				 err, -EINVAL,
+				 "FFI library %s is for plugin %s, which is not loaded",
+				 spec.path, spec.plugin);
+}
+
+/* --- the journal: those that were registered, as in the options, and "sha256" ---------------- */
+
+static uint64_t last_record;
+
+/* The SHA-256 of L in DST, which is returned. */
+static const char *digest(const struct pf_library *l, char dst[2 * PF_LIBRARY_SHA256 + 1])
+{
+	for (int i = 0; i < PF_LIBRARY_SHA256; i++)
+		sprintf(dst + 2 * i, "%02x", l->sha256[i]);
+	return dst;
+}
+
+/* Note L, for the daemons that follow. */
+static int note(const struct pf_library *l, struct pf_err *err)
+{
+	struct json_object *o = json_object_new_object();
+	char hex[2 * PF_LIBRARY_SHA256 + 1];
+	pf_autofree char *text = NULL;
+
+	pf_json_add_string(o, "path", l->path);
+	if (l->plugin)
+		pf_json_add_string(o, "plugin", l->plugin);
+	if (l->targets)
+		pf_json_add_copy(o, "targets", l->targets);
+	if (l->platform)
+		pf_json_add_string(o, "platform", l->platform);
+	pf_json_add_int(o, "traits", l->traits);
+	pf_json_add_string(o, "sha256", digest(l, hex));
+	text = pf_json_text_copy(o);
+	json_object_put(o);
+	if (!text)
+		return pf_err_set(err, -ENOMEM, "no memory for an FFI library");
+	pf_state_put(PF_STATE_LIBRARY, ++last_record, text, strlen(text), NULL, 0);
+	return 0;
+}
+
+/* Read the library RECORD again.  Other bytes than then were not tried: they might end the plugin. */
+static int open_noted(struct json_object *record, struct pf_libraries *libs,
+		      struct pf_err *err)
+{
+	PF_CLEANUP(pf_library_freep) struct pf_library *l = NULL;
+	struct pf_library_spec spec = spec_of(record);
+	char hex[2 * PF_LIBRARY_SHA256 + 1];
+	int r;
+
+	if (pf_libraries_find(libs, spec.path, spec.plugin))
+		return pf_err_set(err, -EEXIST, "FFI library %s: the options name it",
+				  spec.path);
+	r = pf_library_read(libs, &spec, &l, err);
+	if (r < 0)
+		return r;
+	if (strcmp(digest(l, hex), pf_json_get_string(record, "sha256")) != 0)
+		return pf_err_set(err, -ESTALE, "FFI library %s: the file has changed",
+				  spec.path);
+	r = pf_libraries_take(libs, l, err);
+	if (r == 0)
+		l = NULL;
+	return r;
+}
+
+/* The mount goes on without a library that cannot be read again. */
+static void restore(struct pf_libraries *libs)
+{
+	size_t n = 0, len;
+	pf_autofree uint64_t *ids = pf_state_list(PF_STATE_LIBRARY, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		const char *text = pf_state_get(PF_STATE_LIBRARY, ids[i], &len);
+		struct json_object *record = NULL;
+		struct pf_err err = PF_ERR_INIT;
+
+		last_record = ids[i];
+		if (pf_json_parse(text, len, &record, &err) == 0)
+			(void)open_noted(record, libs, &err);
+		json_object_put(record);
+		if (!err.code)
+			continue;
+		pf_log(PF_LOG_WARNING, "it was registered, and is no more: %s", err.text);
+		pf_state_drop(PF_STATE_LIBRARY, ids[i]);
+	}
+}
+
+/* --- the interface -------------------------------------------------------------------------- */
 
 int libraries_open(const struct options *o, struct pf_libraries **ret, struct pf_err *err)
 {
@@ -53,12 +154,79 @@ int libraries_open(const struct options *o, struct pf_libraries **ret, struct pf
 	for (size_t i = 0; r == 0 && i < json_object_array_length(list); i++)
 		r = open_one(json_object_array_get_idx(list, i), o, *ret, err);
 	json_object_put(list);
+	if (r == 0)
+		restore(*ret);
 	if (r < 0 || o->no_lapack)
 		return r;
 	pf_library_builtin(lapack, path, sizeof(path));
 	if (access(path, F_OK) == 0 && pf_libraries_add(*ret, &builtin, NULL, &why) < 0)
 		pf_log(PF_LOG_WARNING, "no LAPACK: %s", why.text);
 	return 0;
+}
+
+/* Have each of N WORKERS' plugins that L is for load it, with those that LIBS has. */
+static int try(const struct options *o, struct pf_worker *const *workers, unsigned n,
+	       struct pf_libraries *libs, struct pf_library *l, struct pf_err *err)
+{
+	struct pf_libraries *with;
+	int r = pf_libraries_with(libs, l, &with, err);
+	unsigned n_tried = 0;
+
+	for (unsigned i = 0; i < n && r == 0; i++) {
+		const char *name = pf_worker_name(workers[i]);
+		struct pf_worker_config config;
+		char program[PATH_MAX];
+
+		if (l->plugin && strcmp(l->plugin, name) != 0)
+			continue;
+		n_tried++;
+		r = plugin_choice_config(find_plugin(o, name), program, &config, err);
+		config.libraries = with;
+		if (r == 0)
+			r = pf_inspect_library(&config, l, err);
+		if (r < 0)
+			pf_err_wrap(err, r, "plugin %s", name);
+	}
+	if (r == 0 && !n_tried)
+		r = pf_err_set(err, -ENODEV,
+			       "FFI library %s is for plugin %s, which does not run",
+			       l->path, l->plugin);
+	pf_libraries_free(with);
+	plugins_tried();
+	return r;
+}
+
+int libraries_register(const struct options *o, struct pf_worker *const *workers,
+		       unsigned n, struct pf_libraries *libs,
+		       const struct pf_library_spec *spec, const struct pf_library **ret,
+		       struct pf_err *err)
+{
+	static pthread_mutex_t one =
+		PTHREAD_MUTEX_INITIALIZER; /* rank 0; a registration */
+	PF_CLEANUP(pf_library_freep) struct pf_library *l = NULL;
+	const struct pf_library *old;
+	int r;
+
+	PF_LOCK_SCOPE(&one);
+	r = pf_library_read(libs, spec, &l, err);
+	if (r < 0)
+		return r;
+	old = pf_libraries_find(libs, spec->path, spec->plugin);
+	if (old)
+		return pf_err_set(err, -EEXIST, "FFI library %s is here, as ffi/%s%s",
+				  old->path, old->name,
+				  memcmp(old->sha256, l->sha256, PF_LIBRARY_SHA256) != 0
+					  ? "; the file has changed since: a new mount "
+					    "reads it anew"
+					  : "");
+	r = try(o, workers, n, libs, l, err);
+	if (r == 0)
+		r = note(l, err);
+	if (r == 0)
+		r = pf_libraries_take(libs, l, err);
+	if (r == 0)
+		*ret = pf_steal(&l);
+	return r;
 }
 
 void libraries_report(struct pf_worker *worker)

@@ -52,10 +52,12 @@ struct daemon {
 	struct pf_fs *fs;
 	struct pf_mount *mount;
 	char *const *argv;
-	bool held;                  /* a process holds the descriptors if this one ends */
-	bool background;            /* the holder is in the background */
-	bool useless;               /* what that one has left cannot be used */
-	bool resumed;               /* it serves the mount of an earlier process, */
+	bool notified;   /* a holder or a service manager gets messages */
+	bool held;       /* a process holds the descriptors if this one ends */
+	bool background; /* the holder is in the background */
+	int ready;       /* owned: gets a byte when the mount is served, or -1 */
+	bool useless;    /* what that one has left cannot be used */
+	bool resumed;    /* it serves the mount of an earlier process, */
 	struct pf_restore *restore; /* whose store is this, while it comes back */
 	int device;                 /* of that mount, until it is resumed; or -1 */
 	char *state_dir;            /* owned: an absolute path, or NULL */
@@ -63,6 +65,7 @@ struct daemon {
 	struct pf_plugin_ops plugins;
 	struct pf_reply
 		*_Atomic changed; /* answered when the next daemon takes over; or NULL */
+	sigset_t signals;         /* that signal_main takes */
 	siginfo_t signal;         /* the one that ended the mount; si_signo 0: none */
 };
 
@@ -131,11 +134,6 @@ static void warn(void *arg, const char *text)
 	pf_log(PF_LOG_WARNING, "%s", text);
 }
 
-static void warn_fs(const char *text)
-{
-	pf_log(PF_LOG_WARNING, "%s", text);
-}
-
 /* Without a cache programs compile anew in every mount. */
 static int start_compiler(struct daemon *d, struct pf_err *err)
 {
@@ -188,11 +186,6 @@ static int take_over(struct daemon *d, int state, struct pf_err *err)
 	return 0;
 }
 
-static void keep(const char *name, int fd)
-{
-	(void)descriptors_store(name, fd);
-}
-
 /*
  * Begin with what the holder has kept, if that is usable.  Else nothing of it is: the mount, which
  * no process serves any more, is replaced by a new one, and that is logged.
@@ -205,7 +198,7 @@ static int begin_memory(struct daemon *d, struct pf_err *err)
 
 	d->device = descriptors_take("fuse");
 	if (d->held)
-		pf_shm_set_keeper(keep, descriptors_remove);
+		pf_shm_set_keeper(descriptors_store, descriptors_remove);
 	if (state >= 0 && d->device >= 0 && take_over(d, state, &why) == 0) {
 		d->resumed = true;
 		descriptors_close();
@@ -215,7 +208,6 @@ static int begin_memory(struct daemon *d, struct pf_err *err)
 		pf_log(PF_LOG_WARNING, "%s is mounted anew, without its files%s%s",
 		       d->options->mountpoint, why.code ? ": " : "", why.text);
 	pf_closep(&d->device);
-	d->device = -1;
 	descriptors_forget();
 	r = d->held ? pf_state_open(-1, err) : 0;
 	if (r == 0)
@@ -231,10 +223,9 @@ static void hand_over(struct daemon *d)
 	if (!d->held)
 		return;
 	if (!d->resumed) {
-		(void)descriptors_store("fuse", pf_mount_device(d->mount));
-		(void)descriptors_store("state", pf_state_fd());
+		descriptors_store("fuse", pf_mount_device(d->mount));
+		descriptors_store("state", pf_state_fd());
 	}
-	descriptors_ready();
 }
 
 /* --- plugins that change ---------------------------------------------------------------------- */
@@ -253,6 +244,18 @@ static int try(void *arg, const char *name, const char *word, struct json_object
 
 	return plugins_try(d->options, d->config.libraries, name, word, options, ret_path,
 			   ret, err);
+}
+
+static int add_library(void *arg, const struct pf_library_spec *spec,
+		       const struct pf_library **ret, struct pf_err *err)
+{
+	struct daemon *d = arg;
+	int r = libraries_register(d->options, d->workers, d->config.n_workers,
+				   d->config.libraries, spec, ret, err);
+
+	if (r == 0)
+		pf_log(PF_LOG_INFO, "FFI library %s is registered", spec->path);
+	return r;
 }
 
 static void restart(void *arg, struct pf_reply *reply)
@@ -279,6 +282,7 @@ static void set_plugin_ops(struct daemon *d)
 {
 	d->plugins = (struct pf_plugin_ops){ .arg = d,
 					     .available = available,
+					     .add_library = add_library,
 					     .can_change = d->held,
 					     .check_name = pf_plugin_name_check,
 					     .try = try,
@@ -310,7 +314,6 @@ static int start(struct daemon *d, struct pf_err *err)
 		.failed = d->failed,
 		.mountpoint = pf_mount_fd(o->mountpoint) < 0 ? o->mountpoint : NULL,
 		.state_dir = d->state_dir,
-		.warn = warn_fs,
 		.allow_native = o->allow_native,
 		.isolate = o->isolate,
 		.abandoned_ms = o->abandoned_s * UINT64_C(1000),
@@ -361,6 +364,7 @@ static void stop(struct daemon *d, int status)
 {
 	plugins_stop();
 	pf_mount_free(d->mount);
+	manager_end();
 	pf_fs_finish(d->fs, STATE_MS);
 	if (d->config.compiler)
 		pf_compiler_finish(d->config.compiler, FINISH_MS);
@@ -385,54 +389,48 @@ static void stop(struct daemon *d, int status)
 
 /* --- signals -------------------------------------------------------------------------------- */
 
-/* A terminal that closes sends SIGHUP, and does not end a mount; SIGUSR1 ends signal_main; SIGUSR2
- * has another process take over. */
-static void fill_set(sigset_t *set)
-{
-	sigemptyset(set);
-	sigaddset(set, SIGINT);
-	sigaddset(set, SIGTERM);
-	sigaddset(set, SIGHUP);
-	sigaddset(set, SIGUSR1);
-	sigaddset(set, SIGUSR2);
-}
-
 static void *signal_main(void *arg)
 {
 	struct daemon *d = arg;
 	siginfo_t info;
-	sigset_t set;
 	int sig;
 
-	fill_set(&set);
 	do {
-		sig = sigwaitinfo(&set, &info);
+		sig = sigwaitinfo(&d->signals, &info);
 		if (sig == SIGUSR2 && !d->held)
 			pf_log(PF_LOG_WARNING,
 			       "SIGUSR2: no process holds the mount: it is not restarted");
-	} while (sig < 0 || sig == SIGHUP || (sig == SIGUSR2 && !d->held));
+	} while (sig < 0 || sig == SIGHUP || sig == SIGUSR1 ||
+		 (sig == SIGUSR2 && !d->held));
 	if (sig == SIGUSR2) {
-		unsigned lost = pf_fs_fetch(d->fs, FETCH_S);
+		unsigned lost = pf_fs_fetch(d->fs, NULL, FETCH_S);
 
 		if (lost)
 			pf_log(PF_LOG_WARNING,
 			       "%u arrays stay on their devices, and are lost", lost);
 		pf_mount_suspend(d->mount);
-	} else if (sig != SIGUSR1) {
-		d->signal = info;
+	} else {
+		if (sig == SIGINT || sig == SIGTERM)
+			d->signal = info;
 		pf_mount_stop(d->mount);
 	}
 	return NULL;
 }
 
-/* Threads inherit the mask, so signal_main alone takes these.  Call it before any thread starts. */
-static void block_signals(void)
+/* A terminal that closes sends SIGHUP, and does not end a mount; SIGUSR2 has another process take
+ * over; SIGRTMIN ends signal_main, and with --run the mount.  Threads inherit the mask, so
+ * signal_main alone takes these: call this before any thread starts. */
+static void block_signals(struct daemon *d)
 {
-	sigset_t set;
+	static const int taken[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
+	bool runs = d->options->run;
 
 	signal(SIGPIPE, SIG_IGN);
-	fill_set(&set);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	sigemptyset(&d->signals);
+	sigaddset(&d->signals, SIGRTMIN);
+	for (size_t i = 0; i < PF_ARRAY_SIZE(taken) && !runs; i++)
+		sigaddset(&d->signals, taken[i]);
+	pthread_sigmask(SIG_BLOCK, &d->signals, NULL);
 }
 
 /* --- background ------------------------------------------------------------------------------ */
@@ -456,7 +454,6 @@ static int go_to_background(const char *mountpoint, int *ready)
 	if (pid == 0) {
 		close(fds[0]);
 		*ready = fds[1];
-		setsid();
 		return -1;
 	}
 	close(fds[1]);
@@ -504,31 +501,44 @@ static void log_end(const struct daemon *d)
 		       d->options->mountpoint, name, (int)s->si_pid, (unsigned)s->si_uid);
 }
 
-static int serve(struct daemon *d, int ready)
+static int serve(struct daemon *d)
 {
+	bool leaves = d->background || (d->ready >= 0 && !d->options->run);
 	struct pf_err err = PF_ERR_INIT;
 	pthread_t signals;
 	int r;
 
+	hand_over(d);
+	if (d->notified) {
+		struct manager_config manager = { .mountpoint = d->options->mountpoint,
+						  .workers = d->workers,
+						  .n_workers = d->config.n_workers,
+						  .failed = d->failed,
+						  .n_failed = d->config.n_failed,
+						  .reports = !d->background };
+
+		if (manager_start(&manager, &err) < 0)
+			return complain(&err);
+	}
 	if (pthread_create(&signals, NULL, signal_main, d)) {
 		pf_err_set(&err, -EAGAIN, "no thread for signals");
 		return complain(&err);
 	}
-	if (ready >= 0) {
-		if (write(ready, "1", 1) != 1)
-			pf_log(PF_LOG_WARNING, "nobody waits for the mount");
-		close(ready);
-	}
-	hand_over(d);
-	if (ready >= 0 || d->background)
+	if (d->ready >= 0 && write(d->ready, "1", 1) != 1)
+		pf_log(PF_LOG_WARNING, "nobody waits for the mount");
+	pf_closep(&d->ready);
+	if (leaves)
 		holder_leave_terminal();
+	if (leaves && !d->notified)
+		setsid();
 	log_start(d);
 	r = pf_mount_run(d->mount, &err);
-	pthread_kill(signals, SIGUSR1);
+	pthread_kill(signals, SIGRTMIN);
 	pthread_join(signals, NULL);
 	/* Another process goes on: nothing may be freed, as threads still run. */
 	if (r > 0)
 		_exit(HOLDER_AGAIN);
+	descriptors_notify("STOPPING=1");
 	if (d->held) {
 		/* A service manager keeps them else until its service is stopped. */
 		descriptors_remove("fuse");
@@ -547,7 +557,7 @@ static int wants_holder(const struct options *o, struct pf_err *err)
 
 	for (unsigned i = 0; i < o->fuse.n; i++)
 		unmounts = unmounts || !strcmp(o->fuse.at[i], "auto_unmount");
-	if (o->no_keep || (!o->keep && o->foreground && !getenv("FDSTORE")))
+	if (o->run || o->no_keep || (!o->keep && o->foreground && !getenv("FDSTORE")))
 		return 0;
 	if (pf_mount_fd(o->mountpoint) >= 0)
 		with = "a mount point /dev/fd/N";
@@ -563,28 +573,25 @@ static int wants_holder(const struct options *o, struct pf_err *err)
  * Find, or become, the process that holds the mount.  Returns -1 in the daemon; else the exit
  * status of this process.
  */
-static int find_holder(struct daemon *d, int *ready, struct pf_err *err)
+static int find_holder(struct daemon *d, struct pf_err *err)
 {
 	const struct options *o = d->options;
 	const char *held = getenv(HELD);
 	int wants = wants_holder(o, err), status = -1;
-	bool notified;
 
 	d->background = held && !strcmp(held, "background");
-	if (d->background)
-		setsid();
 	unsetenv(HELD);
 	if (wants < 0)
 		return 2 * complain(err);
-	if (!held && !o->foreground) {
-		status = go_to_background(o->mountpoint, ready);
+	if (!held && !o->foreground && !o->run) {
+		status = go_to_background(o->mountpoint, &d->ready);
 		if (status >= 0)
 			return status;
 	}
-	notified = (held || o->foreground) && descriptors_begin();
+	d->notified = (held || o->foreground) && descriptors_begin();
 	if (wants && !held) {
-		status = holder_run(d->argv, o->mountpoint, notified, *ready);
-		pf_closep(ready);
+		status = holder_run(d->argv, o->mountpoint, d->notified, d->ready);
+		pf_closep(&d->ready);
 		return status;
 	}
 	d->held = wants;
@@ -610,7 +617,7 @@ static int run(struct daemon *d)
 {
 	const struct options *o = d->options;
 	struct pf_err err = PF_ERR_INIT;
-	int ready = -1, status;
+	int status;
 
 	if (o->debug)
 		pf_log_setup(PF_LOG_DEBUG, false);
@@ -622,11 +629,11 @@ static int run(struct daemon *d)
 		complain(&err);
 		return 2;
 	}
-	status = find_holder(d, &ready, &err);
+	status = find_holder(d, &err);
 	if (status >= 0)
 		return status;
-	block_signals();
-	status = start(d, &err) < 0 ? not_started(d, &err) : serve(d, ready);
+	block_signals(d);
+	status = start(d, &err) < 0 ? not_started(d, &err) : serve(d);
 	stop(d, status);
 	return status;
 }
@@ -634,12 +641,21 @@ static int run(struct daemon *d)
 int main(int argc, char **argv)
 {
 	struct options options;
-	struct daemon d = { .options = &options, .argv = argv, .device = -1 };
+	struct daemon d = {
+		.options = &options, .argv = argv, .device = -1, .ready = -1
+	};
 	struct pf_err err = PF_ERR_INIT;
 	int r, status;
+	bool runs;
 
 	pf_log_setup(PF_LOG_INFO, false);
 	r = cmdline_parse(argc, argv, &options, &err);
+	pf_log_set_format(options.log_format);
+	runs = r == 0 && options.run;
+	if (runs && (status = command_run(&options, &d.ready)) >= 0) {
+		options_release(&options);
+		return status;
+	}
 	if (r == 0 && (options.mountpoint || options.check_plugin)) {
 		/* Relative paths start from the directory that the daemon leaves
 		 * later. */
@@ -653,6 +669,10 @@ int main(int argc, char **argv)
 	status = r < 0 ? 2 * complain(&err) : answer(&options);
 	if (status < 0)
 		status = run(&d);
+	if (runs)
+		command_end();
+	if (runs && d.ready >= 0)
+		status = EXIT_NOT_MOUNTED;
 	free(d.changes);
 	free(d.state_dir);
 	options_release(&options);

@@ -35,7 +35,7 @@ int words_add(struct words *w, const char *word, unsigned max, const char *what,
 		at[w->n + 1] = NULL;
 	}
 	if (!at || !at[w->n])
-		return pf_err_set(err, -ENOMEM, "no memory for the options");
+		return no_memory(err);
 	w->n++;
 	return 0;
 }
@@ -53,20 +53,6 @@ static void *at_off(const struct options *o, const struct option_row *row)
 	return (char *)(uintptr_t)o + row->off;
 }
 
-static int read_number(const struct option_row *row, const char *text, unsigned *ret,
-		       struct pf_err *err)
-{
-	char *end;
-	unsigned long n = strtoul(text, &end, 10);
-
-	if (!isdigit((unsigned char)*text) || *end || n < row->min || n > row->max)
-		return pf_err_set(err, -EINVAL,
-				  "expected a number from %u to %u, found %.80s",
-				  row->min, row->max, text);
-	*ret = (unsigned)n;
-	return 0;
-}
-
 const char *options_name_end(const char *word)
 {
 	const char *end = word + strcspn(word, "=/");
@@ -81,6 +67,31 @@ char *options_plugin_name(const char *word)
 	return end                 ? strndup(word, (size_t)(end - word))
 	       : strchr(word, '/') ? pf_plugin_name_of(word)
 				   : strdup(word);
+}
+
+/* --- the log -------------------------------------------------------------------------------- */
+
+static const char *const log_formats[] = {
+	[PF_LOG_TEXT] = "text", [PF_LOG_JOURNAL] = "journal", [PF_LOG_JSON] = "json"
+};
+
+static int set_log_format(struct options *o, const struct option_row *row,
+			  const char *word, struct pf_err *err)
+{
+	(void)row;
+	for (unsigned i = PF_LOG_TEXT; i <= PF_LOG_JSON; i++)
+		if (!strcmp(word, log_formats[i])) {
+			o->log_format = i;
+			return 0;
+		}
+	return pf_err_set(err, -EINVAL, "expected text, journal or json, found %s", word);
+}
+
+static void dump_log_format(const struct options *o, const struct option_row *row,
+			    struct json_object *out)
+{
+	if (o->log_format)
+		pf_json_add_string(out, row->name, log_formats[o->log_format]);
 }
 
 /* --- the mount ------------------------------------------------------------------------------ */
@@ -359,7 +370,7 @@ static int split(struct settings *s, const char *word, struct plugin_settings **
 	pf_autofree char *name = strndup(word, len);
 
 	if (!name)
-		return pf_err_set(err, -ENOMEM, "no memory for the options");
+		return no_memory(err);
 	if (word[len] != ':' || !strchr(word, '='))
 		return pf_err_set(err, -EINVAL, "expected NAME:KEY=VALUE, found %.80s",
 				  word);
@@ -399,24 +410,9 @@ static int set_plugin_env(struct options *o, const struct option_row *row,
 	pf_autofree char *key = strndup(rest, strcspn(rest, "="));
 
 	value = json_object_new_string(rest + strcspn(rest, "=") + 1);
-	r = key && value ? settings_variable(p, key, value, err)
-			 : pf_err_set(err, -ENOMEM, "no memory for the options");
+	r = key && value ? settings_variable(p, key, value, err) : no_memory(err);
 	json_object_put(value);
 	return r;
-}
-
-static int set_devices(struct options *o, const struct option_row *row, const char *text,
-		       struct pf_err *err)
-{
-	o->settings.devices_at = o->settings.source;
-	return read_number(row, text, &o->settings.devices, err);
-}
-
-static int set_log_level(struct options *o, const struct option_row *row,
-			 const char *text, struct pf_err *err)
-{
-	o->settings.all.log_at = o->settings.source;
-	return read_number(row, text, &o->settings.all.log_level, err);
 }
 
 /* WORD is [NAME:]VALUE; without NAME it is for all plugins.  A path may hold colons. */
@@ -426,7 +422,7 @@ static int set_sandbox(struct options *o, const struct option_row *row, const ch
 	size_t len = strcspn(word, ":/");
 	struct plugin_settings *p = &o->settings.all;
 	pf_autofree char *name = strndup(word, len);
-	int r = name ? 0 : pf_err_set(err, -ENOMEM, "no memory for the options");
+	int r = name ? 0 : no_memory(err);
 
 	if (r == 0 && word[len] == ':') {
 		r = settings_of(&o->settings, name, &p, err);
@@ -475,7 +471,7 @@ static int set_compile_option(struct options *o, const struct option_row *row,
 			       "found %.80s",
 			       word);
 	else if (!value)
-		r = pf_err_set(err, -ENOMEM, "no memory for the options");
+		r = no_memory(err);
 	else
 		r = settings_compile_option(&o->settings, is_flag,
 					    is_flag ? key + strlen(flag) : key, value,
@@ -523,7 +519,7 @@ static int set_quota(struct options *o, const struct option_row *row, const char
 			continue;
 		copy = strdup(word);
 		if (!copy)
-			return pf_err_set(err, -ENOMEM, "no memory for the options");
+			return no_memory(err);
 		free(o->quotas.at[i]);
 		o->quotas.at[i] = copy;
 		return 0;
@@ -549,12 +545,17 @@ static void dump_words(const struct options *o, const struct option_row *row,
 /* --- the table ------------------------------------------------------------------------------ */
 
 #define AT(field) .off = offsetof(struct options, field)
+#define SOURCE(field) .source_off = offsetof(struct options, field)
 
 const struct option_row option_rows[] = {
 	{ "foreground", 'f', OPTION_FLAG, IN_COMMAND_LINE | IN_CONFIG, NULL,
 	  "stay in the foreground", AT(foreground) },
 	{ "debug", 'd', OPTION_FLAG, IN_COMMAND_LINE | IN_CONFIG, NULL,
 	  "log every request (implies -f)", AT(debug) },
+	{ "log_format", 0, OPTION_WORD, EVERYWHERE, "FORMAT",
+	  "of messages on standard error: text, json or journal; by\n"
+	  "default journal if they go to journald, else text",
+	  .set = set_log_format, .dump = dump_log_format },
 	{ "keep", 0, OPTION_FLAG, EVERYWHERE, NULL,
 	  "have a process hold the mount while the daemon is\n"
 	  "restarted (the default in the background)",
@@ -583,7 +584,7 @@ const struct option_row option_rows[] = {
 	{ "plugin_log_level", 0, OPTION_NUMBER, EVERYWHERE, "N",
 	  "plugins print from level N on: 0 all, 3 only fatal errors",
 	  AT(settings.all.log_level), 0, MAX_LOG_LEVEL, NO_LOG_LEVEL,
-	  .set = set_log_level },
+	  SOURCE(settings.all.log_at) },
 	{ "ffi_library", 0, OPTION_WORD, IN_COMMAND_LINE | IN_MOUNT, "[NAME:]PATH",
 	  "programs on plugin NAME, or all, can call the handlers of\n"
 	  "this library; may be repeated",
@@ -596,7 +597,7 @@ const struct option_row option_rows[] = {
 	  "leave out pjrtfs's own library, LAPACK for linear algebra", AT(no_lapack) },
 	{ "devices", 0, OPTION_NUMBER, EVERYWHERE, "N",
 	  "devices of the default plugin, if it is for CPUs (XLA: 4)",
-	  AT(settings.devices), 1, PF_OPTIONS_MAX_DEVICES, .set = set_devices },
+	  AT(settings.devices), 1, PF_OPTIONS_MAX_DEVICES, SOURCE(settings.devices_at) },
 	{ "compile_options", 0, OPTION_COMPILE_OPTIONS, IN_CONFIG,
 	  .dump = dump_compile_options },
 	{ .name = "debug_options", .type = OPTION_DEBUG_OPTIONS, .where = IN_CONFIG },
@@ -682,6 +683,10 @@ const struct option_row option_rows[] = {
 	  "end executions of other users that no client has waited for\n"
 	  "in S seconds, with their worker (default 3600; 0: never)",
 	  AT(abandoned_s), 0, MAX_SECONDS, 3600 },
+	{ "run", 0, OPTION_WORD, IN_COMMAND_LINE | IS_LAST, "COMMAND [ARG...]",
+	  "mount for COMMAND only, which finds the mount at\n"
+	  "$PJRTFS_MOUNT; the last option",
+	  AT(run) },
 	{ "config", 0, OPTION_PATH, IN_COMMAND_LINE | IN_MOUNT | IS_EARLY, "FILE",
 	  "read the configuration FILE, and no other (default:\n"
 	  "/etc/pjrtfs.json, then ~/.config/pjrtfs.json)",
@@ -692,10 +697,15 @@ const struct option_row option_rows[] = {
 	  "show every plugin that is found, and where it was found", AT(list_plugins) },
 	{ "check_plugin", 0, OPTION_WORD, IN_COMMAND_LINE, "NAME|PATH",
 	  "load a plugin, show what it can do, run a program on it", AT(check_plugin) },
+	{ "status", 0, OPTION_WORD, IN_COMMAND_LINE, "MOUNT",
+	  "show how a mount is; exit status 0: well, 1: not well,\n"
+	  "2: no mount, or no answer",
+	  AT(status) },
 	{ "json", 0, OPTION_FLAG, IN_COMMAND_LINE, NULL,
 	  "show the list of plugins as JSON", AT(json) },
 	{ "timeout", 0, OPTION_NUMBER, IN_COMMAND_LINE, "S",
-	  "wait S seconds for each plugin (default 60)", AT(timeout_s), 1, 3600 },
+	  "wait S seconds for each plugin (default 60), or a mount (5)", AT(timeout_s), 1,
+	  3600 },
 	{ "version", 'V', OPTION_FLAG, IN_COMMAND_LINE | IS_EARLY, NULL,
 	  "print the version", AT(version) },
 	{ "help", 'h', OPTION_FLAG, IN_COMMAND_LINE | IS_EARLY, NULL, "print this",
@@ -742,14 +752,26 @@ static int store(struct options *o, const struct option_row *row, const char *te
 		 struct pf_err *err)
 {
 	void *at = at_off(o, row);
+	unsigned long n;
 	uint64_t size;
+	char *end;
 
 	switch (row->type) {
 	case OPTION_FLAG:
 		*(bool *)at = !text || !strcmp(text, "true");
 		return 0;
 	case OPTION_NUMBER:
-		return read_number(row, text, at, err);
+		n = strtoul(text, &end, 10);
+		if (!isdigit((unsigned char)*text) || *end || n < row->min ||
+		    n > row->max)
+			return pf_err_set(err, -EINVAL,
+					  "expected a number from %u to %u, found %.80s",
+					  row->min, row->max, text);
+		*(unsigned *)at = (unsigned)n;
+		if (row->source_off)
+			*(enum settings_source *)((char *)o + row->source_off) =
+				o->settings.source;
+		return 0;
 	case OPTION_SIZE:
 		if (!row->min)
 			return pf_size_parse(text, at, err);
@@ -767,7 +789,7 @@ static int store(struct options *o, const struct option_row *row, const char *te
 					  row->type == OPTION_PATH ? "path" : "name");
 		free(*(char **)at);
 		*(char **)at = strdup(text);
-		return *(char **)at ? 0 : pf_err_set(err, -ENOMEM, "no memory");
+		return *(char **)at ? 0 : no_memory(err);
 	}
 }
 
@@ -875,6 +897,7 @@ void options_help(struct pf_buf *out)
 	pf_buf_puts(
 		out,
 		"usage: pjrtfs [SOURCE] MOUNTPOINT [options]\n"
+		"       pjrtfs [SOURCE] [options] --run COMMAND [ARG...]\n"
 		"\n"
 		"Mount accelerators as files.  SOURCE names the PJRT plugins to load, by "
 		"name or by\n"
@@ -904,6 +927,7 @@ void options_release(struct options *o)
 		json_object_put(o->ffi_libraries[i]);
 	settings_release(&o->settings);
 	free(o->check_plugin);
+	free(o->status);
 	free(o->config);
 	free(o->source);
 	free(o->mountpoint);

@@ -247,6 +247,13 @@ static char *find_file(const struct options *o, const char *word, struct pf_err 
 	return NULL;
 }
 
+/* The caller's objects go when the mount ends. */
+void plugins_tried(void)
+{
+	while (atomic_load(&ending))
+		pause();
+}
+
 int plugins_try(const struct options *o, struct pf_libraries *libraries, const char *name,
 		const char *word, struct json_object *options, char **ret_path,
 		struct json_object **ret, struct pf_err *err)
@@ -273,9 +280,7 @@ int plugins_try(const struct options *o, struct pf_libraries *libraries, const c
 	config.libraries = libraries;
 	if (r == 0)
 		r = pf_inspect(&config, false, ret, err);
-	/* The mount ends meanwhile, and this thread with the process: its caller's objects go. */
-	while (atomic_load(&ending))
-		pause();
+	plugins_tried();
 	if (r == 0)
 		*ret_path = pf_steal(&p.path);
 	candidate_release(&p);

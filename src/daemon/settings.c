@@ -14,11 +14,6 @@
 
 static const char flags_key[] = "env_option_overrides";
 
-static int no_memory(struct pf_err *err)
-{
-	return pf_err_set(err, -ENOMEM, "no memory for the options");
-}
-
 /* Put a copy of VALUE, or null, under KEY of *O, which is made if it is NULL. */
 static int put(struct json_object **o, const char *key, struct json_object *value,
 	       struct pf_err *err)
@@ -99,7 +94,7 @@ int settings_debug_options(struct settings *s, const struct pf_buf *bytes,
 	all = pf_options_merge(s->compile_options, flags);
 	json_object_put(flags);
 	if (!all)
-		return pf_err_set(err, -ENOMEM, "no memory for the options");
+		return no_memory(err);
 	json_object_put(s->compile_options);
 	s->compile_options = all;
 	return 0;
@@ -357,7 +352,7 @@ int libraries_take(struct options *o, struct json_object *library, struct pf_err
 	if (*list && copy && json_object_array_add(*list, copy) == 0)
 		return 0;
 	json_object_put(copy);
-	return pf_err_set(err, -ENOMEM, "no memory for the options");
+	return no_memory(err);
 }
 
 int libraries_take_word(struct options *o, const char *word, struct pf_err *err)

@@ -476,6 +476,8 @@ static const struct search searches[] = {
 	{ "$PJRT_NAMES_AND_LIBRARY_PATHS", NULL, add_pairs, .how = LOOK_NAMES },
 	{ "$PJRT_PLUGIN_LIBRARY_PATH", NULL, look_in_list, .how = LOOK_BELOW | MUST },
 	{ "$PJRT_PLUGIN_PATH", NULL, look_in_list, .how = LOOK_BELOW | MUST },
+	{ "the user's directory", "~/.local/lib/pjrtfs/plugins", look_in_place,
+	  .how = PJRTFS },
 	{ "pjrtfs's own directory", "own", look_in_place, .how = PJRTFS },
 	{ "GoMLX", "~/.local/lib/go-xla", look_in_place, .how = LOOK_BELOW },
 	{ "GoMLX", "~/.local/lib/gomlx/pjrt", look_in_place, .how = LOOK_BELOW },

@@ -8,6 +8,7 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/engine.h"
 #include "pjrtfs/json.h"
+#include "pjrtfs/library.h"
 #include "pjrtfs/plugin_options.h"
 
 enum { N = 4 /* elements of each array */ };
@@ -233,19 +234,54 @@ static int try_program(struct inspection *in, struct json_object *json,
 	return r;
 }
 
+/* Start CONFIG's worker; end comes in any case. */
+static int begin(struct inspection *in, const struct pf_worker_config *config,
+		 struct pf_err *err)
+{
+	int r;
+
+	*in = (struct inspection){ .config = *config };
+	r = pf_arena_new(ARENA_SIZE, &in->arena, err);
+	if (r < 0)
+		return r;
+	in->config.arena = in->arena;
+	in->config.pool_size = POOL_SIZE;
+	in->config.telemetry = NULL;
+	return pf_worker_new(&in->config, &in->worker, err);
+}
+
+static void end(struct inspection *in)
+{
+	pf_worker_free(in->worker);
+	pf_arena_free(in->arena);
+}
+
+int pf_inspect_library(const struct pf_worker_config *config,
+		       const struct pf_library *library, struct pf_err *err)
+{
+	struct pf_worker_config without = *config;
+	struct inspection in;
+	int r;
+
+	without.no_client = true;
+	r = begin(&in, &without, err);
+	if (r == 0) {
+		PF_CLEANUP(pf_custom_calls_unrefp)
+		struct pf_custom_calls *calls = pf_worker_custom_calls(in.worker);
+
+		r = pf_custom_calls_check(calls, library, err);
+	}
+	end(&in);
+	return r;
+}
+
 int pf_inspect(const struct pf_worker_config *config, bool run, struct json_object **ret,
 	       struct pf_err *err)
 {
-	struct inspection in = { .config = *config };
-	int r = pf_arena_new(ARENA_SIZE, &in.arena, err);
+	struct inspection in;
+	int r = begin(&in, config, err);
 
 	*ret = NULL;
-	if (r < 0)
-		return r;
-	in.config.arena = in.arena;
-	in.config.pool_size = POOL_SIZE;
-	in.config.telemetry = NULL;
-	r = pf_worker_new(&in.config, &in.worker, err);
 	if (r == 0) {
 		*ret = pf_json_copy(pf_worker_description(in.worker)->json);
 		if (!*ret)
@@ -253,7 +289,6 @@ int pf_inspect(const struct pf_worker_config *config, bool run, struct json_obje
 		else if (run)
 			r = try_program(&in, *ret, err);
 	}
-	pf_worker_free(in.worker);
-	pf_arena_free(in.arena);
+	end(&in);
 	return r;
 }

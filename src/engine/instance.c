@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,15 +32,20 @@ static void refuse_more(struct pf_instance *instance, const struct pf_err *why)
 	pf_ring_close(&instance->channel.reply);
 }
 
-/* Have the monitor end the process, unless it does so already. */
-static void break_locked(struct pf_instance *instance)
+/* Have the monitor look at the instance. */
+static void nudge_monitor(const struct pf_instance *instance)
 {
 	uint64_t one = 1;
 
-	if (instance->dead || atomic_exchange(&instance->broken, true))
-		return;
 	if (write(instance->broken_fd, &one, sizeof(one)) != sizeof(one))
 		abort();
+}
+
+/* Have the monitor end the process, unless it does so already. */
+static void break_locked(struct pf_instance *instance)
+{
+	if (!instance->dead && !atomic_exchange(&instance->broken, true))
+		nudge_monitor(instance);
 }
 
 /*
@@ -64,6 +66,199 @@ static void mark_broken(struct pf_instance *instance)
 	break_locked(instance);
 	pf_unlock(&instance->lock);
 	refuse_more(instance, &why);
+}
+
+/* --- messages that are not lost if the ring is full ---------------------------------- */
+
+/*
+ * The instance for which this thread calls done or asked just now.  What these post does not wake the
+ * worker; one wake-up follows, because a wake-up for each takes longer than all the rest.
+ */
+static _Thread_local struct answering {
+	struct pf_instance *instance;
+	bool posted;
+} answering;
+
+static bool is_damage(int r)
+{
+	return r == -EPROTO || r == -EPIPE;
+}
+
+/* Post MESSAGE, whose head has its length, and TAIL; if the ring is full, later.  -ENOMEM. */
+static int post_locked(struct pf_instance *instance, const void *message, size_t len,
+		       const void *tail, size_t tail_len)
+{
+	bool nowake = answering.instance == instance;
+	int r = -EAGAIN;
+
+	if (!instance->deferred.len)
+		r = (nowake ? pf_ring_post_nowake
+			    : pf_ring_post)(&instance->channel.request, message, len,
+					    tail, tail_len);
+	answering.posted = answering.posted || (nowake && r == 0);
+	if (is_damage(r))
+		break_locked(instance);
+	if (r != -EAGAIN)
+		return 0;
+	if (instance->deferred.len >= MAX_DEFERRED ||
+	    !pf_buf_reserve(&instance->deferred, len + tail_len)) {
+		instance->deferred.failed = false;
+		return -ENOMEM;
+	}
+	pf_buf_append(&instance->deferred, message, len);
+	if (tail_len)
+		pf_buf_append(&instance->deferred, tail, tail_len);
+	return 0;
+}
+
+/* --- callbacks ------------------------------------------------------------------------ */
+
+/* INVOCATION is over: Q, its answer, goes to the worker with TAIL. */
+static void settle_locked(const struct pf_invocation *invocation, struct pf_req_answer *q,
+			  const void *tail, size_t tail_len)
+{
+	struct pf_instance *instance = invocation->instance;
+	struct pf_call *call = pf_map_get(&instance->calls, invocation->tag);
+	const struct pf_req_id block = { .head = { .op = PF_OP_BLOCK_FREE,
+						   .len = sizeof(block) },
+					 .id = invocation->block };
+
+	if (call)
+		call->n_asked--;
+	if (invocation->block != PF_NO_OFFSET)
+		(void)post_locked(instance, &block, sizeof(block), NULL, 0);
+	q->head.op = PF_OP_CALLBACK_ANSWER;
+	q->head.len = (uint32_t)(sizeof(*q) + tail_len);
+	q->number = invocation->number;
+	/* Without it the worker would wait for ever. */
+	if (post_locked(instance, q, sizeof(*q), tail, tail_len) < 0)
+		break_locked(instance);
+}
+
+/* As pf_invocation_fail, but INVOCATION stays. */
+static void refuse(const struct pf_invocation *invocation, int code, const char *text)
+{
+	struct pf_req_answer q = { .pjrt_code = code };
+	char tail[PF_ERR_TEXT] = "";
+
+	snprintf(tail, sizeof(tail), "%s", text);
+	PF_LOCK_SCOPE(&invocation->instance->lock);
+	if (!invocation->instance->dead)
+		settle_locked(invocation, &q, tail, (strlen(tail) + 8) / 8 * 8);
+}
+
+static void invocation_free(struct pf_invocation *invocation)
+{
+	pf_instance_unref(invocation->instance);
+	free(invocation->args);
+	free(invocation);
+}
+
+void pf_invocation_fail(struct pf_invocation *invocation, int code, const char *text)
+{
+	refuse(invocation, code, text);
+	invocation_free(invocation);
+}
+
+static void answered(struct pf_call *call, int code, const struct pf_err *err,
+		     const void *reply, size_t len)
+{
+	struct pf_invocation *invocation =
+		pf_container_of(call, struct pf_invocation, answer);
+
+	(void)code, (void)err, (void)reply, (void)len;
+	invocation->drop(invocation->kept);
+	invocation_free(invocation);
+}
+
+/* Add CALL of OP to those under way.  -EIO; -ENOMEM. */
+static int add_call_locked(struct pf_instance *instance, struct pf_call *call,
+			   uint32_t op)
+{
+	if (instance->dead)
+		return -EIO;
+	call->op = op;
+	call->n_asked = 0;
+	call->tag = ++instance->last_tag;
+	call->began_s = atomic_load_explicit(&instance->seconds, memory_order_relaxed);
+	call->mark = instance->last_mark = pf_plugin_log_mark(instance->log);
+	return pf_map_put(&instance->calls, call->tag, call);
+}
+
+int pf_invocation_answer(struct pf_invocation *invocation, const uint64_t *offs,
+			 void *kept, void (*drop)(void *kept))
+{
+	PF_CLEANUP(pf_instance_unrefp)
+	struct pf_instance *instance = pf_instance_ref(invocation->instance);
+	struct pf_req_answer q = { .n_results = invocation->n_results };
+	int r;
+
+	invocation->kept = kept;
+	invocation->drop = drop;
+	invocation->answer.done = answered;
+	invocation->answer.reply_min = sizeof(struct pf_rep_head);
+	pf_lock(&instance->lock);
+	r = add_call_locked(instance, &invocation->answer, PF_OP_CALLBACK_ANSWER);
+	if (r == 0) {
+		q.head.tag = invocation->answer.tag;
+		settle_locked(invocation, &q, offs, q.n_results * sizeof(*offs));
+	}
+	pf_unlock(&instance->lock);
+	if (r == 0) /* the invocation is freed, or will be */
+		return 0;
+	if (r == -ENOMEM)
+		refuse(invocation, PF_PJRT_RESOURCE_EXHAUSTED,
+		       "no memory for the answer of a callback");
+	answered(&invocation->answer, r, NULL, NULL, 0);
+	return r;
+}
+
+/* The execution that MESSAGE names calls the host.  False: it names none, or is malformed. */
+static bool ask_host(struct pf_instance *instance, const void *message, size_t len)
+{
+	struct pf_invocation parsed, *invocation;
+	void (*asked)(void *held, struct pf_invocation *invocation) = NULL;
+	struct pf_call *call = NULL;
+	void *held = NULL;
+	int r = pf_invocation_parse(message, len, instance->pool, instance->pool_size,
+				    &parsed);
+
+	if (r == -EPROTO)
+		return false;
+	parsed.instance = instance;
+	invocation = r == 0 ? malloc(sizeof(*invocation)) : NULL;
+	pf_lock(&instance->lock);
+	if (parsed.tag)
+		call = pf_map_get(&instance->calls, parsed.tag);
+	if (call && call->op == PF_OP_EXECUTE) {
+		call->n_asked++;
+		asked = call->asked;
+		if (invocation && call->hold)
+			held = call->hold(call);
+	} else {
+		call = NULL;
+	}
+	pf_unlock(&instance->lock);
+	if (held) {
+		*invocation = parsed;
+		pf_instance_ref(instance);
+		asked(held, invocation);
+		return true;
+	}
+	if (call)
+		refuse(&parsed,
+		       invocation ? PF_PJRT_FAILED_PRECONDITION
+				  : PF_PJRT_RESOURCE_EXHAUSTED,
+		       invocation ? "nothing answers the callbacks of this execution"
+				  : "no memory for a callback");
+	free(parsed.args);
+	free(invocation);
+	return call;
+}
+
+unsigned pf_instance_execute_s(const struct pf_instance *instance)
+{
+	return instance->limits.execute_s;
 }
 
 /* --- replies ------------------------------------------------------------------------ */
@@ -113,31 +308,14 @@ static int reply_error(const struct pf_rep_head *rep, size_t len, struct pf_err 
 	return code;
 }
 
-/*
- * The instance for which this thread calls done just now.  Frees that done sends do not wake the
- * worker; one wake-up follows, because a wake-up for each takes longer than all the rest.
- */
-static _Thread_local struct answering {
-	struct pf_instance *instance;
-	bool freed;
-} answering;
-
-static void dispatch(struct pf_instance *instance, const void *message, size_t len)
+/* Give the reply REP, of LEN bytes, to its call.  A reply that is wrong fails only its own call. */
+static void answer_call(struct pf_instance *instance, const struct pf_rep_head *rep,
+			size_t len)
 {
-	const struct pf_rep_head *rep = message;
+	struct pf_call *call = take_call(instance, rep->head.tag);
 	struct pf_err err = PF_ERR_INIT;
-	struct pf_call *call;
 	int code = 0;
 
-	if (atomic_load_explicit(&instance->unresponsive, memory_order_relaxed))
-		atomic_store(&instance->unresponsive, false);
-	/* Without a tag no call can be found, and the caller would wait for ever. */
-	if (len < sizeof(rep->head)) {
-		mark_broken(instance);
-		return;
-	}
-	/* A reply that is wrong otherwise fails only its own call. */
-	call = take_call(instance, rep->head.tag);
 	if (!call)
 		return;
 	if (len < sizeof(*rep) || rep->head.len != len)
@@ -153,11 +331,28 @@ static void dispatch(struct pf_instance *instance, const void *message, size_t l
 				  "the worker of plugin %s answered "
 				  "with a message that is not of that request",
 				  instance->name);
+	call->done(call, code, code ? &err : NULL, code ? NULL : rep, code ? 0 : len);
+}
+
+static void dispatch(struct pf_instance *instance, const void *message, size_t len)
+{
+	const struct pf_msg_head *head = message;
+
+	if (atomic_load_explicit(&instance->unresponsive, memory_order_relaxed))
+		atomic_store(&instance->unresponsive, false);
+	/* Without a tag no call can be found, and the caller would wait for ever. */
+	if (len < sizeof(*head)) {
+		mark_broken(instance);
+		return;
+	}
 	answering = (struct answering){ .instance = instance };
-	call->done(call, code, code ? &err : NULL, code ? NULL : message, code ? 0 : len);
-	if (answering.freed)
+	if (head->op != PF_OP_CALLBACK || !ask_host(instance, message, len))
+		answer_call(instance, message, len);
+	if (answering.posted)
 		pf_ring_wake(&instance->channel.request);
 	answering = (struct answering){ NULL };
+	if (atomic_load_explicit(&instance->leaves_at, memory_order_relaxed))
+		nudge_monitor(instance); /* it may have been the last call */
 }
 
 /* Take one reply and answer its call.  False: the ring is empty or closed. */
@@ -197,11 +392,6 @@ void pf_instance_spin(struct pf_instance *instance, const _Atomic bool *done, un
 
 /* --- requests ----------------------------------------------------------------------- */
 
-static bool is_damage(int r)
-{
-	return r == -EPROTO || r == -EPIPE;
-}
-
 static void send_deferred_locked(struct pf_instance *instance)
 {
 	while (instance->deferred_sent < instance->deferred.len) {
@@ -233,7 +423,8 @@ static void fail_calls(struct pf_instance *instance, const struct pf_err *why, b
 	calls = instance->calls;
 	memset(&instance->calls, 0, sizeof(instance->calls));
 	while ((call = pf_map_next(&calls, &pos)))
-		instance->lost[call->op < PF_OP_COUNT ? call->op : 0]++;
+		if (!call->n_asked)
+			instance->lost[call->op < PF_OP_COUNT ? call->op : 0]++;
 	pf_unlock(&instance->lock);
 	pos = 0;
 	while ((call = pf_map_next(&calls, &pos))) {
@@ -251,17 +442,22 @@ static void fail_calls(struct pf_instance *instance, const struct pf_err *why, b
 /* Has the process executed one request for longer than it may? */
 static bool has_overrun(struct pf_instance *instance, uint32_t now_s)
 {
-	const struct pf_call *call;
+	struct pf_call *call;
+	bool overrun = false;
 	size_t pos = 0;
 
 	if (!instance->limits.execute_s)
 		return false;
 	PF_LOCK_SCOPE(&instance->lock);
-	while ((call = pf_map_next(&instance->calls, &pos)))
-		if (call->op == PF_OP_EXECUTE &&
-		    now_s - call->began_s > instance->limits.execute_s)
-			return true;
-	return false;
+	while ((call = pf_map_next(&instance->calls, &pos))) {
+		/* While the program waits for the host, its time stands still. */
+		if (call->n_asked)
+			call->began_s++;
+		else if (call->op == PF_OP_EXECUTE &&
+			 now_s - call->began_s > instance->limits.execute_s)
+			overrun = true;
+	}
+	return overrun;
 }
 
 static bool has_buffers(const struct pf_instance *instance)
@@ -291,16 +487,40 @@ static bool has_idled(struct pf_instance *instance)
 bool pf_instance_retire(struct pf_instance *instance)
 {
 	const struct pf_worker_limits *limits = &instance->limits;
+	bool leaves = atomic_load(&instance->leaves_at);
 
 	PF_LOCK_SCOPE(&instance->lock);
-	if (instance->dead || !limits->idle_s || instance->idle_s < limits->idle_s ||
-	    instance->calls.used || instance->last_tag != instance->idle_tag)
+	if (instance->dead || instance->calls.used)
 		return false;
-	pf_err_set(&instance->why, -EIO, "the worker of plugin %s has been idle for %u s",
-		   instance->name, instance->idle_s);
+	if (!leaves && (!limits->idle_s || instance->idle_s < limits->idle_s ||
+			instance->last_tag != instance->idle_tag))
+		return false;
+	if (leaves)
+		pf_err_set(&instance->why, -EIO, "the worker of plugin %s is replaced",
+			   instance->name);
+	else
+		pf_err_set(&instance->why, -EIO,
+			   "the worker of plugin %s has been idle for %u s",
+			   instance->name, instance->idle_s);
 	atomic_store(&instance->broken, true);
 	instance->dead = true;
 	return true;
+}
+
+void pf_instance_leave(struct pf_instance *instance, unsigned ms)
+{
+	int64_t stays = 0;
+
+	atomic_compare_exchange_strong(&instance->leaves_at, &stays, pf_now_ms() + ms);
+	nudge_monitor(instance);
+}
+
+/* Must INSTANCE end though calls are under way? */
+static bool must_leave(const struct pf_instance *instance)
+{
+	int64_t at = atomic_load(&instance->leaves_at);
+
+	return at && pf_now_ms() >= at;
 }
 
 /*
@@ -310,7 +530,7 @@ bool pf_instance_retire(struct pf_instance *instance)
  */
 static void count_seconds(struct pf_instance *instance)
 {
-	uint64_t beats = atomic_load(instance->channel.beats), one = 1;
+	uint64_t beats = atomic_load(instance->channel.beats);
 	unsigned before = atomic_load(&instance->silent_s), now = before + 1;
 	int64_t ms = pf_now_ms();
 	bool report;
@@ -330,9 +550,11 @@ static void count_seconds(struct pf_instance *instance)
 		 (instance->limits.silent_s && now == instance->limits.silent_s);
 	if (has_overrun(instance, atomic_fetch_add(&instance->seconds, 1) + 1))
 		report = !atomic_exchange(&instance->overran, true) || report;
+	if (must_leave(instance))
+		report = !atomic_exchange(&instance->stopped, true) || report;
 	report = has_idled(instance) || report;
-	if (report && write(instance->broken_fd, &one, sizeof(one)) != sizeof(one))
-		abort();
+	if (report)
+		nudge_monitor(instance);
 }
 
 static void *reply_main(void *arg)
@@ -345,11 +567,12 @@ static void *reply_main(void *arg)
 		if (!pf_ring_wait(&instance->channel.reply, 0,
 				  deferred ? DEFERRED_MS : ROUSE_MS))
 			pf_ring_rouse(&instance->channel.request);
+		/* What the worker sent before it ended is in the ring by now, and is taken. */
+		dead = !pf_instance_alive(instance);
 		while (take_one(instance))
 			;
 		count_seconds(instance);
 		pf_lock(&instance->lock);
-		dead = instance->dead;
 		send_deferred_locked(instance);
 		deferred = instance->deferred.len > 0;
 		pf_unlock(&instance->lock);
@@ -372,21 +595,15 @@ static int send_call(struct pf_instance *instance, struct pf_call *call, void *r
 	int r;
 
 	head->len = (uint32_t)(len + tail_len);
-	call->op = head->op;
 	pf_lock(&instance->lock);
-	if (instance->dead) {
-		r = dead_error(instance, err);
-		pf_unlock(&instance->lock);
-		return r;
-	}
-	call->tag = head->tag = ++instance->last_tag;
-	call->began_s = atomic_load_explicit(&instance->seconds, memory_order_relaxed);
-	call->mark = instance->last_mark = pf_plugin_log_mark(instance->log);
-	if (instance->calls.used >= MAX_CALLS)
-		r = -EAGAIN;
-	else
-		r = pf_map_put(&instance->calls, call->tag, call);
+	r = instance->calls.used >= MAX_CALLS && !instance->dead
+		    ? -EAGAIN
+		    : add_call_locked(instance, call, head->op);
+	if (r == 0)
+		head->tag = call->tag;
 	pf_unlock(&instance->lock);
+	if (r == -EIO)
+		return dead_error(instance, err);
 	if (r == 0) {
 		r = pf_ring_post(&instance->channel.request, request, len, tail,
 				 tail_len);
@@ -423,23 +640,11 @@ int pf_instance_call(struct pf_instance *instance, struct pf_call *call, void *r
 static void post_free(struct pf_instance *instance, enum pf_op op, uint64_t id)
 {
 	struct pf_req_id req = { .head = { .op = op, .len = sizeof(req) }, .id = id };
-	bool nowake = answering.instance == instance;
-	int r = -EAGAIN;
 
 	PF_LOCK_SCOPE(&instance->lock);
-	if (instance->dead)
-		return;
-	if (!instance->deferred.len)
-		r = (nowake ? pf_ring_post_nowake
-			    : pf_ring_post)(&instance->channel.request, &req, sizeof(req),
-					    NULL, 0);
-	answering.freed = answering.freed || (nowake && r == 0);
-	if (is_damage(r))
-		break_locked(instance);
-	if (r != -EAGAIN)
-		return;
-	if (instance->deferred.len < MAX_DEFERRED)
-		pf_buf_append(&instance->deferred, &req, sizeof(req));
+	/* Without memory the worker keeps the object. */
+	if (!instance->dead)
+		(void)post_locked(instance, &req, sizeof(req), NULL, 0);
 }
 
 void pf_instance_free_block(struct pf_instance *instance, uint64_t off)
@@ -457,64 +662,20 @@ uint64_t pf_instance_number(const struct pf_instance *instance)
 	return instance->number;
 }
 
-const void *pf_instance_pool(const struct pf_instance *instance, uint64_t off,
-			     uint64_t len)
-{
-	if (off > instance->pool_size || len > instance->pool_size - off)
-		return NULL;
-	return instance->pool + off;
-}
-
 bool pf_instance_alive(struct pf_instance *instance)
 {
 	PF_LOCK_SCOPE(&instance->lock);
 	return !instance->dead;
 }
 
-/* --- the pool's pages when the process is dead ---------------------------------------- */
-
-/* Add N to the values that have bytes at OFF; returns how many there are. */
-static uintptr_t holders_locked(struct pf_instance *instance, uint64_t off, int n)
+bool pf_instance_serves(struct pf_instance *instance)
 {
-	uintptr_t has = (uintptr_t)pf_map_remove(&instance->holders, off + 1);
-
-	has = n > 0 ? has + 1 : has ? has - 1 : 0;
-	if (has && pf_map_put(&instance->holders, off + 1, (void *)has) < 0)
-		instance->some_unknown = true;
-	return has;
-}
-
-void pf_instance_hold(struct pf_instance *instance, uint64_t off)
-{
-	PF_LOCK_SCOPE(&instance->lock);
-	holders_locked(instance, off, 1);
-}
-
-void pf_instance_drop(struct pf_instance *instance, uint64_t off, uint64_t len)
-{
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t start = (off + page - 1) / page * page, end = (off + len) / page * page;
-	bool unused;
-
-	pf_lock(&instance->lock);
-	unused = !holders_locked(instance, off, -1) && instance->dead &&
-		 !instance->some_unknown;
-	pf_unlock(&instance->lock);
-	/* Pages at the edges may have a neighbour's bytes. */
-	if (unused && instance->pool_fd >= 0 && start < end)
-		(void)fallocate(instance->pool_fd,
-				FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)start,
-				(off_t)(end - start));
+	return !atomic_load(&instance->leaves_at) && pf_instance_alive(instance);
 }
 
 unsigned pf_instance_silent_s(const struct pf_instance *instance)
 {
 	return atomic_load(&instance->silent_s);
-}
-
-bool pf_instance_damaged(const struct pf_instance *instance)
-{
-	return atomic_load_explicit(&instance->damaged, memory_order_relaxed);
 }
 
 const char *pf_instance_unfit(const struct pf_instance *instance)
@@ -525,6 +686,8 @@ const char *pf_instance_unfit(const struct pf_instance *instance)
 		return "FATAL: memory that it shares with the daemon could not be read\n";
 	if (atomic_load(&instance->overran))
 		return "FATAL: an execution took longer than the time of --execute-timeout\n";
+	if (atomic_load(&instance->leaves_at) && atomic_load(&instance->stopped))
+		return "FATAL: it was replaced, and did not end in time what was under way\n";
 	if (instance->limits.silent_s &&
 	    atomic_load(&instance->silent_s) >= instance->limits.silent_s)
 		return "FATAL: it gave no heartbeat within the time of --worker-timeout\n";
@@ -586,50 +749,13 @@ unsigned pf_instance_lost(struct pf_instance *instance, enum pf_op op)
 	return instance->lost[op];
 }
 
-/* --- pools that outlive the daemon -------------------------------------------------- */
-
-static const char pool_prefix[] = "pool.";
-
-/* The pool's name, in DST. */
-static const char *pool_name(const struct pf_instance *instance, char dst[32])
-{
-	snprintf(dst, 32, "%s%" PRIu64, pool_prefix, instance->number);
-	return dst;
-}
-
-static void keep_pool(struct pf_instance *instance, int fd)
-{
-	char name[32];
-
-	/* The record first: a pool without one is closed after a restart. */
-	pf_state_put(PF_STATE_POOL, instance->number, &instance->pool_size,
-		     sizeof(instance->pool_size), NULL, 0);
-	instance->kept = true;
-	pf_shm_keep(pool_name(instance, name), fd);
-}
-
-static void forget_pool(struct pf_instance *instance)
-{
-	char name[32];
-
-	if (!instance->kept)
-		return;
-	pf_state_drop(PF_STATE_POOL, instance->number);
-	pf_shm_forget(pool_name(instance, name));
-}
-
 /* --- start and end ------------------------------------------------------------------ */
 
 static void instance_free(struct pf_instance *instance)
 {
-	forget_pool(instance);
+	pf_instance_forget_pool(instance);
 	pf_channel_release(&instance->channel);
-	if (instance->pool) {
-		pf_guard_remove(instance->pool);
-		munmap((void *)(uintptr_t)instance->pool, instance->pool_size);
-	}
-	pf_closep(&instance->pool_fd);
-	pf_map_release(&instance->holders);
+	pf_instance_unmap_pool(instance);
 	pf_map_release(&instance->calls);
 	pf_buf_release(&instance->deferred);
 	pf_process_environ_free(instance->env);
@@ -637,23 +763,6 @@ static void instance_free(struct pf_instance *instance)
 	pthread_mutex_destroy(&instance->lock);
 	free(instance->name);
 	free(instance);
-}
-
-/* Map the pool POOL_FD, of POOL_SIZE bytes; INSTANCE's broken_fd is set. */
-static int map_pool(struct pf_instance *instance, int pool_fd, uint64_t pool_size,
-		    struct pf_err *err)
-{
-	void *pool;
-	int r = pf_shm_map(pool_fd, pool_size, PROT_READ, &pool, err);
-
-	if (r < 0)
-		return r;
-	instance->pool = pool;
-	instance->pool_size = pool_size;
-	/* Without it, only the pages of the whole pool are ever dropped. */
-	instance->pool_fd = fcntl(pool_fd, F_DUPFD_CLOEXEC, 0);
-	pf_guard_add(pool, pool_size, &instance->damaged, instance->broken_fd);
-	return 0;
 }
 
 /* One reference, and nothing else yet.  NULL: no memory. */
@@ -690,7 +799,7 @@ int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool
 	instance->limits = *limits;
 	instance->log = log;
 	instance->last_mark = pf_plugin_log_mark(log);
-	r = map_pool(instance, pool_fd, pool_size, err);
+	r = pf_instance_map_pool(instance, pool_fd, pool_size, err);
 	if (r == 0)
 		r = pf_channel_map(&instance->channel, channel_fd, err);
 	if (r == 0 && pthread_create(&instance->thread, NULL, reply_main, instance))
@@ -699,7 +808,7 @@ int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool
 		instance_free(instance);
 		return r;
 	}
-	keep_pool(instance, pool_fd);
+	pf_instance_keep_pool(instance, pool_fd);
 	*ret = instance;
 	return 0;
 }
@@ -707,26 +816,17 @@ int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool
 int pf_instance_of_pool(const char *name, int fd, struct pf_instance **ret,
 			struct pf_err *err)
 {
-	const size_t prefix = sizeof(pool_prefix) - 1;
 	struct pf_instance *instance;
-	const uint64_t *size;
-	uint64_t number;
-	size_t len;
+	uint64_t number, size;
 	int r;
 
 	*ret = NULL;
-	if (strncmp(name, pool_prefix, prefix) != 0)
+	if (!pf_instance_find_pool(name, &number, &size))
 		return 0;
-	number = strtoull(name + prefix, NULL, 10);
-	size = pf_state_get(PF_STATE_POOL, number, &len);
-	if (!size || len != sizeof(*size)) {
-		pf_shm_forget(name);
-		return 0;
-	}
 	instance = new_instance("", number, -1);
 	if (!instance)
 		return pf_err_set(err, -ENOMEM, "no memory for %s", name);
-	r = map_pool(instance, fd, *size, err);
+	r = pf_instance_map_pool(instance, fd, size, err);
 	if (r < 0) {
 		instance_free(instance);
 		return pf_err_wrap(err, r, "%s", name);

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "pjrtfs/base.h"
+#include "pjrtfs/callback.h"
 #include "pjrtfs/engine.h"
 #include "pjrtfs/library.h"
 #include "pjrtfs/shm.h"
@@ -115,6 +116,31 @@ enum pf_plugin_log_lines {
 uint64_t pf_plugin_log_quote(struct pf_plugin_log *log, uint64_t mark,
 			     enum pf_plugin_log_lines lines, struct pf_err *why);
 
+/* --- callback.c --------------------------------------------------------------------- */
+
+/*
+ * Read the LEN bytes of MESSAGE, a struct pf_msg_callback of a worker with the POOL of POOL_SIZE
+ * bytes, which is not trusted: *RET, without an instance; the caller frees its args.
+ * -EPROTO; -ENOMEM: it has no arrays.
+ */
+int pf_invocation_parse(const void *message, size_t len, const uint8_t *pool,
+			uint64_t pool_size, struct pf_invocation *ret);
+
+/* --- instance_pool.c ----------------------------------------------------------------- */
+
+/* Map the pool POOL_FD, of POOL_SIZE bytes, which stays the caller's; INSTANCE's broken_fd is set. */
+int pf_instance_map_pool(struct pf_instance *instance, int pool_fd, uint64_t pool_size,
+			 struct pf_err *err);
+void pf_instance_unmap_pool(struct pf_instance *instance); /* if it is mapped */
+
+/* Keep INSTANCE's pool, which is FD, beyond the daemon's life, and no longer. */
+void pf_instance_keep_pool(struct pf_instance *instance, int fd);
+void pf_instance_forget_pool(struct pf_instance *instance);
+
+/* The instance and the size of the pool that was kept as NAME.  False: NAME is not a pool's, or the
+ * journal does not know the pool, which is then forgotten. */
+bool pf_instance_find_pool(const char *name, uint64_t *number, uint64_t *size);
+
 /* --- instance.c: one run of a worker's process, its rings, its pool, its calls ------ */
 
 struct pf_instance {
@@ -140,8 +166,10 @@ struct pf_instance {
 	struct pf_worker_limits limits;
 	_Atomic uint32_t seconds; /* that the reply thread has counted */
 	_Atomic bool overran;     /* an execution took longer than its limit */
-	unsigned idle_s;          /* seconds without a call; under lock, as the next */
-	uint64_t idle_tag;        /* last_tag as it was a second ago */
+	/* It ends when no call is under way, or at this time (CLOCK_MONOTONIC, ms); 0: it stays. */
+	_Atomic int64_t leaves_at;
+	unsigned idle_s;        /* seconds without a call; under lock, as the next */
+	uint64_t idle_tag;      /* last_tag as it was a second ago */
 	uint64_t beats;         /* the last heartbeat; the reply thread's, as the next */
 	int64_t next_second_ms; /* when another one has passed */
 
@@ -155,13 +183,14 @@ struct pf_instance {
 	pthread_mutex_t lock; /* rank 8; protects the fields below */
 	struct pf_map calls;  /* tag to struct pf_call */
 	uint64_t last_tag;
-	uint64_t last_mark;     /* of the log, at the latest call */
-	struct pf_buf deferred; /* frees for which the ring had no room: whole messages */
-	size_t deferred_sent;   /* bytes of them that were sent since */
-	struct pf_map holders;  /* where values have bytes in the pool (+1): how many */
-	bool some_unknown;      /* there are others, for which there was no memory */
-	bool dead;              /* no more calls */
-	struct pf_err why;      /* once dead */
+	uint64_t last_mark; /* of the log, at the latest call */
+	/* Frees and answers for which the ring had no room: whole messages. */
+	struct pf_buf deferred;
+	size_t deferred_sent;  /* bytes of them that were sent since */
+	struct pf_map holders; /* where values have bytes in the pool (+1): how many */
+	bool some_unknown;     /* there are others, for which there was no memory */
+	bool dead;             /* no more calls */
+	struct pf_err why;     /* once dead */
 	unsigned lost[PF_OP_COUNT]; /* calls that the end failed, by op */
 };
 
@@ -187,9 +216,13 @@ unsigned pf_instance_silent_s(const struct pf_instance *instance);
  * not. */
 const char *pf_instance_unfit(const struct pf_instance *instance);
 
-/* Has the process been idle for the time of its limits?  Then later calls are refused, as if it
- * were dead, and the monitor ends it. */
+/* Has the process been idle for the time of its limits, or is no call under way and INSTANCE
+ * leaves?  Then later calls are refused, as if it were dead, and the monitor ends it. */
 bool pf_instance_retire(struct pf_instance *instance);
+
+/* Have the monitor retire INSTANCE when no call is under way, or end it after MS milliseconds; a later
+ * call changes nothing.  The worker's lock is held. */
+void pf_instance_leave(struct pf_instance *instance, unsigned ms);
 
 /* The plugin has N devices, before others have the instance.  -ENOMEM. */
 int pf_instance_set_devices(struct pf_instance *instance, unsigned n);

@@ -27,12 +27,14 @@
 enum { NAME = 200 /* bytes of a library's name */ };
 
 struct pf_libraries {
-	pthread_mutex_t lock;                    /* rank 8; protects the fields below */
-	struct pf_library *at[PF_LIBRARIES_MAX]; /* owned */
+	pthread_mutex_t lock; /* rank 8; protects the fields below */
+	struct pf_library
+		*at[PF_LIBRARIES_MAX]; /* owned, unless they are another list's */
 	unsigned n;
+	bool borrows;
 };
 
-static void library_free(struct pf_library *l)
+void pf_library_free(struct pf_library *l)
 {
 	if (!l)
 		return;
@@ -44,7 +46,6 @@ static void library_free(struct pf_library *l)
 	free(l->platform);
 	free(l);
 }
-PF_DEFINE_CLEANUP(struct pf_library *, library_free)
 
 struct pf_libraries *pf_libraries_new(void)
 {
@@ -59,8 +60,8 @@ void pf_libraries_free(struct pf_libraries *libs)
 {
 	if (!libs)
 		return;
-	while (libs->n)
-		library_free(libs->at[--libs->n]);
+	while (libs->n && !libs->borrows)
+		pf_library_free(libs->at[--libs->n]);
 	pthread_mutex_destroy(&libs->lock);
 	free(libs);
 }
@@ -130,6 +131,7 @@ static int copy_file(struct pf_library *l, int from, struct pf_err *err)
 	pf_autofree char *piece = malloc(1 << 20);
 	EVP_MD_CTX *sha = EVP_MD_CTX_new();
 	bool first = true;
+	size_t total = 0;
 	ssize_t n = 1;
 	int r = 0;
 
@@ -137,6 +139,7 @@ static int copy_file(struct pf_library *l, int from, struct pf_err *err)
 		r = pf_err_set(err, -ENOMEM, "no memory to read it");
 	while (r == 0 && n > 0) {
 		n = TEMP_FAILURE_RETRY(read(from, piece, 1 << 20));
+		total += n > 0 ? (size_t)n : 0;
 		if (n < 0 ||
 		    (n > 0 && TEMP_FAILURE_RETRY(write(l->fd, piece, (size_t)n)) != n) ||
 		    !EVP_DigestUpdate(sha, piece, n > 0 ? (size_t)n : 0))
@@ -144,6 +147,9 @@ static int copy_file(struct pf_library *l, int from, struct pf_err *err)
 				       strerror(errno ? errno : EIO));
 		else if (first)
 			r = check_machine(piece, (size_t)n, err);
+		else if (total > PF_LIBRARY_BYTES)
+			r = pf_err_set(err, -EFBIG, "expected a file of at most %d bytes",
+				       PF_LIBRARY_BYTES);
 		first = false;
 	}
 	if (r == 0 && !EVP_DigestFinal_ex(sha, l->sha256, NULL))
@@ -206,16 +212,12 @@ static int name_locked(const struct pf_libraries *libs, struct pf_library *l)
 	return l->name ? 0 : -ENOMEM;
 }
 
-int pf_libraries_add(struct pf_libraries *libs, const struct pf_library_spec *spec,
-		     const struct pf_library **ret, struct pf_err *err)
+int pf_library_read(struct pf_libraries *libs, const struct pf_library_spec *spec,
+		    struct pf_library **ret, struct pf_err *err)
 {
-	PF_CLEANUP(library_freep) struct pf_library *l = calloc(1, sizeof(*l));
+	PF_CLEANUP(pf_library_freep) struct pf_library *l = calloc(1, sizeof(*l));
 	int r = l ? 0 : -ENOMEM;
 
-	PF_LOCK_SCOPE(&libs->lock);
-	if (libs->n == PF_LIBRARIES_MAX)
-		return pf_err_set(err, -E2BIG, "more than %d FFI libraries",
-				  PF_LIBRARIES_MAX);
 	if (l) {
 		l->fd = -1;
 		l->traits = spec->traits;
@@ -228,16 +230,72 @@ int pf_libraries_add(struct pf_libraries *libs, const struct pf_library_spec *sp
 		    !l->platform != !spec->platform || !l->targets != !spec->targets)
 			r = -ENOMEM;
 	}
-	r = r < 0 ? r : name_locked(libs, l);
+	if (r == 0) {
+		PF_LOCK_SCOPE(&libs->lock);
+		r = name_locked(libs, l);
+	}
 	if (r < 0)
 		return pf_err_set(err, r, "no memory for an FFI library");
 	r = read_library(l, err);
 	if (r < 0)
 		return pf_err_wrap(err, r, "FFI library %s", spec->path);
-	if (ret)
-		*ret = l;
-	libs->at[libs->n++] = pf_steal(&l);
+	*ret = pf_steal(&l);
 	return 0;
+}
+
+int pf_libraries_take(struct pf_libraries *libs, struct pf_library *l, struct pf_err *err)
+{
+	PF_LOCK_SCOPE(&libs->lock);
+	if (libs->n == PF_LIBRARIES_MAX)
+		return pf_err_set(err, -E2BIG, "more than %d FFI libraries",
+				  PF_LIBRARIES_MAX);
+	libs->at[libs->n++] = l;
+	return 0;
+}
+
+int pf_libraries_add(struct pf_libraries *libs, const struct pf_library_spec *spec,
+		     const struct pf_library **ret, struct pf_err *err)
+{
+	struct pf_library *l;
+	int r = pf_library_read(libs, spec, &l, err);
+
+	if (r < 0)
+		return r;
+	r = pf_libraries_take(libs, l, err);
+	if (r < 0)
+		pf_library_free(l);
+	else if (ret)
+		*ret = l;
+	return r;
+}
+
+int pf_libraries_with(struct pf_libraries *libs, struct pf_library *l,
+		      struct pf_libraries **ret, struct pf_err *err)
+{
+	struct pf_libraries *with = *ret = pf_libraries_new();
+
+	if (!with)
+		return pf_err_set(err, -ENOMEM, "no memory for an FFI library");
+	with->borrows = true;
+	pf_lock(&libs->lock);
+	memcpy(with->at, libs->at, sizeof(with->at));
+	with->n = libs->n;
+	pf_unlock(&libs->lock);
+	return pf_libraries_take(with, l, err);
+}
+
+const struct pf_library *pf_libraries_find(struct pf_libraries *libs, const char *path,
+					   const char *plugin)
+{
+	PF_LOCK_SCOPE(&libs->lock);
+	for (unsigned i = 0; i < libs->n; i++) {
+		const struct pf_library *l = libs->at[i];
+
+		if (!strcmp(l->path, path) &&
+		    (!plugin || !l->plugin || !strcmp(plugin, l->plugin)))
+			return l;
+	}
+	return NULL;
 }
 
 unsigned pf_libraries_of(struct pf_libraries *libs, const char *plugin,
@@ -405,6 +463,25 @@ const struct pf_custom_call *pf_custom_calls_find(const struct pf_custom_calls *
 			       !c->calls[low].target[len] && !c->calls[low].note
 		       ? &c->calls[low]
 		       : NULL;
+}
+
+int pf_custom_calls_check(const struct pf_custom_calls *c, const struct pf_library *l,
+			  struct pf_err *err)
+{
+	for (unsigned i = 0; i < c->n_libraries; i++)
+		if (c->libraries[i] == l && c->why[i])
+			return pf_err_set(err, -EOPNOTSUPP, "FFI library %s: %s", l->path,
+					  c->why[i]);
+	for (size_t i = 0; i < c->n; i++) {
+		const struct pf_custom_call *call = &c->calls[i];
+		bool taken = pf_custom_calls_find(c, call->target, strlen(call->target));
+
+		if (call->library == l && call->note)
+			return pf_err_set(err, taken ? -EEXIST : -EOPNOTSUPP,
+					  "FFI library %s: custom call %s: %s", l->path,
+					  call->target, call->note);
+	}
+	return 0;
 }
 
 const char *pf_custom_call_library(const struct pf_custom_call *call)

@@ -49,11 +49,11 @@ static void report_silence(struct pf_worker *w)
 		pf_log(PF_LOG_INFO, "the worker of plugin %s answers again", w->label);
 }
 
-enum { STOP = 0, EVENT = 1, IDLE = 2 };
+enum { STOP = 0, EVENT = 1, RETIRED = 2 };
 
 /*
  * Wait until the process has sent a message, is dead or must be ended (EVENT), refuses calls
- * because it has been idle (IDLE), or stop_fd was written to (STOP), adding what the process prints
+ * because it has been idle or is replaced (RETIRED), or stop_fd was written to (STOP), adding what the process prints
  * to the log, because it blocks once the pipe is full.
  * -ETIMEDOUT: neither within TIMEOUT_MS, -1: no limit.
  */
@@ -93,7 +93,7 @@ static int await_process(struct pf_worker *w, int timeout_ms)
 		if (p[3].revents && read(w->broken_fd, &count, sizeof(count)) > 0) {
 			report_silence(w);
 			if (pf_instance_retire(w->instance))
-				return IDLE;
+				return RETIRED;
 			words = pf_instance_unfit(w->instance);
 			if (words) {
 				pf_plugin_log_add(&w->log, words, strlen(words));
@@ -337,8 +337,9 @@ static bool reap(struct pf_worker *w, bool died, struct pf_err *why)
 	pf_unlock(&w->lock);
 	w->silent = false;
 	pf_process_reap(&w->process, w->name, &w->log, &bare);
-	*why = bare;
-	pf_instance_quote(instance, why);
+	*why = died ? bare : instance->why; /* that of pf_instance_retire */
+	if (why->code < 0)                  /* 0: the worker is stopped */
+		pf_instance_quote(instance, why);
 	if (died) {
 		pf_report_worker_died(w->telemetry, w->meter, w->label, w->process.pid,
 				      why);
@@ -456,13 +457,13 @@ void *pf_monitor_main(void *arg)
 
 		if (why == STOP)
 			break;
-		if (why == IDLE) {
+		if (why == RETIRED && w->shared) {
 			pf_own_rest(w);
 			continue;
 		}
 		if (pf_now_ms() - born > STEADY_MS)
 			deaths = 0;
-		if (!restart(w, suspects, &deaths))
+		if (!restart(w, suspects || why == RETIRED, &deaths))
 			break;
 	}
 	announce(w, PF_WORKER_FAILED, NULL); /* no waiter waits for ever */

@@ -149,6 +149,8 @@ static char *setup_text(const struct pf_worker_config *c, const char *mode)
 	pf_json_add_copy(o, "options", c->options);
 	pf_json_add_int(o, "arena_size", (int64_t)pf_arena_size(c->arena));
 	pf_json_add_int(o, "pool_size", (int64_t)c->pool_size);
+	if (c->no_client)
+		pf_json_add(o, "no_client", json_object_new_boolean(true));
 	if (mode)
 		pf_json_add_string(sandbox, "sandbox", mode);
 	pf_json_add(o, "sandbox", sandbox);

@@ -13,12 +13,16 @@ struct slot {
 	uint64_t ticket; /* of the request that holds it; 0: it is free */
 	uid_t user;
 	int64_t since; /* CLOCK_MONOTONIC, ms */
+	int waits;     /* calls of the host that its request waits for */
+	int64_t began; /* likewise: its request has all slots; 0: not yet */
+	struct pf_sched_work work;
 };
 
 struct queue {
 	struct slot *slots; /* max_held of them, in the scheduler's array */
 	unsigned n_held;
-	uint64_t alone; /* ticket of the request that must be alone; 0: none */
+	unsigned n_queued; /* requests */
+	uint64_t alone;    /* ticket of the request that must be alone; 0: none */
 	/* The first request of each user: front requests count as those of one user, who
 	 * is always first; then the users in the order in which they are served.  A user's
 	 * prompt requests count as those of another user. */
@@ -33,7 +37,7 @@ struct pf_sched {
 	pthread_mutex_t lock; /* rank 5; protects the fields below and all requests */
 	struct queue *queues; /* owned */
 	struct slot *slots;   /* owned: of all queues */
-	unsigned n_queued;    /* requests */
+	unsigned n_queued;    /* requests, in all queues */
 	uint64_t last_ticket;
 	bool armed;  /* the timer */
 	int64_t due; /* when it fires: CLOCK_MONOTONIC, ms */
@@ -101,6 +105,8 @@ static void enqueue_locked(struct pf_sched *s, struct queue *q,
 	struct pf_sched_request **at = user_locked(q, r), *first = *at;
 
 	r->queued = true;
+	if (!r->n_held)
+		r->since = pf_now_ms();
 	r->prev = r->next = r->next_user = NULL;
 	r->last = r;
 	if (first) {
@@ -113,6 +119,7 @@ static void enqueue_locked(struct pf_sched *s, struct queue *q,
 	} else {
 		*at = r;
 	}
+	q->n_queued++;
 	s->n_queued++;
 	arm_locked(s, q);
 }
@@ -124,6 +131,7 @@ static void dequeue_locked(struct pf_sched *s, struct queue *q,
 	struct pf_sched_request **at = user_locked(q, r), *first = *at, *next = r->next;
 
 	r->queued = false;
+	q->n_queued--;
 	s->n_queued--;
 	if (next)
 		next->prev = r->prev;
@@ -151,8 +159,8 @@ static bool has_slot_locked(const struct pf_sched *s, const struct queue *q,
 			    const struct pf_sched_request *r)
 {
 	const struct pf_sched_config *c = &s->config;
+	unsigned taken = 0, waiting = 0;
 	int64_t long_since;
-	unsigned taken = 0;
 
 	if (q->alone || q->n_held == c->max_held)
 		return false;
@@ -160,7 +168,10 @@ static bool has_slot_locked(const struct pf_sched *s, const struct queue *q,
 		return true;
 	long_since = pf_now_ms() - c->long_ms;
 	for (unsigned i = 0; i < c->max_held; i++)
-		if (q->slots[i].ticket)
+		if (q->slots[i].ticket && q->slots[i].waits > 0 &&
+		    waiting < c->max_held / 2)
+			waiting++;
+		else if (q->slots[i].ticket)
 			taken += q->slots[i].since > long_since ||
 				 (q->slots[i].user == r->user && !c->long_is_free);
 	return taken < (r->alone ? 1 : c->slots);
@@ -169,30 +180,57 @@ static bool has_slot_locked(const struct pf_sched *s, const struct queue *q,
 static void hold_locked(struct queue *q, struct pf_sched_request *r)
 {
 	struct slot *slot = q->slots;
+	int64_t now = pf_now_ms();
 
 	while (slot->ticket)
 		slot++;
-	*slot = (struct slot){ r->ticket, r->user, pf_now_ms() };
+	*slot = (struct slot){
+		.ticket = r->ticket,
+		.user = r->user,
+		.since = now,
+		.began = r->n_queues > 1 ? 0
+			 : r->work.began ? r->work.began
+					 : now,
+		.work = r->work,
+	};
 	if (r->alone)
 		q->alone = r->ticket;
 	q->n_held++;
 	r->n_held++;
 }
 
+/* The slot that R holds of its queue I, or NULL. */
+static struct slot *slot_locked(struct pf_sched *s, const struct pf_sched_request *r,
+				unsigned i)
+{
+	struct slot *slots = s->queues[r->queues[i]].slots;
+
+	for (unsigned k = 0; k < s->config.max_held; k++)
+		if (slots[k].ticket == r->ticket)
+			return &slots[k];
+	return NULL;
+}
+
 static void give_back_locked(struct pf_sched *s, struct pf_sched_request *r)
 {
 	for (unsigned i = 0; i < r->n_held; i++) {
 		struct queue *q = &s->queues[r->queues[i]];
-		struct slot *slot = q->slots;
 
-		while (slot->ticket != r->ticket)
-			slot++;
-		slot->ticket = 0;
+		slot_locked(s, r, i)->ticket = 0;
 		if (q->alone == r->ticket)
 			q->alone = 0;
 		q->n_held--;
 	}
 	r->n_held = 0;
+}
+
+/* R, which has several queues, holds all of its slots. */
+static void begin_locked(struct pf_sched *s, const struct pf_sched_request *r)
+{
+	int64_t now = pf_now_ms();
+
+	for (unsigned i = 0; i < r->n_held; i++)
+		slot_locked(s, r, i)->began = r->work.began ? r->work.began : now;
 }
 
 /* Take slots for R up to the first queue that has none: true if it has all. */
@@ -209,6 +247,8 @@ static bool advance_locked(struct pf_sched *s, struct pf_sched_request *r)
 		}
 		hold_locked(q, r);
 	}
+	if (r->n_queues > 1)
+		begin_locked(s, r);
 	return true;
 }
 
@@ -312,17 +352,37 @@ bool pf_sched_dequeue(struct pf_sched *s, struct pf_sched_request *r)
 	return true;
 }
 
+/* Grant the free slots of R's first N queues. */
+static void grant_queues_locked(struct pf_sched *s, const struct pf_sched_request *r,
+				unsigned n)
+{
+	if (!s->n_queued)
+		return;
+	for (unsigned i = 0; i < n; i++)
+		grant_locked(s, &s->queues[r->queues[i]]);
+	call_granted_locked(s);
+}
+
 void pf_sched_release(struct pf_sched *s, struct pf_sched_request *r)
 {
 	unsigned n = r->n_held;
 
 	PF_LOCK_SCOPE(&s->lock);
 	give_back_locked(s, r);
-	if (!s->n_queued)
-		return;
-	for (unsigned i = 0; i < n; i++)
-		grant_locked(s, &s->queues[r->queues[i]]);
-	call_granted_locked(s);
+	grant_queues_locked(s, r, n);
+}
+
+void pf_sched_wait(struct pf_sched *s, const struct pf_sched_request *r, int change)
+{
+	PF_LOCK_SCOPE(&s->lock);
+	for (unsigned i = 0; i < r->n_held; i++) {
+		struct slot *slot = slot_locked(s, r, i);
+
+		if (slot)
+			slot->waits += change;
+	}
+	if (change > 0)
+		grant_queues_locked(s, r, r->n_held);
 }
 
 bool pf_sched_has(struct pf_sched *s, const struct pf_sched_request *r)
@@ -359,6 +419,77 @@ unsigned pf_sched_position(struct pf_sched *s, const struct pf_sched_request *r)
 				position++;
 	}
 	return position;
+}
+
+/* --- listing ------------------------------------------------------------------------- */
+
+void pf_sched_count(struct pf_sched *s, unsigned queue, unsigned *ret_held,
+		    unsigned *ret_queued)
+{
+	PF_LOCK_SCOPE(&s->lock);
+	*ret_held = s->queues[queue].n_held;
+	*ret_queued = s->queues[queue].n_queued;
+}
+
+/* The entries that are written. */
+struct list {
+	struct pf_sched_entry *entries;
+	size_t n, max;
+	unsigned position; /* of the last one */
+};
+
+static void list_slots_locked(const struct pf_sched *s, const struct queue *q,
+			      struct list *l)
+{
+	for (unsigned i = 0; i < s->config.max_held && l->n < l->max; i++) {
+		const struct slot *slot = &q->slots[i];
+
+		if (slot->ticket)
+			l->entries[l->n++] = (struct pf_sched_entry){
+				.work = slot->work,
+				.user = slot->user,
+				.runs = slot->began != 0,
+				.since = slot->began ? slot->began : slot->since,
+			};
+	}
+}
+
+/* R, which may be NULL, waits after those that are written. */
+static void list_waiting(const struct pf_sched_request *r, struct list *l)
+{
+	if (!r || l->n == l->max)
+		return;
+	l->entries[l->n++] = (struct pf_sched_entry){
+		.work = r->work,
+		.user = r->user,
+		.since = r->since,
+		.position = ++l->position,
+		.request = r,
+	};
+}
+
+size_t pf_sched_list(struct pf_sched *s, unsigned queue, struct pf_sched_entry *entries,
+		     size_t max)
+{
+	struct list l = { .entries = entries, .max = max };
+	const struct pf_sched_request *user, *r;
+
+	PF_LOCK_SCOPE(&s->lock);
+	user = s->queues[queue].users;
+	list_slots_locked(s, &s->queues[queue], &l);
+	if (user && user->front) {
+		for (r = user; r && l.n < max; r = r->next)
+			list_waiting(r, &l);
+		user = user->next_user;
+	}
+	/* The first request of each user, then the second ones, and so on. */
+	size_t at = l.n;
+
+	for (; user && l.n < max; user = user->next_user)
+		list_waiting(user, &l);
+	for (; at < l.n; at++)
+		list_waiting(entries[at].request->next, &l);
+	return l.n;
 }
 
 /* --- new and free ------------------------------------------------------------------- */

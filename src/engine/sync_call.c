@@ -120,16 +120,33 @@ static bool give_up(struct shared *s)
 	return false;
 }
 
-/* Wait for the answer, at most TIMEOUT_S seconds (0: no limit).  False: S was given up. */
-static bool await(struct shared *s, unsigned timeout_s)
+/* Wait for the answer until END: CLOCK_MONOTONIC, ms; INT64_MAX: no limit. */
+static int await_until(struct shared *s, int64_t end)
 {
-	struct timespec end = pf_time_in(CLOCK_MONOTONIC, timeout_s * UINT64_C(1000));
+	int64_t now = pf_now_ms();
+	struct timespec at =
+		pf_time_in(CLOCK_MONOTONIC,
+			   end > now && end < INT64_MAX ? (uint64_t)(end - now) : 0);
 	int r;
 
 	do
-		r = timeout_s ? sem_clockwait(&s->answered, CLOCK_MONOTONIC, &end)
-			      : sem_wait(&s->answered);
+		r = end < INT64_MAX ? sem_clockwait(&s->answered, CLOCK_MONOTONIC, &at)
+				    : sem_wait(&s->answered);
 	while (r && errno == EINTR);
+	return r;
+}
+
+/* Wait for the answer, as long as C allows.  False: S was given up. */
+static bool await(struct shared *s, const struct pf_sync_call *c)
+{
+	int64_t now = pf_now_ms(), tick = c->tick ? now + c->tick_ms : INT64_MAX,
+		end = c->timeout_s ? now + c->timeout_s * INT64_C(1000) : INT64_MAX;
+	int r;
+
+	while ((r = await_until(s, tick < end ? tick : end)) && tick < end) {
+		c->tick(c->tick_arg);
+		tick += c->tick_ms;
+	}
 	if (r && give_up(s))
 		return false;
 	while (r && (r = sem_wait(&s->answered)))
@@ -159,7 +176,7 @@ int pf_sync_call(struct pf_sync_call *c, void *reply, size_t reply_min,
 			     c->tail_len, err);
 	if (r == 0) {
 		c->sent = true;
-		if (!await(s, c->timeout_s)) {
+		if (!await(s, c)) {
 			if (c->brief)
 				atomic_store(&c->instance->unresponsive, true);
 			return pf_err_set(err, -ETIMEDOUT, "no answer within %u s",

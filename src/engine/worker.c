@@ -79,7 +79,7 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	w->own_idle_s = config->own_idle_s;
 	w->log.quiet = !config->telemetry;
 	if (pf_process_start_init(&w->start, config) < 0 ||
-	    pthread_create(&w->monitor, NULL, pf_monitor_main, w)) {
+	    pf_thread_start(&w->monitor, pf_monitor_main, w)) {
 		free_parts(w);
 		return pf_err_set(err, -ENOMEM, "no memory or thread for a worker");
 	}
@@ -133,7 +133,7 @@ int pf_worker_new_own(struct pf_worker *shared, uid_t user, struct pf_arena *are
 	w->log.quiet = shared->log.quiet;
 	w->state = PF_WORKER_IDLE;
 	w->sched = pf_description_sched(&shared->description);
-	if (!w->sched || pthread_create(&w->monitor, NULL, pf_monitor_main, w)) {
+	if (!w->sched || pf_thread_start(&w->monitor, pf_monitor_main, w)) {
 		free_parts(w);
 		return pf_err_set(err, -ENOMEM, "no memory or thread for a worker");
 	}
@@ -159,6 +159,13 @@ void pf_worker_restart(struct pf_worker *w)
 		return;
 	atomic_store(&w->instance->stopped, true);
 	kill(w->pid, SIGKILL);
+}
+
+void pf_worker_replace(struct pf_worker *w, unsigned ms)
+{
+	PF_LOCK_SCOPE(&w->lock);
+	if (w->instance)
+		pf_instance_leave(w->instance, ms);
 }
 
 void pf_worker_stop(struct pf_worker *w)
@@ -302,8 +309,10 @@ int pf_worker_await(struct pf_worker *w, struct pf_wait *waiter, struct pf_insta
 {
 	PF_LOCK_SCOPE(&w->lock);
 	*ret = NULL;
-	/* An instance whose rings are damaged is about to end. */
-	if (w->instance && !atomic_load(&w->instance->broken)) {
+	/* An instance whose rings are damaged is about to end.  One that leaves only serves those
+	 * who do not wait. */
+	if (w->instance && !atomic_load(&w->instance->broken) &&
+	    !(waiter && atomic_load(&w->instance->leaves_at))) {
 		*ret = pf_instance_ref(w->instance);
 		return 1;
 	}

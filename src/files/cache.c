@@ -113,13 +113,15 @@ static bool key_of(struct pf_node *node, struct pf_cache_key *ret)
 	return pf_cache_key_parse(name, ret);
 }
 
-/* The entry's description, without the parts that only a load needs. */
+/* The entry's description, without the parts that only a load needs; NULL: no memory. */
 static struct json_object *parse_meta(const struct pf_buf *text)
 {
 	struct json_object *o;
 
 	if (pf_json_parse(text->data ? text->data : "", text->len, &o, NULL) < 0)
 		o = json_object_new_object();
+	if (!o)
+		return NULL;
 	json_object_object_del(o, "info");
 	json_object_object_del(o, "hlo_with_config");
 	json_object_object_del(o, "platform_number");
@@ -141,6 +143,8 @@ static int entry_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	if (r < 0)
 		return r;
 	o = parse_meta(&text);
+	if (!o)
+		return pf_err_set(err, -ENOMEM, "no memory for the entry's description");
 	made.tv_sec = (time_t)(header.made_ns / 1000000000u);
 	made.tv_nsec = (long)(header.made_ns % 1000000000u);
 	pf_json_add_int(o, "size", st.st_size);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,17 +34,16 @@ struct pf_account *files_account(const struct pf_fs *fs, uid_t uid)
 	return pf_account_of(fs->quotas, uid);
 }
 
-static int link_as(int (*link)(struct pf_node *dir, const char *name,
-			       struct pf_node *node),
-		   struct pf_node *dir, const char *name, const struct pf_kind *kind,
-		   void *object, struct pf_node **ret)
+static int link_as(bool fixed, struct pf_node *dir, const char *name,
+		   const struct pf_kind *kind, void *object, struct pf_node **ret)
 {
 	struct pf_node *node = pf_node_new(dir->tree, kind, object, (mode_t)-1, NULL);
 	int r;
 
 	if (!node)
 		return -ENOMEM;
-	r = link(dir, name, node);
+	r = fixed ? pf_dir_link_fixed(dir, name, node)
+		  : pf_dir_link(dir, name, node, false);
 	if (r == 0 && ret)
 		*ret = node;
 	else
@@ -54,18 +54,16 @@ static int link_as(int (*link)(struct pf_node *dir, const char *name,
 int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind,
 	       void *object, struct pf_node **ret)
 {
-	return link_as(pf_dir_link_fixed, dir, name, kind, object, ret);
+	return link_as(true, dir, name, kind, object, ret);
 }
 
-static int link_loose(struct pf_node *dir, const char *name, struct pf_node *node)
+int files_link_plugin(struct pf_node *dir, const char *name, const struct pf_kind *kind,
+		      void *object, struct pf_node **ret)
 {
-	return pf_dir_link(dir, name, node, false);
-}
+	const struct pf_plugin_ops *ops = fs_of(dir)->config.plugins;
+	bool may_go = ops && ops->can_change && ops->is_added(name);
 
-int files_link_loose(struct pf_node *dir, const char *name, const struct pf_kind *kind,
-		     void *object, struct pf_node **ret)
-{
-	return link_as(link_loose, dir, name, kind, object, ret);
+	return link_as(!may_go, dir, name, kind, object, ret);
 }
 
 static void no_device(const struct pf_fs *fs, const char *name, size_t len,
@@ -167,17 +165,56 @@ void files_text_release(struct pf_open *of)
 	free(of->state);
 }
 
-bool files_on_thread(void *(*fn)(void *arg), void *arg)
+int files_open_as(struct pf_open *of, files_print_as *print, struct pf_err *err)
 {
-	pthread_attr_t attr;
-	pthread_t thread;
-	bool ok;
+	struct pf_buf *text = calloc(1, sizeof(*text));
+	int r = text ? print(of->node, &of->cred, text) : -ENOMEM;
 
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	ok = pthread_create(&thread, &attr, fn, arg) == 0;
-	pthread_attr_destroy(&attr);
-	return ok;
+	if (r == 0 && text->failed)
+		r = -ENOMEM;
+	of->state = text;
+	if (r == 0)
+		return 0;
+	files_text_release(of);
+	return pf_err_set(err, r, "no memory for the text");
+}
+
+void files_getattr_as(struct pf_node *node, const struct pf_cred *cred,
+		      struct pf_open *of, files_print_as *print, struct stat *st)
+{
+	pf_autobuf struct pf_buf now = PF_BUF_INIT;
+	const struct pf_buf *text = of ? of->state : &now;
+
+	if (!of && (print(node, cred, &now) < 0 || now.failed))
+		return;
+	st->st_size = (off_t)text->len;
+}
+
+bool files_owns_mount(const struct pf_fs *fs, uid_t uid)
+{
+	return uid == 0 || uid == fs->config.uid;
+}
+
+/* Changes under way: their threads use the filesystem. */
+static atomic_uint n_changes;
+
+bool pf_fs_is_changing(void)
+{
+	return atomic_load(&n_changes);
+}
+
+bool files_change(void *(*fn)(void *arg), void *arg)
+{
+	atomic_fetch_add(&n_changes, 1);
+	if (pf_thread_start(NULL, fn, arg) == 0)
+		return true;
+	files_changed();
+	return false;
+}
+
+void files_changed(void)
+{
+	atomic_fetch_sub(&n_changes, 1);
 }
 
 struct slow_open {
@@ -204,7 +241,7 @@ void files_open_slowly(struct pf_open *of, struct pf_reply *reply,
 
 	if (o)
 		*o = (struct slow_open){ .of = of, .reply = reply, .open = open };
-	if (!o || !files_on_thread(open_on_thread, o)) {
+	if (!o || pf_thread_start(NULL, open_on_thread, o)) {
 		free(o);
 		pf_reply_code(reply, -ENOMEM);
 	}

@@ -220,7 +220,7 @@ static const struct pf_kind kind_device = {
 						     &local_hardware_id, &process_index,
 						     &addressable, &description, &debug,
 						     &attributes, &stats, &executables,
-						     &plugin, NULL },
+						     &kind_queue, &plugin, NULL },
 };
 
 /* devices/ and devices/PLUGIN/ */
@@ -268,10 +268,8 @@ int files_add_devices(struct pf_fs *fs)
 
 		dir = pf_dir_lookup(devices, pf_worker_name(d->worker));
 		if (!dir)
-			r = (files_plugin_may_go(fs, pf_worker_name(d->worker))
-				     ? files_link_loose
-				     : files_link)(devices, pf_worker_name(d->worker),
-						   &kind_devices, NULL, &dir);
+			r = files_link_plugin(devices, pf_worker_name(d->worker),
+					      &kind_devices, NULL, &dir);
 		if (r == 0)
 			r = add_device(dir, d, i == 0);
 	}

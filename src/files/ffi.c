@@ -99,16 +99,22 @@ static const struct pf_kind kind_library = {
 
 static const struct pf_kind kind_ffi = { .mode = S_IFDIR | 0555 };
 
+int files_add_library(struct pf_fs *fs, const struct pf_library *l)
+{
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *dir = pf_dir_lookup(pf_tree_root(fs->tree), "ffi");
+
+	return files_link(dir, l->name, &kind_library, (void *)(uintptr_t)l, NULL);
+}
+
 int files_add_ffi(struct pf_fs *fs)
 {
 	const struct pf_library *libraries[PF_LIBRARIES_MAX];
 	unsigned n = pf_libraries_of(fs->config.libraries, NULL, libraries);
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
-	int r = files_link(pf_tree_root(fs->tree), "ffi", &kind_ffi, NULL, &dir);
+	int r = files_link(pf_tree_root(fs->tree), "ffi", &kind_ffi, NULL, NULL);
 
 	for (unsigned i = 0; i < n && r == 0; i++)
-		r = files_link(dir, libraries[i]->name, &kind_library,
-			       (void *)(uintptr_t)libraries[i], NULL);
+		r = files_add_library(fs, libraries[i]);
 	return r;
 }
 

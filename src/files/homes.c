@@ -109,11 +109,6 @@ int files_home(struct pf_fs *fs, uid_t user, const struct home **ret, struct pf_
 	return r < 0 ? r : 0;
 }
 
-struct device *files_device_in(const struct home *home, const struct device *device)
-{
-	return &home->devices[device->number];
-}
-
 void pf_fs_stop(struct pf_fs *fs)
 {
 	if (!fs)

@@ -79,6 +79,8 @@ struct restoring {
 	struct pf_restore *store;
 	struct pf_map inodes; /* struct buffer_inode, by id: one reference each */
 	struct pf_map
+		written; /* RESTORING itself for each of those that was open for writing */
+	struct pf_map
 		files; /* directories of tensors, borrowed, by their files' numbers */
 };
 
@@ -181,7 +183,11 @@ int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind
 int files_home(struct pf_fs *fs, uid_t user, const struct home **ret, struct pf_err *err);
 
 /* DEVICE in HOME; borrowed. */
-struct device *files_device_in(const struct home *home, const struct device *device);
+static inline struct device *files_device_in(const struct home *home,
+					     const struct device *device)
+{
+	return &home->devices[device->number];
+}
 
 /* Free all homes but the mount's own; nothing refers to what lived there. */
 void files_free_homes(struct pf_fs *fs);
@@ -217,8 +223,32 @@ void files_text_read(struct pf_open *of, size_t len, uint64_t off,
 void files_text_getattr(struct pf_node *node, struct stat *st);
 void files_text_release(struct pf_open *of);
 
-/* Run FN(ARG) on a detached thread of its own.  False: no thread could be created. */
-bool files_on_thread(void *(*fn)(void *arg), void *arg);
+/* Append to OUT the text of NODE for CRED.  0 or -errno. */
+typedef int files_print_as(struct pf_node *node, const struct pf_cred *cred,
+			   struct pf_buf *out);
+
+/* For a kind that has FILES_TEXT_AS, and whose text, by PRINT, differs between users: its open and its
+ * getattr_as.  An open has the text of its moment. */
+int files_open_as(struct pf_open *of, files_print_as *print, struct pf_err *err);
+void files_getattr_as(struct pf_node *node, const struct pf_cred *cred,
+		      struct pf_open *of, files_print_as *print, struct stat *st);
+#define FILES_TEXT_AS(open_fn, getattr_fn)                                               \
+	.mode = S_IFREG | 0444, .open = open_fn, .read = files_text_read,                \
+	.getattr = files_text_getattr, .getattr_as = getattr_fn,                         \
+	.release = files_text_release
+
+/* Does UID own the mount, or is root? */
+bool files_owns_mount(const struct pf_fs *fs, uid_t uid);
+
+/* How many executions have a slot of DEVICE, and how many wait for one, of all users. */
+void files_count_executions(const struct device *device, unsigned *ret_running,
+			    unsigned *ret_queued);
+
+/* Run FN(ARG), a change of plugins or libraries, which may take long, on a detached thread: when
+ * the mount ends, it ends with the process (pf_fs_is_changing).  FN calls files_changed at its
+ * end.  False: no thread could be created. */
+bool files_change(void *(*fn)(void *arg), void *arg);
+void files_changed(void);
 
 /* For a kind's prepare that waits for a worker: answer REPLY with the result of OPEN (0 or -errno),
  * which runs on a thread of its own and may set OF->state. */
@@ -251,25 +281,27 @@ void names_release(struct names *names);
 
 /* --- the fixed part of the tree ----------------------------------------------------- */
 
+extern const struct pf_kind kind_trace;
 extern const struct pf_kind kind_root;
 extern const struct pf_kind kind_cache;
 extern const struct pf_kind kind_plugins;
 extern const struct pf_kind kind_plugin_options; /* its object: a worker */
 extern const struct pf_kind kind_log;            /* its object: a worker */
 extern const struct pf_kind kind_custom_calls;   /* likewise */
+extern const struct pf_kind kind_queue;          /* its object: a struct device */
+extern const struct pf_kind kind_compiles;       /* its object: a worker */
 
 /* Link users/.  0 or -ENOMEM. */
 int files_add_users(struct pf_fs *fs);
 
-/* Link ffi/.  0 or -ENOMEM. */
+/* Link ffi/; and the directory of LIBRARY (borrowed) in it.  0 or -ENOMEM. */
 int files_add_ffi(struct pf_fs *fs);
+int files_add_library(struct pf_fs *fs, const struct pf_library *library);
 
-/* As files_link, for a directory that may go away; so may all in it. */
-int files_link_loose(struct pf_node *dir, const char *name, const struct pf_kind *kind,
-		     void *object, struct pf_node **ret);
-
-/* Can plugin NAME be removed while the mount is served? */
-bool files_plugin_may_go(const struct pf_fs *fs, const char *name);
+/* As files_link, for the directory of plugin NAME; if the plugin can be removed, so can the
+ * directory. */
+int files_link_plugin(struct pf_node *dir, const char *name, const struct pf_kind *kind,
+		      void *object, struct pf_node **ret);
 
 /* Link plugins/ and devices/.  0 or -ENOMEM. */
 int files_add_plugins(struct pf_fs *fs);

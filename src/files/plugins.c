@@ -54,16 +54,14 @@ static int extensions_show(struct pf_node *node, struct pf_buf *out, struct pf_e
 /* The sandbox of the worker, as the worker described it. */
 static int sandbox_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
-	struct json_object *o = NULL, *mode = NULL, *landlock = NULL, *seccomp = NULL;
+	struct json_object *o = json_object_object_get(desc_of(node)->json, "sandbox");
+	struct json_object *mode = json_object_object_get(o, "mode");
+	struct json_object *seccomp = json_object_object_get(o, "seccomp");
 
 	(void)err;
-	json_object_object_get_ex(desc_of(node)->json, "sandbox", &o);
-	json_object_object_get_ex(o, "mode", &mode);
-	json_object_object_get_ex(o, "landlock", &landlock);
-	json_object_object_get_ex(o, "seccomp", &seccomp);
 	pf_buf_printf(out, "%s\nlandlock %d\nseccomp %s\n",
 		      mode ? json_object_get_string(mode) : "off",
-		      json_object_get_int(landlock),
+		      json_object_get_int(json_object_object_get(o, "landlock")),
 		      json_object_get_boolean(seccomp) ? "yes" : "no");
 	return 0;
 }
@@ -115,7 +113,7 @@ static const struct pf_kind topology_json, topology_pb;
 
 static int topology_fetch(struct pf_open *of, struct pf_err *err)
 {
-	struct pf_buf *out = calloc(1, sizeof(*out));
+	struct pf_buf *out = of->state = calloc(1, sizeof(*out));
 	bool text = of->node->kind == &topology_json;
 	int r;
 
@@ -125,12 +123,6 @@ static int topology_fetch(struct pf_open *of, struct pf_err *err)
 			   text ? PF_TOPOLOGY_TEXT : PF_TOPOLOGY_BYTES, out, err);
 	if (text && r == 0)
 		pf_buf_puts(out, "\n");
-	if (r == 0) {
-		of->state = out;
-		return 0;
-	}
-	pf_buf_release(out);
-	free(out);
 	return r;
 }
 
@@ -175,7 +167,7 @@ static const struct pf_kind kind_plugin = {
 			&path, &api_version, &platform, &platform_version, &state, &error,
 			&restarts, &pid, &extensions, &attributes, &kind_plugin_options,
 			&alive, &sandbox, &kind_custom_calls, &topology_json,
-			&topology_pb, &kind_log, NULL },
+			&topology_pb, &kind_log, &kind_compiles, NULL },
 };
 
 /* --- a plugin that could not be started --------------------------------------------- */
@@ -247,9 +239,8 @@ static int add_plugin(struct pf_node *plugins, struct pf_worker *worker)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *log = NULL;
-	bool goes = files_plugin_may_go(fs_of(plugins), pf_worker_name(worker));
-	int r = (goes ? files_link_loose : files_link)(plugins, pf_worker_name(worker),
-						       &kind_plugin, worker, &dir);
+	int r = files_link_plugin(plugins, pf_worker_name(worker), &kind_plugin, worker,
+				  &dir);
 
 	/* The directory keeps it until the file system ends. */
 	if (r == 0 && (log = pf_dir_lookup(dir, "log")))
@@ -257,13 +248,6 @@ static int add_plugin(struct pf_node *plugins, struct pf_worker *worker)
 	if (r == 0 && fs_of(plugins)->config.isolate)
 		r = files_link(dir, "users", &kind_users, NULL, NULL);
 	return r;
-}
-
-bool files_plugin_may_go(const struct pf_fs *fs, const char *name)
-{
-	const struct pf_plugin_ops *ops = fs->config.plugins;
-
-	return ops && ops->can_change && ops->is_added(name);
 }
 
 int files_add_plugins(struct pf_fs *fs)
@@ -276,10 +260,8 @@ int files_add_plugins(struct pf_fs *fs)
 	for (unsigned i = 0; i < fs->n_workers && r == 0; i++)
 		r = add_plugin(plugins, fs->workers[i]);
 	for (unsigned i = 0; i < fs->config.n_failed && r == 0; i++)
-		r = (files_plugin_may_go(fs, failed[i].name)
-			     ? files_link_loose
-			     : files_link)(plugins, failed[i].name, &kind_failed_plugin,
-					   (void *)(uintptr_t)&failed[i], NULL);
+		r = files_link_plugin(plugins, failed[i].name, &kind_failed_plugin,
+				      (void *)(uintptr_t)&failed[i], NULL);
 	return r;
 }
 

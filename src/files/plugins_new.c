@@ -8,7 +8,6 @@
  * more requests, so that the next call of its client meets the other one.
  */
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,22 +49,14 @@ static int may_load(const struct pf_fs *fs, uid_t uid, struct pf_err *err)
 
 struct change {
 	struct pf_fs *fs;
-	struct pf_open *of;       /* the reply holds it */
-	struct pf_reply *reply;   /* owned */
-	struct new_plugin *made;  /* of OF's node; NULL: the plugin runs */
-	struct pf_worker *worker; /* then: borrowed */
+	struct pf_reply
+		*reply; /* owned; holds the open file, whose node has one of these: */
+	struct new_plugin *made;  /* or NULL: the plugin runs */
+	struct pf_worker *worker; /* then */
 	char name[PF_NAME_MAX + 1];
 	char *path;
 	struct json_object *options;
 };
-
-/* Changes under way: their threads use the filesystem. */
-static atomic_uint n_changes;
-
-bool pf_fs_is_changing(void)
-{
-	return atomic_load(&n_changes);
-}
 
 static void change_free(struct change *c)
 {
@@ -74,27 +65,33 @@ static void change_free(struct change *c)
 	free(c);
 }
 
+/* Is a device with number ID in LIST, of a description? */
+static bool has_device(struct json_object *list, int64_t id)
+{
+	bool there = false;
+	int64_t n;
+
+	for (size_t i = 0; !there && i < json_object_array_length(list); i++)
+		there = pf_json_get_int(json_object_object_get(
+						json_object_array_get_idx(list, i), "id"),
+					&n) &&
+			n == id;
+	return there;
+}
+
 /* Has the plugin that FOUND describes all devices of WORKER on which there are arrays? */
 static int keeps_devices(struct pf_fs *fs, struct pf_worker *worker,
 			 struct json_object *found, struct pf_err *err)
 {
 	struct json_object *list = json_object_object_get(found, "devices");
-	size_t n = json_object_is_type(list, json_type_array)
-			   ? json_object_array_length(list)
-			   : 0;
+	const struct pf_device_desc *devices = pf_worker_description(worker)->devices;
+	bool is_list = json_object_is_type(list, json_type_array);
 
 	for (unsigned i = 0; i < fs->n_devices; i++) {
 		const struct device *d = &fs->devices[i];
-		bool there = false;
-		int64_t id;
 
-		if (d->worker != worker || !pf_dir_count(d->buffers))
-			continue;
-		id = pf_worker_description(worker)->devices[d->index].id;
-		for (size_t k = 0; k < n && !there; k++)
-			there = json_object_get_int64(json_object_object_get(
-					json_object_array_get_idx(list, k), "id")) == id;
-		if (!there)
+		if (d->worker == worker && pf_dir_count(d->buffers) &&
+		    !(is_list && has_device(list, devices[d->index].id)))
 			return pf_err_set(err, -EBUSY,
 					  "device %s would be gone, and has arrays",
 					  d->name);
@@ -137,7 +134,7 @@ static void *change_main(void *arg)
 	change_free(c);
 	if (r == 0)
 		ops->restart(ops->arg, reply);
-	atomic_fetch_sub(&n_changes, 1);
+	files_changed();
 	return NULL;
 }
 
@@ -159,15 +156,12 @@ static void change(struct pf_open *of, struct new_plugin *made, struct pf_worker
 		r = pf_err_set(&err, -EINVAL, "expected create options as a JSON object");
 	if (r == 0) {
 		c->fs = fs_of(of->node);
-		c->of = of;
 		c->reply = reply;
 		c->made = made;
 		c->worker = worker;
 		pf_node_name(dir, c->name);
-		atomic_fetch_add(&n_changes, 1);
-		if (files_on_thread(change_main, c))
+		if (files_change(change_main, c))
 			return;
-		atomic_fetch_sub(&n_changes, 1);
 		r = pf_err_set(&err, -EAGAIN, "no thread could be created");
 	}
 	if (c)
@@ -203,49 +197,26 @@ static struct new_plugin *new_of(struct pf_node *node)
 	return node->object;
 }
 
-static int show_of(struct pf_node *node, const struct pf_buf *text, struct pf_buf *out)
-{
-	pf_tree_lock_names(node->tree);
-	if (text->len)
-		pf_buf_append(out, text->data, text->len);
-	pf_tree_unlock_names(node->tree);
-	return 0;
-}
+/* The kind ID's show, which prints the plugin P into OUT with PRINT. */
+#define NEW_SHOW(id, print)                                                              \
+	static int id##_show(struct pf_node *node, struct pf_buf *out,                   \
+			     struct pf_err *err)                                         \
+	{                                                                                \
+		const struct new_plugin *p = new_of(node);                               \
+                                                                                         \
+		(void)err;                                                               \
+		pf_tree_lock_names(node->tree);                                          \
+		print;                                                                   \
+		pf_tree_unlock_names(node->tree);                                        \
+		return 0;                                                                \
+	}
 
-static int new_path_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	return show_of(node, &new_of(node)->path, out);
-}
-
-static int new_options_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	return show_of(node, &new_of(node)->options, out);
-}
-
-static int new_state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	const struct new_plugin *p = new_of(node);
-
-	(void)err;
-	pf_tree_lock_names(node->tree);
-	pf_buf_puts(out, p->starting ? "starting\n" : p->why.code ? "failed\n" : "new\n");
-	pf_tree_unlock_names(node->tree);
-	return 0;
-}
-
-static int new_error_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	const struct new_plugin *p = new_of(node);
-
-	(void)err;
-	pf_tree_lock_names(node->tree);
-	if (p->why.code)
-		pf_buf_printf(out, "%s\n", p->why.text);
-	pf_tree_unlock_names(node->tree);
-	return 0;
-}
+NEW_SHOW(new_path, pf_buf_append(out, p->path.data, p->path.len))
+NEW_SHOW(new_options, pf_buf_append(out, p->options.data, p->options.len))
+NEW_SHOW(new_state, pf_buf_puts(out, p->starting   ? "starting\n"
+				     : p->why.code ? "failed\n"
+						   : "new\n"))
+NEW_SHOW(new_error, pf_buf_printf(out, "%s%s", p->why.text, p->why.code ? "\n" : ""))
 
 /* OF's bytes become those of TEXT.  False: there are none. */
 static bool take_text(struct pf_open *of, struct pf_buf *text)
@@ -263,15 +234,13 @@ static bool take_text(struct pf_open *of, struct pf_buf *text)
 static void new_options_commit(struct pf_open *of, enum pf_commit why,
 			       struct pf_reply *reply)
 {
-	const struct pf_buf *text = of->state;
+	const struct pf_buf *text = why == PF_COMMIT_FSYNC ? NULL : of->state;
 	struct json_object *o = NULL;
 	struct pf_err err = PF_ERR_INIT;
-	int r = why == PF_COMMIT_FSYNC || !text
-			? 0
-			: pf_json_parse(text->data, text->len, &o, &err);
+	int r = text ? pf_json_parse(text->data, text->len, &o, &err) : 0;
 
 	json_object_put(o);
-	if (r == 0 && why != PF_COMMIT_FSYNC) {
+	if (r == 0 && text) {
 		pf_tree_lock_names(of->node->tree);
 		(void)take_text(of, &new_of(of->node)->options);
 		pf_tree_unlock_names(of->node->tree);
@@ -479,15 +448,9 @@ static const struct pf_dir_ops plugins_ops = { .mkdir = plugins_mkdir,
 static int available_fetch(struct pf_open *of, struct pf_err *err)
 {
 	const struct pf_plugin_ops *ops = fs_of(of->node)->config.plugins;
-	struct pf_buf *out = calloc(1, sizeof(*out));
-	int r = out && ops ? ops->available(ops->arg, out, err) : -ENOMEM;
+	struct pf_buf *out = of->state = calloc(1, sizeof(*out));
 
-	of->state = out;
-	if (r < 0) {
-		files_text_release(of);
-		of->state = NULL;
-	}
-	return r;
+	return out && ops ? ops->available(ops->arg, out, err) : -ENOMEM;
 }
 
 static void available_prepare(struct pf_open *of, struct pf_reply *reply)

@@ -2,6 +2,7 @@
 /* The files at the root: README, version, pid, health. */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -9,6 +10,8 @@
 #include "files/commands/command.h"
 #include "internal.h"
 #include "pjrtfs/vfs.h"
+
+enum { METRICS_USERS = 64 }; /* with a series of their own */
 
 /* --- metrics.prom, for Prometheus.  It sends nothing to a plugin -------------------- */
 
@@ -66,13 +69,74 @@ static void alive(struct pf_fs *fs, enum pf_alive what, const char *name,
 	}
 }
 
-static int metrics_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+static void executions(struct pf_fs *fs, bool queued, const char *name, const char *help,
+		       struct pf_buf *out)
+{
+	const char *labels[] = { "plugin", NULL, "device", NULL };
+
+	pf_metrics_family(out, name, "gauge", help);
+	for (unsigned i = 0; i < fs->n_devices; i++) {
+		const struct device *d = &fs->devices[i];
+		unsigned n[2];
+
+		files_count_executions(d, &n[0], &n[1]);
+		labels[1] = pf_worker_name(d->worker);
+		labels[3] = d->name;
+		pf_metrics_sample(out, name, labels, 4, n[queued]);
+	}
+}
+
+/* Memory by user. */
+struct usage {
+	uid_t user;
+	uint64_t bytes;
+};
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct usage *x = a, *y = b;
+
+	return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : 0;
+}
+
+/* Append the memory of the users that have most; of others than CRED only for the mount's owner. */
+static int users(struct pf_fs *fs, const struct pf_cred *cred, struct pf_buf *out)
+{
+	pf_autofree struct pf_account **accounts = NULL;
+	pf_autofree struct usage *usage = NULL;
+	char user[16];
+	const char *labels[] = { "user", user };
+	size_t n, kept = 0;
+
+	accounts = pf_accounts(fs->quotas, &n);
+	usage = accounts ? calloc(n + 1, sizeof(*usage)) : NULL;
+	if (!usage)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		const struct pf_account *a = accounts[i];
+		uint64_t bytes = pf_limit_current(&a->limits[PF_MEMORY]);
+
+		if (bytes && (a->uid == cred->uid || files_owns_mount(fs, cred->uid)))
+			usage[kept++] = (struct usage){ a->uid, bytes };
+	}
+	qsort(usage, kept, sizeof(*usage), by_bytes);
+	pf_metrics_family(out, "pjrtfs_user_memory_bytes", "gauge",
+			  "Host memory that is charged to a user.");
+	for (size_t i = 0; i < kept && i < METRICS_USERS; i++) {
+		snprintf(user, sizeof(user), "%u", usage[i].user);
+		pf_metrics_sample(out, "pjrtfs_user_memory_bytes", labels, 2,
+				  usage[i].bytes);
+	}
+	return 0;
+}
+
+static int metrics_print(struct pf_node *node, const struct pf_cred *cred,
+			 struct pf_buf *out)
 {
 	static const char *const version_label[] = { "version", PACKAGE_VERSION };
 	struct pf_fs *fs = fs_of(node);
 	uint64_t used, limit, added, dropped;
 
-	(void)err;
 	pf_metrics_family(out, "pjrtfs_info", "gauge", "The version that runs.");
 	pf_metrics_sample(out, "pjrtfs_info", version_label, 2, 1);
 	pf_arena_usage(fs->config.arena, &used, &limit);
@@ -89,10 +153,27 @@ static int metrics_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 	single(out, "pjrtfs_events_total", "counter", "Lines of events.", added);
 	single(out, "pjrtfs_events_dropped_total", "counter",
 	       "Lines that events no longer shows to the owner.", dropped);
-	return 0;
+	executions(fs, false, "pjrtfs_executions_running",
+		   "Executions that have a slot of the device now.", out);
+	executions(fs, true, "pjrtfs_executions_queued",
+		   "Executions that wait for a slot of the device now.", out);
+	return users(fs, cred, out);
 }
 
-FILES_TEXT(kind_metrics, "metrics.prom", metrics_show, NULL);
+static int metrics_open(struct pf_open *of, struct pf_err *err)
+{
+	return files_open_as(of, metrics_print, err);
+}
+
+static void metrics_getattr_as(struct pf_node *node, const struct pf_cred *cred,
+			       struct pf_open *of, struct stat *st)
+{
+	files_getattr_as(node, cred, of, metrics_print, st);
+}
+
+static const struct pf_kind kind_metrics = {
+	.name = "metrics.prom", FILES_TEXT_AS(metrics_open, metrics_getattr_as)
+};
 
 static int health_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
@@ -180,7 +261,8 @@ static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 		"  cat executables/NAME/run    the reply to your last run\n"
 		"  buffers/NAME.json           an array, or a NAME, that was refused\n"
 		"  plugins/NAME/log            what the plugin printed\n"
-		"  tail -f events              all of these, and all other events\n\n"
+		"  tail -f events              all of these, and all other events\n"
+		"  trace.json                  the same on a time line (ui.perfetto.dev)\n\n"
 		"These lines convert files of other formats:\n\n",
 		m, m);
 	buffers_print_foreign(out);
@@ -229,9 +311,9 @@ static const struct pf_kind error = {
 
 const struct pf_kind kind_root = {
 	.mode = S_IFDIR | 0755,
-	.children =
-		(const struct pf_kind *const[]){ &readme, &version, &pid, &health, &error,
-						 &kind_control, &kind_metrics, NULL },
+	.children = (const struct pf_kind *const[]){ &readme, &version, &pid, &health,
+						     &error, &kind_control, &kind_metrics,
+						     &kind_trace, NULL },
 	.instead = "programs go to programs/ and arrays to buffers/",
 };
 

@@ -14,9 +14,9 @@
  * which reads the file when they are used.  If the file is removed or overwritten before, the thread
  * opens it for the backing.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -46,12 +46,15 @@ static const char tmp_dir[] = ".tmp", new_file[] = ".tmp/new", lock_file[] = ".l
 
 /* --- failures ------------------------------------------------------------------------ */
 
-/* Doing DOING to PATH failed with R. */
-static int failed(struct pf_state_dir *d, const char *doing, const struct pf_buf *path,
-		  int r)
+/* Doing DOING to NAME in PARENT failed with R. */
+static int failed(struct pf_state_dir *d, const char *doing, const struct kept *parent,
+		  const char *name, int r)
 {
+	pf_autobuf struct pf_buf path = PF_BUF_INIT;
+
+	state_put_path(parent, name, &path);
 	if (!d->n_failed++)
-		pf_err_set(&d->why, r, "%s %s: %s", doing, path->data ? path->data : "",
+		pf_err_set(&d->why, r, "%s %s: %s", doing, path.data ? path.data : "",
 			   strerror(-r));
 	return r;
 }
@@ -59,7 +62,6 @@ static int failed(struct pf_state_dir *d, const char *doing, const struct pf_buf
 /* The comparison has ended: say what is new. */
 static void publish(struct pf_state_dir *d)
 {
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	bool was;
 
 	pf_lock(&d->lock);
@@ -68,14 +70,12 @@ static void publish(struct pf_state_dir *d)
 	d->failing = d->why;
 	pf_unlock(&d->lock);
 	if (d->n_failed && !was)
-		pf_buf_printf(&text,
-			      "state directory %s: %s; what changes is not kept, and "
-			      "pjrtfs tries again",
-			      d->path, d->why.text);
+		pf_log(PF_LOG_WARNING,
+		       "state directory %s: %s; what changes is not kept, and pjrtfs "
+		       "tries again",
+		       d->path, d->why.text);
 	else if (!d->n_failed && was)
-		pf_buf_printf(&text, "state directory %s: all is kept again", d->path);
-	if (text.data)
-		d->warn(text.data);
+		pf_log(PF_LOG_WARNING, "state directory %s: all is kept again", d->path);
 }
 
 bool pf_state_dir_health(struct pf_state_dir *d, struct pf_buf *out)
@@ -96,17 +96,12 @@ bool pf_state_dir_health(struct pf_state_dir *d, struct pf_buf *out)
 /* Before the file of K is gone: keep it open for a value that has not read it. */
 static void hold_backing(struct pf_state_dir *d, struct kept *k)
 {
-	pf_autobuf struct pf_buf path = PF_BUF_INIT;
 	struct backing *b = pf_steal(&k->backing);
 
 	if (!b)
 		return;
-	if (b->base.refs > 1) {
-		state_path_of(k, &path);
-		b->fd = path.failed ? -1
-				    : openat(d->fd, path.data,
-					     O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	}
+	if (b->base.refs > 1)
+		b->fd = state_open(d, k, O_NOFOLLOW);
 	b->kept = NULL;
 	pf_backing_unref(&b->base);
 }
@@ -124,7 +119,7 @@ static int rename_to(struct pf_state_dir *d, struct kept *k, struct kept *parent
 		r = renameat(d->fd, from.data, d->fd, to.data) ? -errno : 0;
 	if (r < 0) {
 		free(copy);
-		return failed(d, "rename", &from, r);
+		return failed(d, "rename", k->parent, k->name, r);
 	}
 	state_leave(d, k);
 	r = state_take(d, k, parent, copy);
@@ -133,28 +128,34 @@ static int rename_to(struct pf_state_dir *d, struct kept *k, struct kept *parent
 	return r;
 }
 
-/* Another file or directory of the tree is about to take the place of what is kept there.  What
- * still has a name moves aside. */
-static int clear_place(struct pf_state_dir *d, const struct kept *k, struct kept *parent,
-		       const char *name)
+static bool is_linked(const struct pf_state_dir *d, uint64_t ino)
+{
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *node = pf_tree_by_ino(d->fs->tree, ino);
+	struct pf_node_changes changes = { .linked = false };
+
+	if (node)
+		pf_node_changes(node, &changes);
+	return changes.linked;
+}
+
+/* A DIRECTORY or file of the tree, K unless that is NULL, is about to take the place of what is kept
+ * there; that moves aside if it still has a name. */
+static int clear_place(struct pf_state_dir *d, const struct kept *k, bool directory,
+		       struct kept *parent, const char *name)
 {
 	struct kept *other = state_kept_at(d, parent, name);
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	struct pf_node_changes changes = { .linked = false };
 	char aside[32];
 
 	if (!other || other == k)
 		return 0;
-	node = pf_tree_by_ino(d->fs->tree, other->ino);
-	if (node)
-		pf_node_changes(node, &changes);
-	if (!changes.linked && !other->directory && (!k || !k->directory)) {
+	if (!other->directory && !directory && !is_linked(d, other->ino)) {
 		hold_backing(d, other);
 		state_forget(d, other);
 		return 0;
 	}
 	snprintf(aside, sizeof(aside), "%" PRIu64, other->ino);
-	return rename_to(d, other, d->tmp, aside);
+	return rename_to(d, other, &d->tmp, aside);
 }
 
 static int move(struct pf_state_dir *d, struct kept *k, struct kept *parent,
@@ -163,68 +164,60 @@ static int move(struct pf_state_dir *d, struct kept *k, struct kept *parent,
 	int r;
 
 	PF_LOCK_SCOPE(&d->names);
-	r = clear_place(d, k, parent, name);
+	r = clear_place(d, k, k->directory, parent, name);
 	return r < 0 ? r : rename_to(d, k, parent, name);
 }
 
 static struct kept *make_directory(struct pf_state_dir *d, struct kept *parent,
 				   const char *name, struct pf_node *node)
 {
-	static const struct kept a_directory = { .directory = true };
 	pf_autobuf struct pf_buf path = PF_BUF_INIT;
 	struct kept *k = NULL;
 	int r;
 
 	state_put_path(parent, name, &path);
 	PF_LOCK_SCOPE(&d->names);
-	r = path.failed ? -ENOMEM : clear_place(d, &a_directory, parent, name);
+	r = path.failed ? -ENOMEM : clear_place(d, NULL, true, parent, name);
 	if (r == 0 && mkdirat(d->fd, path.data, 0700) && errno != EEXIST)
 		r = -errno;
 	if (r == 0)
 		k = state_kept_new(d, parent, name, node, true);
 	if (!k)
-		failed(d, "make", &path, r < 0 ? r : -ENOMEM);
+		failed(d, "make", parent, name, r < 0 ? r : -ENOMEM);
 	return k;
 }
 
 static int save_attr(struct pf_state_dir *d, struct kept *k, struct pf_node *node)
 {
-	pf_autobuf struct pf_buf path = PF_BUF_INIT;
-	struct pf_node_changes changes;
-	struct pf_err err = PF_ERR_INIT;
-	pf_autoclose int fd = -1;
-	uint64_t extra = state_file_extra(node);
-	int r = -ENOMEM;
+	struct version version = state_file_version(node);
+	pf_autoclose int fd = state_open(d, k, O_NOFOLLOW);
+	int r = fd < 0 ? fd : state_file_save_attr(node, fd);
 
-	pf_node_changes(node, &changes);
-	state_path_of(k, &path);
-	if (!path.failed) {
-		fd = openat(d->fd, path.data, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-		r = fd < 0 ? -errno : state_file_save_attr(node, fd, &err);
-	}
 	if (r < 0)
-		return failed(d, "set attributes of", &path, r);
-	k->any = changes.any;
-	k->extra = extra;
+		return failed(d, "set attributes of", k->parent, k->name, r);
+	version.bytes = k->version.bytes;
+	k->version = version;
 	return 0;
 }
 
-/* The new file FD becomes NAME in PARENT: the node's content as of CHANGES. */
+/* The new file becomes NAME in PARENT. */
 static int put_file(struct pf_state_dir *d, struct kept *parent, const char *name,
-		    struct pf_node *node, const struct pf_buf *path)
+		    struct pf_node *node)
 {
+	pf_autobuf struct pf_buf path = PF_BUF_INIT;
 	struct kept *k = pf_map_get(&d->by_ino, node->ino);
 	int r;
 
+	state_put_path(parent, name, &path);
 	PF_LOCK_SCOPE(&d->names);
-	r = clear_place(d, k, parent, name);
+	r = path.failed ? -ENOMEM : clear_place(d, k, false, parent, name);
 	if (k)
 		hold_backing(d, k);
 	if (r == 0 && !k && !(k = state_kept_new(d, parent, name, node, false)))
 		r = -ENOMEM;
-	if (r == 0 && renameat(d->fd, new_file, d->fd, path->data)) {
+	if (r == 0 && renameat(d->fd, new_file, d->fd, path.data)) {
 		r = -errno;
-		k->any = k->bytes = 0; /* not kept: it is written again */
+		k->version = (struct version){ 0 }; /* it is written again */
 	}
 	if (r == 0)
 		parent->touched = true;
@@ -235,32 +228,22 @@ static int put_file(struct pf_state_dir *d, struct kept *parent, const char *nam
 static int save_file(struct pf_state_dir *d, struct kept *parent, const char *name,
 		     struct pf_node *node)
 {
-	pf_autobuf struct pf_buf path = PF_BUF_INIT;
-	struct pf_node_changes changes;
-	struct pf_err err = PF_ERR_INIT;
-	pf_autoclose int fd = -1;
-	uint64_t extra = state_file_extra(node);
+	struct version version = state_file_version(node);
+	pf_autoclose int fd =
+		openat(d->fd, new_file,
+		       O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	struct kept *k;
-	int r = -ENOMEM;
+	int r = fd < 0 ? -errno : state_file_save(node, fd);
 
-	state_put_path(parent, name, &path);
-	pf_node_changes(node, &changes);
-	fd = openat(d->fd, new_file, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-		    0600);
-	if (!path.failed)
-		r = fd < 0 ? -errno : state_file_save(node, fd, &err);
 	if (r == STATE_SAVED && fsync(fd))
 		r = -errno;
 	if (r == STATE_SAVED)
-		r = put_file(d, parent, name, node, &path);
+		r = put_file(d, parent, name, node);
 	if (r < 0)
-		failed(d, "write", &path, r);
+		failed(d, "write", parent, name, r);
 	k = pf_map_get(&d->by_ino, node->ino);
-	if (r == STATE_SAVED || (r == STATE_NEVER && k)) {
-		k->any = changes.any;
-		k->bytes = changes.bytes;
-		k->extra = extra;
-	}
+	if (k && (r == STATE_SAVED || r == STATE_NEVER))
+		k->version = version;
 	if (r != STATE_SAVED) /* give its blocks back */
 		unlinkat(d->fd, new_file, 0);
 	return r;
@@ -268,55 +251,43 @@ static int save_file(struct pf_state_dir *d, struct kept *parent, const char *na
 
 /* --- comparing ----------------------------------------------------------------------- */
 
-/* Files to be written when all directories and names are there. */
+/* A file to be written when all directories and names are there. */
 struct todo {
-	size_t n, cap;
-	struct todo_file {
-		struct kept *parent; /* lives until the removals */
-		char *name;          /* owned */
-		uint64_t ino;
-	} * files;
+	struct todo *next;
+	struct kept *parent; /* lives until the removals */
+	uint64_t ino;
+	char name[];
 };
 
-static void todo_add(struct pf_state_dir *d, struct todo *todo, struct kept *parent,
+static void todo_add(struct pf_state_dir *d, struct todo **list, struct kept *parent,
 		     const char *name, uint64_t ino)
 {
-	struct todo_file *files = todo->files;
-	char *copy = strdup(name);
+	struct todo *f = malloc(sizeof(*f) + strlen(name) + 1);
 
-	if (todo->n == todo->cap) {
-		size_t cap = todo->cap ? todo->cap * 2 : 64;
-
-		files = reallocarray(todo->files, cap, sizeof(*files));
-		if (files) {
-			todo->files = files;
-			todo->cap = cap;
-		}
-	}
-	if (!files || !copy) {
+	if (!f) {
 		d->n_later++;
-		free(copy);
 		return;
 	}
-	todo->files[todo->n++] =
-		(struct todo_file){ .parent = parent, .name = copy, .ino = ino };
+	*f = (struct todo){ .next = *list, .parent = parent, .ino = ino };
+	strcpy(f->name, name);
+	*list = f;
 }
 
 static void compare_dir(struct pf_state_dir *d, struct kept *parent, struct pf_node *dir,
-			struct todo *todo);
+			struct todo **todo);
 
 static void compare(struct pf_state_dir *d, struct kept *parent, struct pf_node *node,
-		    struct todo *todo)
+		    struct todo **todo)
 {
 	bool directory = S_ISDIR(node->kind->mode);
 	struct kept *k = pf_map_get(&d->by_ino, node->ino);
-	struct pf_node_changes now;
 	char name[PF_NAME_MAX + 1];
+	struct version now;
 
 	pf_node_name(node, name);
 	if (!*name || (!directory && !node->kind->write))
 		return; /* just removed; or it tells why a name was refused */
-	pf_node_changes(node, &now);
+	now = state_file_version(node);
 	if (k)
 		k->scan = d->scan;
 	if (k && (k->parent != parent || strcmp(k->name, name)) &&
@@ -325,18 +296,17 @@ static void compare(struct pf_state_dir *d, struct kept *parent, struct pf_node 
 	if (directory && !k)
 		k = make_directory(d, parent, name, node);
 	if (directory && k) {
-		k->touched = k->touched || k->any != now.any;
-		k->any = now.any;
+		k->touched = k->touched || k->version.any != now.any;
+		k->version = now;
 		compare_dir(d, k, node, todo);
-	} else if (!directory && (!k || k->bytes != now.bytes || k->any != now.any ||
-				  k->extra != state_file_extra(node))) {
+	} else if (!directory && (!k || memcmp(&k->version, &now, sizeof(now)))) {
 		todo_add(d, todo, parent, name, node->ino);
 	}
 }
 
 /* PF_DEPTH_MAX limits the recursion. */
 static void compare_dir(struct pf_state_dir *d, struct kept *parent, struct pf_node *dir,
-			struct todo *todo)
+			struct todo **todo)
 {
 	struct pf_node **list = pf_dir_list(dir);
 
@@ -355,47 +325,30 @@ static bool must_stop(struct pf_state_dir *d)
 	return d->stopping;
 }
 
-/* Write the files of TODO until DEADLINE_MS (CLOCK_MONOTONIC; 0: until the mount ends). */
+/* Write the files of TODO, which are freed, until DEADLINE_MS (CLOCK_MONOTONIC; 0: until the mount
+ * ends). */
 static void write_files(struct pf_state_dir *d, struct todo *todo, int64_t deadline_ms)
 {
-	for (size_t i = 0; i < todo->n; i++) {
-		struct todo_file *f = &todo->files[i];
+	bool late = false;
+
+	for (struct todo *f = todo, *next; f; f = next) {
 		PF_CLEANUP(pf_node_unrefp)
 		struct pf_node *node = pf_tree_by_ino(d->fs->tree, f->ino);
-		const struct kept *k = pf_map_get(&d->by_ino, f->ino);
-		struct pf_node_changes now;
-		int r;
+		struct kept *k = pf_map_get(&d->by_ino, f->ino);
+		int r = STATE_NEVER;
 
-		if (deadline_ms ? pf_now_ms() >= deadline_ms : must_stop(d)) {
-			d->n_later += (unsigned)(todo->n - i);
-			return;
-		}
-		if (!node)
-			continue;
-		pf_node_changes(node, &now);
-		if (k && k->any && k->bytes == now.bytes)
-			r = save_attr(d, pf_map_get(&d->by_ino, f->ino), node);
-		else
+		late = late || (deadline_ms ? pf_now_ms() >= deadline_ms : must_stop(d));
+		if (late)
+			r = STATE_LATER;
+		else if (node && k && k->version.any &&
+			 k->version.bytes == state_file_version(node).bytes)
+			r = save_attr(d, k, node);
+		else if (node)
 			r = save_file(d, f->parent, f->name, node);
-		if (r == STATE_LATER)
-			d->n_later++;
+		d->n_later += r == STATE_LATER;
+		next = f->next;
+		free(f);
 	}
-}
-
-static unsigned depth(const struct kept *k)
-{
-	unsigned n = 0;
-
-	while ((k = k->parent))
-		n++;
-	return n;
-}
-
-static int deeper_first(const void *a, const void *b)
-{
-	unsigned x = depth(*(struct kept *const *)a), y = depth(*(struct kept *const *)b);
-
-	return x < y ? 1 : x > y ? -1 : 0;
 }
 
 /* Has another node the name of K, whose own is gone?  That was not written yet. */
@@ -403,55 +356,64 @@ static bool is_awaited(struct pf_state_dir *d, const struct kept *k)
 {
 	PF_CLEANUP(pf_node_unrefp)
 	struct pf_node *dir =
-		k->parent == d->tmp ? NULL : pf_tree_by_ino(d->fs->tree, k->parent->ino);
+		k->parent == &d->tmp ? NULL : pf_tree_by_ino(d->fs->tree, k->parent->ino);
 	PF_CLEANUP(pf_node_unrefp)
 	struct pf_node *node = dir ? pf_dir_lookup(dir, k->name) : NULL;
 
 	return node && node->kind->write;
 }
 
-static void remove_one(struct pf_state_dir *d, struct kept *k)
+/* Remove K, in which nothing is kept.  False: it stays. */
+static bool remove_one(struct pf_state_dir *d, struct kept *k)
 {
-	PF_CLEANUP(pf_node_unrefp)
-	struct pf_node *node = pf_tree_by_ino(d->fs->tree, k->ino);
 	pf_autobuf struct pf_buf path = PF_BUF_INIT;
-	struct pf_node_changes changes = { .linked = false };
+	int r = 0;
 
-	if (node)
-		pf_node_changes(node, &changes);
-	if (changes.linked || k->children) {
+	if (is_linked(d, k->ino)) {
 		d->n_later++;
-		return;
+		return false;
 	}
 	if (!k->directory && is_awaited(d, k))
-		return;
+		return false;
 	state_path_of(k, &path);
 	PF_LOCK_SCOPE(&d->names);
 	hold_backing(d, k);
+	if (path.failed)
+		r = -ENOMEM;
+	else if (unlinkat(d->fd, path.data, k->directory ? AT_REMOVEDIR : 0))
+		r = -errno;
 	/* A directory that holds files of others stays. */
-	if (path.failed || (unlinkat(d->fd, path.data, k->directory ? AT_REMOVEDIR : 0) &&
-			    errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)) {
-		failed(d, "remove", &path, path.failed ? -ENOMEM : -errno);
-		return;
+	if (r < 0 && r != -ENOENT && r != -ENOTEMPTY && r != -EEXIST) {
+		failed(d, "remove", k->parent, k->name, r);
+		return false;
 	}
 	state_forget(d, k);
+	return true;
 }
 
+/* Remove what has no name any more: directories after all that is in them. */
 static void remove_old(struct pf_state_dir *d)
 {
-	struct kept **old = calloc(d->by_ino.used + 1, sizeof(*old)), *k;
+	pf_autofree struct kept **old = calloc(d->by_ino.used + 1, sizeof(*old));
+	struct kept *k;
 	size_t pos = 0, n = 0;
+	bool again = old;
 
 	if (!old)
 		d->n_later++;
 	while (old && (k = pf_map_next(&d->by_ino, &pos)))
 		if (k->scan != d->scan)
 			old[n++] = k;
-	if (n)
-		qsort(old, n, sizeof(*old), deeper_first);
+	while (again) {
+		again = false;
+		for (size_t i = 0; i < n; i++)
+			if (old[i] && !old[i]->children) {
+				again |= remove_one(d, old[i]);
+				old[i] = NULL;
+			}
+	}
 	for (size_t i = 0; i < n; i++)
-		remove_one(d, old[i]);
-	free(old);
+		d->n_later += old[i] != NULL;
 }
 
 /* Have the disk keep the names in K, a directory, and its attributes. */
@@ -459,22 +421,13 @@ static void sync_dir(struct pf_state_dir *d, struct kept *k)
 {
 	PF_CLEANUP(pf_node_unrefp)
 	struct pf_node *node = pf_tree_by_ino(d->fs->tree, k->ino);
-	pf_autobuf struct pf_buf path = PF_BUF_INIT;
-	struct pf_err err = PF_ERR_INIT;
-	pf_autoclose int fd = -1;
-	int r = -ENOMEM;
+	pf_autoclose int fd = state_open(d, k, O_DIRECTORY);
+	int r = fd < 0 ? fd : node ? state_file_save_attr(node, fd) : 0;
 
-	state_path_of(k, &path);
-	if (!path.failed) {
-		fd = openat(d->fd, path.data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		r = fd < 0 ? -errno : 0;
-	}
-	if (r == 0 && node)
-		r = state_file_save_attr(node, fd, &err);
 	if (r == 0 && fsync(fd))
 		r = -errno;
 	if (r < 0)
-		failed(d, "sync", &path, r);
+		failed(d, "sync", k->parent, k->name, r);
 	k->touched = r < 0;
 }
 
@@ -505,38 +458,39 @@ static void check_unread(struct pf_state_dir *d)
 	names_release(&old);
 }
 
+/* The directories that are kept: programs/, then buffers/ of each device. */
+static unsigned n_roots(const struct pf_state_dir *d)
+{
+	return 1 + d->fs->n_devices;
+}
+
+static struct pf_node *root(const struct pf_state_dir *d, unsigned i)
+{
+	return i ? d->fs->devices[i - 1].buffers : d->fs->programs;
+}
+
 static void compare_all(struct pf_state_dir *d, int64_t deadline_ms)
 {
-	struct todo todo = { 0 };
+	struct todo *todo = NULL;
 	struct timespec start;
-	struct kept *k;
-	size_t pos = 0;
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
 	d->compared = pf_tree_changes(d->fs->tree);
 	d->scan++;
 	d->n_failed = d->n_later = 0;
 	d->why = (struct pf_err)PF_ERR_INIT;
-	d->tmp->scan = d->scan;
-	compare_dir(d, pf_map_get(&d->by_ino, d->fs->programs->ino), d->fs->programs,
-		    &todo);
-	for (unsigned i = 0; i < d->fs->n_devices; i++) {
-		struct pf_node *dir = d->fs->devices[i].buffers;
+	for (unsigned i = 0; i < n_roots(d); i++) {
+		struct kept *k = pf_map_get(&d->by_ino, root(d, i)->ino);
 
-		compare_dir(d, pf_map_get(&d->by_ino, dir->ino), dir, &todo);
+		k->scan = d->scan;
+		compare_dir(d, k, root(d, i), &todo);
 	}
-	while ((k = pf_map_next(&d->by_ino, &pos)))
-		if (!k->parent)
-			k->scan = d->scan;
 	d->walk_s = pf_seconds_since(CLOCK_THREAD_CPUTIME_ID, &start);
-	write_files(d, &todo, deadline_ms);
+	write_files(d, todo, deadline_ms);
 	remove_old(d);
 	sync_dirs(d);
 	check_unread(d);
 	publish(d);
-	for (size_t i = 0; i < todo.n; i++)
-		free(todo.files[i].name);
-	free(todo.files);
 }
 
 static bool is_behind(const struct pf_state_dir *d)
@@ -583,22 +537,13 @@ static void *state_main(void *arg)
 
 /* --- start and end -------------------------------------------------------------------- */
 
-/* Remove NAME in the directory FD, with all below it. */
-static void remove_tree(int fd, const char *name)
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
 {
-	int at = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	DIR *stream = at < 0 ? NULL : fdopendir(at);
-	struct dirent *entry;
-
-	if (at >= 0 && !stream)
-		close(at);
-	while (stream && (entry = readdir(stream)))
-		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
-		    unlinkat(at, entry->d_name, 0))
-			remove_tree(at, entry->d_name);
-	if (stream)
-		closedir(stream);
-	unlinkat(fd, name, AT_REMOVEDIR);
+	(void)st;
+	(void)type;
+	(void)at;
+	(void)remove(path);
+	return 0;
 }
 
 static int lock_dir(struct pf_state_dir *d, struct pf_err *err)
@@ -637,20 +582,18 @@ static int make_path(struct pf_state_dir *d, const char *path, struct pf_err *er
 {
 	pf_autofree char *part = strdup(path);
 
-	for (char *at = part; at; at = strchr(at + 1, '/')) {
-		char c = *at;
-
-		if (at == part)
-			continue;
-		*at = '\0';
+	if (!part)
+		return pf_err_set(err, -ENOMEM, "no memory");
+	for (char *end = part; end;) {
+		end = strchr(end + 1, '/');
+		if (end)
+			*end = '\0';
 		if (mkdirat(d->fd, part, 0700) && errno != EEXIST)
 			return pf_err_set(err, -errno, "make %s in it: %s", part,
 					  strerror(errno));
-		*at = c;
+		if (end)
+			*end = '/';
 	}
-	if (!part || (mkdirat(d->fd, path, 0700) && errno != EEXIST))
-		return pf_err_set(err, part ? -errno : -ENOMEM, "make %s in it: %s", path,
-				  strerror(part ? errno : ENOMEM));
 	return 0;
 }
 
@@ -675,19 +618,17 @@ static int add_root(struct pf_state_dir *d, struct pf_node *dir, struct pf_err *
 
 static int begin(struct pf_state_dir *d, struct pf_err *err)
 {
+	pf_autofree char *tmp = NULL;
 	int r = lock_dir(d, err);
 
 	if (r < 0)
 		return r;
-	remove_tree(d->fd, tmp_dir);
+	if (asprintf(&tmp, "%s/%s", d->path, tmp_dir) < 0)
+		return pf_err_set(err, -ENOMEM, "no memory");
+	(void)nftw(tmp, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 	r = make_path(d, tmp_dir, err);
-	if (r == 0 &&
-	    (!(d->tmp = calloc(1, sizeof(*d->tmp))) || !(d->tmp->name = strdup(tmp_dir))))
-		r = pf_err_set(err, -ENOMEM, "no memory");
-	if (r == 0)
-		r = add_root(d, d->fs->programs, err);
-	for (unsigned i = 0; r == 0 && i < d->fs->n_devices; i++)
-		r = add_root(d, d->fs->devices[i].buffers, err);
+	for (unsigned i = 0; r == 0 && i < n_roots(d); i++)
+		r = add_root(d, root(d, i), err);
 	d->n_later = 1; /* what came back from memory may be newer */
 	if (r == 0 && pthread_create(&d->thread, NULL, state_main, d))
 		r = pf_err_set(err, -EAGAIN, "no thread for it");
@@ -705,7 +646,7 @@ int pf_state_dir_open(struct pf_fs *fs, struct pf_state_dir **ret, struct pf_err
 		return pf_err_set(err, -ENOMEM, "no memory");
 	d->fs = fs;
 	d->fd = d->lock_fd = -1;
-	d->warn = fs->config.warn;
+	d->tmp.name = (char *)(uintptr_t)tmp_dir;
 	pthread_mutex_init(&d->names, NULL);
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_condattr_init(&attr);
@@ -722,7 +663,7 @@ int pf_state_dir_open(struct pf_fs *fs, struct pf_state_dir **ret, struct pf_err
 void pf_state_dir_finish(struct pf_state_dir *d, uint64_t ms)
 {
 	int64_t deadline = pf_now_ms() + (int64_t)ms, patience;
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	unsigned n;
 
 	if (!d || !d->running)
 		return;
@@ -740,15 +681,12 @@ void pf_state_dir_finish(struct pf_state_dir *d, uint64_t ms)
 		usleep(20000);
 		compare_all(d, deadline);
 	}
-	if (d->n_later || d->n_failed)
-		pf_buf_printf(&text,
-			      "state directory %s: not kept at the end: %u file%s%s%s",
-			      d->path, d->n_later + d->n_failed,
-			      d->n_later + d->n_failed == 1 ? "" : "s",
-			      d->n_failed ? "; the first: " : "",
-			      d->n_failed ? d->why.text : "");
-	if (text.data)
-		d->warn(text.data);
+	n = d->n_later + d->n_failed;
+	if (n)
+		pf_log(PF_LOG_WARNING,
+		       "state directory %s: not kept at the end: %u file%s%s%s", d->path,
+		       n, n == 1 ? "" : "s", d->n_failed ? "; the first: " : "",
+		       d->n_failed ? d->why.text : "");
 }
 
 void pf_state_dir_free(struct pf_state_dir *d)
@@ -764,16 +702,11 @@ void pf_state_dir_free(struct pf_state_dir *d)
 		free(k->name);
 		free(k);
 	}
-	if (d->tmp)
-		free(d->tmp->name);
-	free(d->tmp);
 	pf_map_release(&d->by_ino);
 	pf_map_release(&d->by_place);
 	names_release(&d->unread);
-	if (d->fd >= 0)
-		close(d->fd);
-	if (d->lock_fd >= 0)
-		close(d->lock_fd);
+	pf_closep(&d->fd);
+	pf_closep(&d->lock_fd);
 	pthread_mutex_destroy(&d->names);
 	pthread_mutex_destroy(&d->lock);
 	pthread_cond_destroy(&d->cond);

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to state_dir.c, the state directory, state_kept.c, what is in it,
- * state_load.c, its start, and state_file.c, one file. */
+/* Private to state_dir.c, the state directory, state_kept.c, what is in it, and state_file.c, one
+ * file. */
 #ifndef PJRTFS_FILES_STATE_DIR_H
 #define PJRTFS_FILES_STATE_DIR_H
 
 #include "internal.h"
+
+/* The state of a node: the tree's counts, and a hash of what these do not count, the options of a
+ * program. */
+struct version {
+	uint64_t any, bytes, extra;
+};
 
 /* A file or directory that is kept. */
 struct kept {
@@ -15,8 +21,8 @@ struct kept {
 	unsigned children, scan;
 	bool directory;
 	bool touched; /* names in it, or its attributes, are newer than its last fsync */
-	uint64_t any, bytes, extra; /* the node's changes that are kept */
-	struct backing *backing;    /* a reference, or NULL */
+	struct version version;  /* of the node, that is kept; zeros: none is */
+	struct backing *backing; /* a reference, or NULL */
 };
 
 /* The bytes of an array that was not used yet. */
@@ -31,14 +37,13 @@ struct backing {
 struct pf_state_dir {
 	struct pf_fs *fs;
 	char *path; /* owned */
-	void (*warn)(const char *text);
 	int fd, lock_fd;
 	pthread_t thread;
 	bool running;
 
 	pthread_mutex_t names; /* rank 0; protects the places of kept, also during I/O */
 	struct pf_map by_ino, by_place;
-	struct kept *tmp;  /* what waits there for its place */
+	struct kept tmp;   /* what waits there for its place */
 	unsigned scan;     /* number of the comparison */
 	uint64_t compared; /* the tree's count when that began */
 	double walk_s;     /* CPU time of the walk through the tree */
@@ -56,6 +61,9 @@ struct pf_state_dir {
 /* Append the path of NAME in PARENT (NULL: a root), or of K, below the state directory. */
 void state_put_path(const struct kept *parent, const char *name, struct pf_buf *out);
 void state_path_of(const struct kept *k, struct pf_buf *out);
+
+/* Open K's file or directory to read it, with FLAGS.  The descriptor, or -errno. */
+int state_open(const struct pf_state_dir *d, const struct kept *k, int flags);
 
 /* NODE is kept as NAME in PARENT (NULL: a root, NAME is a path).  NULL: no memory. */
 struct kept *state_kept_new(struct pf_state_dir *d, struct kept *parent, const char *name,
@@ -83,13 +91,13 @@ enum state_saved {
 
 /* Write NODE's bytes and attributes to FD, an empty file.  An enum state_saved; or -errno, a failure
  * of the disk.  Blocks. */
-int state_file_save(struct pf_node *node, int fd, struct pf_err *err);
+int state_file_save(struct pf_node *node, int fd);
 
 /* Give FD, a file or directory, the attributes of NODE.  -errno: a failure of the disk. */
-int state_file_save_attr(struct pf_node *node, int fd, struct pf_err *err);
+int state_file_save_attr(struct pf_node *node, int fd);
 
-/* A hash of what is kept of NODE and does not count as its change: the options of a program. */
-uint64_t state_file_extra(struct pf_node *node);
+/* NODE's present state. */
+struct version state_file_version(struct pf_node *node);
 
 /*
  * Make the node NAME in DIR of the file FD: a program, which compiles later; an array whose bytes

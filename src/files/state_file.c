@@ -44,27 +44,13 @@ struct request {
 	struct pf_reply reply;
 	pthread_mutex_t lock; /* a leaf */
 	pthread_cond_t cond;
-	bool over;
-	int fd; /* where the bytes of a read go, from AT on; or -1 */
+	bool over, dropped; /* dropped: malloc(3) made it, and no thread waits for it */
+	int fd;             /* where the bytes of a read go, from AT on; or -1 */
 	off_t at;
 	ssize_t result; /* bytes, or -errno: */
 	bool disk;      /* a failure of FD */
 	struct pf_err why;
 };
-
-static ssize_t write_all(int fd, const char *data, size_t len, off_t at)
-{
-	size_t done = 0;
-
-	while (done < len) {
-		ssize_t n = pwrite(fd, data + done, len - done, at + (off_t)done);
-
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		done += n > 0 ? (size_t)n : 0;
-	}
-	return (ssize_t)done;
-}
 
 static void request_send(struct pf_reply *reply, int code, const void *data, size_t len)
 {
@@ -74,8 +60,10 @@ static void request_send(struct pf_reply *reply, int code, const void *data, siz
 	if (code < 0 && reply->why && reply->why->code)
 		q->why = *reply->why;
 	if (code >= 0 && q->fd >= 0 && len) {
-		q->result = write_all(q->fd, data, len, q->at);
-		q->disk = q->result < 0;
+		int r = pf_write_at(q->fd, data, len, (uint64_t)q->at);
+
+		q->disk = r < 0;
+		q->result = r < 0 ? r : (ssize_t)len;
 	}
 }
 
@@ -83,6 +71,10 @@ static void request_free(struct pf_reply *reply)
 {
 	struct request *q = pf_container_of(reply, struct request, reply);
 
+	if (q->dropped) {
+		free(q);
+		return;
+	}
 	PF_LOCK_SCOPE(&q->lock);
 	q->over = true;
 	pthread_cond_signal(&q->cond);
@@ -126,37 +118,28 @@ static int open_node(struct pf_node *node, int flags, struct pf_open **ret,
 	return (int)request_wait(&q, err);
 }
 
-/* A reply that no thread waits for. */
-static void drop_send(struct pf_reply *reply, int code, const void *data, size_t len)
-{
-	(void)reply;
-	(void)code;
-	(void)data;
-	(void)len;
-}
-
-static void drop_free(struct pf_reply *reply)
-{
-	free(reply);
-}
-
-static const struct pf_reply_ops drop_ops = { .send = drop_send, .free = drop_free };
-
 /* --- saving ------------------------------------------------------------------------- */
+
+/* The state of NODE, an array, in TEXT; "" if there is no memory. */
+static const char *state_of(struct pf_node *node, struct pf_buf *text)
+{
+	int r = node->kind->get_xattr(node, "user.pjrtfs.state", text, NULL);
+
+	return r < 0 || text->failed ? "" : text->data;
+}
 
 bool state_file_is_lost(struct pf_node *node)
 {
-	pf_autobuf struct pf_buf state = PF_BUF_INIT;
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 
-	return node->kind->get_xattr &&
-	       node->kind->get_xattr(node, "user.pjrtfs.state", &state, NULL) == 0 &&
-	       !state.failed && !strcmp(state.data, "lost");
+	return node->kind->get_xattr && !strcmp(state_of(node, &text), "lost");
 }
 
 /* Is the node's present content to be kept, now? */
 static enum state_saved may_save(struct pf_node *node, struct pf_node_changes *ret)
 {
-	pf_autobuf struct pf_buf state = PF_BUF_INIT;
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	const char *state;
 
 	pf_node_changes(node, ret);
 	if (!ret->linked)
@@ -165,20 +148,16 @@ static enum state_saved may_save(struct pf_node *node, struct pf_node_changes *r
 		return STATE_LATER;
 	if (!node->kind->get_xattr)
 		return STATE_SAVED;
-	if (node->kind->get_xattr(node, "user.pjrtfs.state", &state, NULL) < 0 ||
-	    state.failed)
-		return STATE_LATER;
-	if (!strcmp(state.data, "error") || !strcmp(state.data, "lost") ||
-	    !strcmp(state.data, "donated"))
+	state = state_of(node, &text);
+	if (!strcmp(state, "error") || !strcmp(state, "lost") ||
+	    !strcmp(state, "donated"))
 		return STATE_NEVER;
-	/* A commit is under way, or its writer was killed. */
-	if (!strcmp(state.data, "incomplete"))
-		return STATE_LATER;
-	return STATE_SAVED;
+	/* Incomplete: a commit is under way, or its writer was killed. */
+	return !*state || !strcmp(state, "incomplete") ? STATE_LATER : STATE_SAVED;
 }
 
 /* An enum state_saved, or -errno of the disk. */
-static int copy_out(struct pf_open *of, int fd, struct pf_err *err)
+static int copy_out(struct pf_open *of, int fd)
 {
 	struct request q;
 	ssize_t n = 1;
@@ -186,13 +165,13 @@ static int copy_out(struct pf_open *of, int fd, struct pf_err *err)
 
 	while (n > 0) {
 		pf_vfs_read(of, PIECE, (uint64_t)at, request_begin(&q, fd, at));
-		n = request_wait(&q, err);
+		n = request_wait(&q, NULL);
 		at += n > 0 ? n : 0;
 	}
 	return n == 0 ? STATE_SAVED : q.disk ? (int)n : STATE_LATER;
 }
 
-int state_file_save(struct pf_node *node, int fd, struct pf_err *err)
+int state_file_save(struct pf_node *node, int fd)
 {
 	struct pf_node_changes before, after;
 	struct pf_open *of = NULL;
@@ -204,28 +183,25 @@ int state_file_save(struct pf_node *node, int fd, struct pf_err *err)
 	if (r < 0)
 		return r == -ENOENT || r == -EIO || r == -ENODATA ? STATE_NEVER
 								  : STATE_LATER;
-	r = copy_out(of, fd, err);
+	r = copy_out(of, fd);
 	pf_vfs_release(of);
 	if (r != STATE_SAVED)
 		return r;
 	pf_node_changes(node, &after);
 	if (after.bytes != before.bytes || after.writers)
 		return STATE_LATER;
-	return state_file_save_attr(node, fd, err);
+	return state_file_save_attr(node, fd);
 }
 
-static int set_attr(int fd, const char *name, const struct pf_buf *value,
-		    struct pf_err *err)
+static int set_attr(int fd, const char *name, const struct pf_buf *value)
 {
-	if (!value->failed && fsetxattr(fd, name, value->data, value->len, 0) == 0)
-		return 0;
-	return pf_err_set(err, value->failed ? -ENOMEM : -errno, "%s: %s", name,
-			  strerror(value->failed ? ENOMEM : errno));
+	if (value->failed)
+		return -ENOMEM;
+	return fsetxattr(fd, name, value->data, value->len, 0) ? -errno : 0;
 }
 
 /* Owner, mode and options of NODE. */
-static int set_node_attr(struct pf_node *node, const struct pf_attr *attr, int fd,
-			 struct pf_err *err)
+static int set_node_attr(struct pf_node *node, const struct pf_attr *attr, int fd)
 {
 	pf_autofree char *options =
 		is_program(node) ? program_options(node->object) : NULL;
@@ -241,10 +217,10 @@ static int set_node_attr(struct pf_node *node, const struct pf_attr *attr, int f
 		pf_json_add_string(o, "options", options);
 	pf_buf_puts(&text, pf_json_text(o));
 	json_object_put(o);
-	return set_attr(fd, NODE_ATTR, &text, err);
+	return set_attr(fd, NODE_ATTR, &text);
 }
 
-int state_file_save_attr(struct pf_node *node, int fd, struct pf_err *err)
+int state_file_save_attr(struct pf_node *node, int fd)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
 	mode_t least = S_ISDIR(node->kind->mode) ? 0700 : 0600;
@@ -252,31 +228,33 @@ int state_file_save_attr(struct pf_node *node, int fd, struct pf_err *err)
 	int r;
 
 	pf_node_attr(node, &attr);
-	r = set_node_attr(node, &attr, fd, err);
+	r = set_node_attr(node, &attr, fd);
 	for (const char *const *name = array_attrs; *name && r == 0; name++) {
 		pf_autobuf struct pf_buf value = PF_BUF_INIT;
 
 		if (node->kind->get_xattr &&
 		    node->kind->get_xattr(node, *name, &value, NULL) == 0 && value.len)
-			r = set_attr(fd, *name, &value, err);
+			r = set_attr(fd, *name, &value);
 	}
 	if (r < 0)
 		return r;
-	/* For those who look; user.pjrtfs.node is what counts. */
+	/* For users who look at the directory; the next mount reads user.pjrtfs.node. */
 	times[1] = attr.mtime;
-	if (fchmod(fd, (attr.mode & 0777) | least) || futimens(fd, times))
-		return pf_err_set(err, -errno, "%s", strerror(errno));
-	if (geteuid() == 0 && fchown(fd, attr.uid, attr.gid))
-		return pf_err_set(err, -errno, "%s", strerror(errno));
+	if (fchmod(fd, (attr.mode & 0777) | least) || futimens(fd, times) ||
+	    (geteuid() == 0 && fchown(fd, attr.uid, attr.gid)))
+		return -errno;
 	return 0;
 }
 
-uint64_t state_file_extra(struct pf_node *node)
+struct version state_file_version(struct pf_node *node)
 {
 	pf_autofree char *options =
 		is_program(node) ? program_options(node->object) : NULL;
+	struct pf_node_changes changes;
 
-	return options ? pf_hash(options, strlen(options)) : 0;
+	pf_node_changes(node, &changes);
+	return (struct version){ changes.any, changes.bytes,
+				 options ? pf_hash(options, strlen(options)) : 0 };
 }
 
 /* --- loading ------------------------------------------------------------------------ */
@@ -316,11 +294,20 @@ static void kept_node_release(struct kept_node *kept)
 	json_object_put(kept->o);
 }
 
+/* The user or group KEY of O in *RET, if it is there. */
+static void get_id(struct json_object *o, const char *key, unsigned *ret)
+{
+	int64_t id;
+
+	if (pf_json_get_int(json_object_object_get(o, key), &id) && id >= 0 &&
+	    id < UINT32_MAX)
+		*ret = (unsigned)id;
+}
+
 /* A file that was put there by hand has its own owner and mode. */
 static int read_node_attr(int fd, struct kept_node *ret, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-	int64_t uid, gid;
 	const char *mode;
 	struct stat st;
 
@@ -337,13 +324,9 @@ static int read_node_attr(int fd, struct kept_node *ret, struct pf_err *err)
 	    (pf_json_parse(text.data, text.len, &ret->o, NULL) < 0 ||
 	     !json_object_is_type(ret->o, json_type_object)))
 		return pf_err_set(err, -EINVAL, NODE_ATTR ": expected a JSON object");
+	get_id(ret->o, "uid", &ret->attr.uid);
+	get_id(ret->o, "gid", &ret->attr.gid);
 	mode = pf_json_get_string(ret->o, "mode");
-	if (pf_json_get_int(json_object_object_get(ret->o, "uid"), &uid) && uid >= 0 &&
-	    uid < UINT32_MAX)
-		ret->attr.uid = (uid_t)uid;
-	if (pf_json_get_int(json_object_object_get(ret->o, "gid"), &gid) && gid >= 0 &&
-	    gid < UINT32_MAX)
-		ret->attr.gid = (gid_t)gid;
 	if (*mode)
 		ret->attr.mode = (mode_t)strtoul(mode, NULL, 8) & 07777;
 	ret->owner.uid = ret->attr.uid;
@@ -378,19 +361,19 @@ static int copy_in(struct pf_open *of, int fd, struct pf_err *err)
 /* Close OF: a program compiles later; an array is whole now, or refused. */
 static int close_node(struct pf_open *of, struct pf_err *err)
 {
-	struct pf_reply *reply = NULL;
-	struct request q;
+	struct request here, *q = &here;
 
 	if (is_program(of->node)) {
-		reply = malloc(sizeof(*reply));
-		if (!reply)
+		q = malloc(sizeof(*q));
+		if (!q)
 			return pf_err_set(err, -ENOMEM, "no memory");
-		pf_reply_init(reply, &drop_ops);
-		pf_vfs_flush(of, 0, reply);
+		request_begin(q, -1, 0);
+		q->dropped = true;
+		pf_vfs_flush(of, 0, &q->reply);
 		return 0;
 	}
-	pf_vfs_flush(of, 0, request_begin(&q, -1, 0));
-	return (int)request_wait(&q, err);
+	pf_vfs_flush(of, 0, request_begin(q, -1, 0));
+	return (int)request_wait(q, err);
 }
 
 static int write_node(struct pf_node *node, int fd, struct json_object *o,

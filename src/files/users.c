@@ -10,31 +10,19 @@
 
 /* --- the files: their object is a limit ----------------------------------------------- */
 
-static void print(uint64_t n, struct pf_buf *out)
+static const struct pf_kind kind_max;
+
+static int limit_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
+	uint64_t n = node->kind == &kind_max ? pf_limit_max(node->object)
+					     : pf_limit_current(node->object);
+
+	(void)err;
 	if (n == PF_NO_LIMIT)
 		pf_buf_puts(out, "max\n");
 	else
 		pf_buf_printf(out, "%" PRIu64 "\n", n);
-}
-
-static int current_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	print(pf_limit_current(node->object), out);
 	return 0;
-}
-
-static int max_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
-{
-	(void)err;
-	print(pf_limit_max(node->object), out);
-	return 0;
-}
-
-static bool owns_mount(struct pf_node *node, uid_t uid)
-{
-	return uid == 0 || uid == fs_of(node)->config.uid;
 }
 
 /* Other members of the owner's group have no rights here, whatever the mode says. */
@@ -43,7 +31,7 @@ static int limit_open(struct pf_open *of, struct pf_err *err)
 	const struct pf_limit *limit = of->node->object;
 	uid_t uid = of->cred.uid;
 
-	if (owns_mount(of->node, uid) ||
+	if (files_owns_mount(fs_of(of->node), uid) ||
 	    (uid == limit->account->uid && !pf_open_writes(of)))
 		return 0;
 	return pf_err_set(err, -EACCES,
@@ -65,11 +53,11 @@ static ssize_t max_write(struct pf_open *of, const void *src, size_t len, uint64
 }
 
 static const struct pf_kind kind_current = { .mode = S_IFREG | 0440,
-					     .show = current_show,
+					     .show = limit_show,
 					     .open = limit_open };
 static const struct pf_kind kind_max = { .mode = S_IFREG | 0460,
 					 .max_write = 64,
-					 .show = max_show,
+					 .show = limit_show,
 					 .open = limit_open,
 					 .write = max_write };
 

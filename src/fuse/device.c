@@ -70,11 +70,13 @@ static void answered_init(struct pf_mount *mount, const struct fuse_init_out *an
 }
 
 /* DIRECT_IO_ALLOW_MMAP lets files be mapped though they are read and written directly; op_init
- * asks for PARALLEL_DIROPS, which libfuse drops. */
+ * asks for PARALLEL_DIROPS, which libfuse drops.  The tree takes set-user-ID bits off files that are
+ * written, and files have no capabilities: so the kernel need not ask for them before each write. */
 static void complete_init(const struct pf_mount *mount, struct fuse_init_out *out)
 {
 	uint64_t flags =
-		mount->offered & (FUSE_DIRECT_IO_ALLOW_MMAP | FUSE_PARALLEL_DIROPS);
+		mount->offered & (FUSE_DIRECT_IO_ALLOW_MMAP | FUSE_PARALLEL_DIROPS |
+				  FUSE_HANDLE_KILLPRIV_V2);
 
 	if (flags >> 32)
 		flags |= FUSE_INIT_EXT;
@@ -127,6 +129,9 @@ static ssize_t receive_message(int fd, void *buf, size_t len, void *userdata)
 	ssize_t n = read(mount->io_fd, buf, len);
 
 	(void)fd;
+	/* If the connection ends while the kernel hands a request over, read() says so. */
+	if (n < 0 && errno == ECONNABORTED)
+		errno = ENODEV;
 	if (n < 0 && errno == ENODEV)
 		atomic_store(&mount->unmounted, true);
 	return n;

@@ -29,7 +29,6 @@ struct pf_mount {
 	void (*usage)(void *arg, struct pf_usage *ret);
 	void (*suspended)(void *arg);
 	void *arg;
-	unsigned n_threads;
 	pthread_t notifier;   /* the thread that invalidates the kernel's caches, */
 	bool notifies;        /* if it was started */
 	struct fuse_buf init; /* mem owned: the INIT request */
@@ -162,6 +161,29 @@ int pf_device_resume(struct pf_mount *mount, struct pf_err *err);
 
 /* Let no thread answer any more, and wait for those that do now. */
 void pf_device_freeze(struct pf_mount *mount);
+
+/* --- follow.c: the processor of the thread that leads ---------------------------------- */
+
+/* One thread's; begins with fd -1 and zeros. */
+struct pf_follow {
+	uint32_t client;   /* the thread that made the last requests, */
+	unsigned requests; /* so many */
+	bool writes;       /* some of the last ones were writes */
+	bool spins;        /* none of those before were: see pf_follow_spin */
+	int fd;            /* owned: its stat file, or -1 */
+	bool pinned;       /* this thread runs on cpu only */
+	int cpu;
+};
+
+/* This thread has read the request BUF: if its client alone makes many, run on the client's
+ * processor.  Changes this thread's affinity. */
+void pf_follow(struct pf_follow *follow, const struct fuse_buf *buf);
+
+/* If the client only reads, wait for some microseconds until DEVICE has a request. */
+void pf_follow_spin(const struct pf_follow *follow, int device);
+
+/* Run anywhere again. */
+void pf_follow_none(struct pf_follow *follow);
 
 extern const struct fuse_lowlevel_ops pf_fuse_ops;
 

@@ -374,7 +374,6 @@ int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 		.usage = config->usage,
 		.suspended = config->suspended,
 		.arg = config->arg,
-		.n_threads = config->threads ? config->threads : PF_FUSE_THREADS,
 		.resumed = config->device >= 0,
 		.io_fd = -1,
 		.cloned = -1,
@@ -497,10 +496,12 @@ static void *serve(void *arg)
 	struct pf_mount *mount = arg;
 	struct fuse_session *session = mount->session;
 	struct fuse_buf buf = { 0 };
+	struct pf_follow follow = { .fd = -1 };
 	int r = 0;
 
 	pf_lock(&mount->lead);
 	while (!fuse_session_exited(session)) {
+		pf_follow_spin(&follow, mount->io_fd);
 		r = fuse_session_receive_buf(session, &buf);
 		if (r == -EINTR)
 			continue;
@@ -512,7 +513,9 @@ static void *serve(void *arg)
 		}
 		if (r <= 0)
 			break;
+		pf_follow(&follow, &buf);
 		if (is_long(mount, &buf) || (is_heavy(&buf) && another_waits(session))) {
+			pf_follow_none(&follow);
 			pf_unlock(&mount->lead);
 			if (!process(mount, &buf))
 				insist(mount, &buf);
@@ -525,6 +528,7 @@ static void *serve(void *arg)
 	}
 	fuse_session_exit(session);
 	pf_unlock(&mount->lead);
+	pf_follow_none(&follow);
 	free(buf.mem);
 
 	PF_LOCK_SCOPE(&mount->lock);
@@ -583,7 +587,7 @@ static unsigned start_threads(struct pf_mount *mount, pthread_t *threads,
 	/* The kernel may cache attributes from the first request on. */
 	r = -pf_notifier_start(mount);
 	pf_lock(&mount->lock);
-	for (n = 0; !r && n < mount->n_threads; n++) {
+	for (n = 0; !r && n < PF_FUSE_THREADS; n++) {
 		r = pthread_create(&threads[n], NULL, serve, mount);
 		if (r)
 			break;
@@ -631,7 +635,6 @@ static void unmount(struct pf_mount *mount)
 	    mountpoint_dev(mount->path) == mount->dev)
 		(void)detach(mount->path);
 	pf_closep(&mount->cloned);
-	mount->cloned = -1;
 	if (fd >= 0 && mount->dev && mountpoint_dev(mount->path) != mount->dev &&
 	    pipe2(ends, O_CLOEXEC) == 0) {
 		close(ends[0]);
@@ -643,12 +646,10 @@ static void unmount(struct pf_mount *mount)
 
 int pf_mount_run(struct pf_mount *mount, struct pf_err *err)
 {
-	pf_autofree pthread_t *threads = calloc(mount->n_threads, sizeof(*threads));
+	pthread_t threads[PF_FUSE_THREADS];
 	struct sigaction wake = { .sa_handler = ignore }, before;
 	unsigned n;
 
-	if (!threads)
-		return pf_err_set(err, -ENOMEM, "no memory");
 	pf_log_serve();
 	if (mount->resumed) {
 		if (pf_reopen_all(mount) < 0)
@@ -671,7 +672,7 @@ int pf_mount_run(struct pf_mount *mount, struct pf_err *err)
 	if (n)
 		drop_interrupts(mount);
 	unmount(mount);
-	if (mount->failed < 0 && n == mount->n_threads)
+	if (mount->failed < 0 && n == PF_FUSE_THREADS)
 		pf_err_set(err, mount->failed, "reading from /dev/fuse: %s",
 			   strerror(-mount->failed));
 	return mount->failed;

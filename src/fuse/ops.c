@@ -101,16 +101,10 @@ static struct pf_cred *cred_of(fuse_req_t req)
 static void read_status(struct pf_cred *cred)
 {
 	char path[64], text[8192];
-	pf_autoclose int fd = -1;
 	const char *at;
-	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)cred->pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-	if (n < 0)
-		return;
-	text[n] = '\0';
+	pf_read_start(path, text, sizeof(text));
 	at = strstr(text, "\nUmask:");
 	if (at)
 		cred->umask = (mode_t)strtoul(at + 7, NULL, 8) & 0777;
@@ -361,17 +355,12 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
  * Streams ignore offsets but stay seekable, because shells read an unseekable file byte by byte,
  * and so that pread(2) and pwrite(2) work.
  */
-static void set_up(struct fuse_file_info *fi)
-{
-	fi->direct_io = 1;
-}
-
 static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct pf_open *before = pf_opened_before(mount_of(req));
 	struct pf_fuse_request *r;
 
-	set_up(fi);
+	fi->direct_io = 1;
 	if (before) {
 		fi->fh = before->handle;
 		if (fuse_reply_open(req, fi) == -ENOENT)
@@ -424,7 +413,7 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 		return;
 	}
 	fi->fh = of->handle;
-	set_up(fi);
+	fi->direct_io = 1;
 	make_entry(req, &st, &entry);
 	if (fuse_reply_create(req, &entry, fi) == -ENOENT) {
 		pf_closed(mount, of);

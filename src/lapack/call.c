@@ -355,7 +355,8 @@ static struct pjrtfs_ffi_error *allocate(struct call *c, char **all)
 		c->len[i] = (int32_t)c->count[i];
 		total += ((size_t)c->count[i] * size[i] + 63) & ~(size_t)63;
 	}
-	*all = malloc(total + 1);
+	/* As plugins allocate: a worker fails this instead of promising what the machine lacks. */
+	*all = aligned_alloc(64, total + 64);
 	if (!*all)
 		return lapack_fail(c->frame, c->target, PJRTFS_FFI_RESOURCE_EXHAUSTED,
 				   "no memory for LAPACK's workspace of %zu bytes",

@@ -5,40 +5,28 @@
 
 #include "internal.h"
 
+/* The unit roundoff and the smallest normal number of the real type R. */
+#define EPS ((R)(sizeof(R) == sizeof(float) ? (double)FLT_EPSILON : DBL_EPSILON) / 2)
+#define TINY ((R)(sizeof(R) == sizeof(float) ? (double)FLT_MIN : DBL_MIN))
+
 #define T float
 #define R float
-#define SOLVE solve_f32
-#define ELIMINATE eliminate_f32
-#define DIVIDE divide_f32
-#define EPS (FLT_EPSILON / 2)
-#define TINY FLT_MIN
+#define NAME(function) function##_f32
 #include "tridiagonal_solve.h"
 
 #define T double
 #define R double
-#define SOLVE solve_f64
-#define ELIMINATE eliminate_f64
-#define DIVIDE divide_f64
-#define EPS (DBL_EPSILON / 2)
-#define TINY DBL_MIN
+#define NAME(function) function##_f64
 #include "tridiagonal_solve.h"
 
 #define T float complex
 #define R float
-#define SOLVE solve_c64
-#define ELIMINATE eliminate_c64
-#define DIVIDE divide_c64
-#define EPS (FLT_EPSILON / 2)
-#define TINY FLT_MIN
+#define NAME(function) function##_c64
 #include "tridiagonal_solve.h"
 
 #define T double complex
 #define R double
-#define SOLVE solve_c128
-#define ELIMINATE eliminate_c128
-#define DIVIDE divide_c128
-#define EPS (DBL_EPSILON / 2)
-#define TINY DBL_MIN
+#define NAME(function) function##_c128
 #include "tridiagonal_solve.h"
 
 static void need_tridiagonal(struct call *c)
@@ -48,23 +36,12 @@ static void need_tridiagonal(struct call *c)
 
 static void run_tridiagonal(struct call *c)
 {
-	int64_t n = *DIM('n'), q = *DIM('q');
-	const void *dl = IN(0), *d = IN(1), *du = IN(2);
-	void *b = OUT(0), *work = c->work[COPY];
+	static void (*const solve[N_TYPES])(int64_t n, int64_t q, const void *dl,
+					    const void *d, const void *du, void *b,
+					    void *work) = { solve_f32, solve_f64,
+							    solve_c64, solve_c128 };
 
-	switch (c->type) {
-	case F32:
-		solve_f32(n, q, dl, d, du, b, work);
-		break;
-	case F64:
-		solve_f64(n, q, dl, d, du, b, work);
-		break;
-	case C64:
-		solve_c64(n, q, dl, d, du, b, work);
-		break;
-	default:
-		solve_c128(n, q, dl, d, du, b, work);
-	}
+	solve[c->type](*DIM('n'), *DIM('q'), IN(0), IN(1), IN(2), OUT(0), c->work[COPY]);
 }
 
 static const struct routine routine_tridiagonal = {

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Included by tridiagonal.c once for each type: T, its real type R, the function's name SOLVE, and
- * R's unit roundoff EPS and smallest normal number TINY.
- */
+/* Included by tridiagonal.c once for each type: T, its real type R, and the functions' names. */
 
 /* Eliminate what is below A, also in B; rows are swapped as xLAGTF does.  U and V are above A. */
-static void ELIMINATE(int64_t n, int64_t q, const T *dl, T *a, T *u, T *v, T *b)
+static void NAME(eliminate)(int64_t n, int64_t q, const T *dl, T *a, T *u, T *v, T *b)
 {
 	R scale = fabs(a[0]) + fabs(u[0]);
 
@@ -42,7 +39,7 @@ static void ELIMINATE(int64_t n, int64_t q, const T *dl, T *a, T *u, T *v, T *b)
 }
 
 /* X / A; A grows by TOLERANCE, which is doubled, until the quotient does not overflow. */
-static T DIVIDE(T x, T a, R tolerance)
+static T NAME(divide)(T x, T a, R tolerance)
 {
 	T more = a == 0 ? tolerance : a / fabs(a) * tolerance;
 
@@ -63,13 +60,14 @@ static T DIVIDE(T x, T a, R tolerance)
 
 /*
  * Solve a tridiagonal system whose matrix may be singular, as LAPACK's xLAGTF and xLAGTS (job -1) do.
- * DL, D, DU are the diagonals; the first of DL and the last of DU are unused.  B has Q columns of N
+ * The first number BELOW the diagonal and the last one ABOVE it are unused.  RHS has Q columns of N
  * numbers and becomes the solution.  WORK has room for 3 N.
  */
-static void SOLVE(int64_t n, int64_t q, const T *dl, const T *d, const T *du, T *b,
-		  T *work)
+static void NAME(solve)(int64_t n, int64_t q, const void *below, const void *diagonal,
+			const void *above, void *rhs, void *work)
 {
-	T *a = work, *u = a + n, *v = u + n;
+	const T *d = diagonal, *du = above;
+	T *a = work, *u = a + n, *v = u + n, *b = rhs;
 	R size = 0, tolerance;
 
 	for (int64_t i = 0; i < n; i++) {
@@ -77,10 +75,10 @@ static void SOLVE(int64_t n, int64_t q, const T *dl, const T *d, const T *du, T 
 		u[i] = i + 1 < n ? du[i] : 0;
 		v[i] = 0;
 	}
-	ELIMINATE(n, q, dl, a, u, v, b);
-	for (int64_t i = 0; i < 3 * n; i++)
-		if (fabs(work[i]) > size)
-			size = fabs(work[i]);
+	NAME(eliminate)(n, q, below, a, u, v, b);
+	for (const T *x = a; x < a + 3 * n; x++)
+		if (fabs(*x) > size)
+			size = fabs(*x);
 	tolerance = size * EPS > 0 ? size * EPS : EPS;
 	for (T *y = b; y < b + n * q; y += n) {
 		for (int64_t i = n - 1; i >= 0; i--) {
@@ -90,15 +88,11 @@ static void SOLVE(int64_t n, int64_t q, const T *dl, const T *d, const T *du, T 
 				x -= u[i] * y[i + 1];
 			if (i + 2 < n)
 				x -= v[i] * y[i + 2];
-			y[i] = DIVIDE(x, a[i], tolerance);
+			y[i] = NAME(divide)(x, a[i], tolerance);
 		}
 	}
 }
 
 #undef T
 #undef R
-#undef SOLVE
-#undef ELIMINATE
-#undef DIVIDE
-#undef EPS
-#undef TINY
+#undef NAME

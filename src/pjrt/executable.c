@@ -378,6 +378,7 @@ static int start(const struct pj_executable *x, const struct pj_run *run, size_t
 {
 	PJRT_ExecuteOptions options = { .struct_size = PJRT_ExecuteOptions_STRUCT_SIZE,
 					.launch_id = run->launch_id,
+					.context = run->context,
 					.non_donatable_input_indices = run->kept,
 					.num_non_donatable_input_indices = run->n_kept };
 	/* The lists that the plugin wants, one a device. */

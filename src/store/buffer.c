@@ -539,6 +539,13 @@ int pf_buffer_commit(struct pf_buffer *b, bool partial_ok, struct pf_value **ret
 	return r > 0 ? 2 : r;
 }
 
+bool pf_buffer_awaits_commit(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return b->state == PF_BUFFER_TENSORS ||
+	       (b->state == PF_BUFFER_INCOMPLETE && !b->err.code);
+}
+
 void pf_buffer_refuse(struct pf_buffer *b, const struct pf_err *err)
 {
 	CHANGE_SCOPE(b);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compiles: from a committed source to a program that a worker has loaded. */
 #include <errno.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@ static void compile_free(struct compile *c)
 	pf_executable_unref(c->x);
 	pf_instance_unref(c->instance);
 	pf_bytes_unref(c->program);
+	pf_bytes_unref(c->module);
 	pf_buf_release(&c->plan.options);
 	json_object_put(c->calls);
 	free(c);
@@ -174,7 +174,10 @@ static void compare_versions(struct compile *c)
 	c->err.pjrt_code = pjrt_code;
 }
 
-enum { MAX_GIVEN_UP = 16 }; /* each has a thread of the worker */
+enum {
+	MAX_GIVEN_UP = 16, /* each has a thread of the worker */
+	REPORT_MS = 10000, /* a compile that goes on is an event each time */
+};
 
 /* Read the worker's description of the new executable. */
 static int read_reply(struct compile *c, const struct pf_rep_compile *rep,
@@ -239,6 +242,14 @@ static bool try_again(struct compile *c, const struct pf_err *err)
 	return false;
 }
 
+static void report_going_on(void *arg)
+{
+	struct compile *c = arg;
+
+	pf_report_compiling(pf_worker_telemetry(c->plan.worker), &c->report,
+			    pf_seconds_since(CLOCK_REALTIME, &c->start));
+}
+
 static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep,
 			  struct pf_err *err)
 {
@@ -250,6 +261,9 @@ static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep,
 		.tail = c->plan.options.data,
 		.tail_len = c->plan.options.len,
 		.timeout_s = c->x->compiler->timeout_s,
+		.tick = report_going_on,
+		.tick_arg = c,
+		.tick_ms = REPORT_MS,
 		.n_given_up = &c->x->compiler->n_given_up,
 	};
 	int r;
@@ -264,13 +278,13 @@ static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep,
 			pf_worker_name(c->plan.worker));
 
 	c->id = req.id = pf_worker_id(c->plan.worker);
-	req.program_off = pf_bytes_offset(c->program, c->facts.off);
+	req.program_off = pf_bytes_offset(c->module, c->facts.off);
 	req.program_len = c->facts.len;
 	req.options_len = (uint32_t)c->plan.options.len - c->plan.topology_len;
 	req.topology_len = c->plan.topology_len;
 	req.platform = c->plan.platform;
 	memcpy(req.format, c->format, sizeof(req.format));
-	q.kept = pf_bytes_ref(c->program);
+	q.kept = pf_bytes_ref(c->module);
 	q.drop = pf_bytes_drop;
 	r = pf_sync_call(&q, rep, sizeof(*rep), err);
 	c->sent = q.sent;
@@ -445,7 +459,7 @@ static void compile_run(struct pf_compile_job *job)
 	if (!c->native && !lead(c))
 		return;
 	clock_gettime(CLOCK_REALTIME, &c->start);
-	pf_report_compiling(pf_worker_telemetry(c->plan.worker), &c->report);
+	pf_report_compiling(pf_worker_telemetry(c->plan.worker), &c->report, 0);
 	r = c->native ? pf_compile_native(c, &l, &err)
 		      : pf_compile_from_cache(c, &l, &err);
 	if (r > 0)
@@ -467,6 +481,36 @@ static void compile_wake(struct pf_wait *waiter)
 	pf_compiler_add(c->x->compiler, &c->job, true);
 }
 
+/* Set C's facts, and its module for ACCOUNT: LEN bytes of PROGRAM, or a copy that has another main. */
+static int set_module(struct compile *c, struct pf_bytes *program, uint64_t len,
+		      struct pf_account *account, struct pf_err *err)
+{
+	pf_autobuf struct pf_buf head = PF_BUF_INIT;
+	const char *src = pf_bytes_at(program, 0);
+	size_t start, end;
+	char *dst;
+	int r = pf_program_check(c->x->format, src, len, &c->facts, err);
+
+	if (r < 0)
+		return r;
+	start = c->facts.main;
+	if (!c->facts.tokens ||
+	    !pf_program_drop_tokens(&c->facts, src, len, &head, &end)) {
+		c->module = pf_bytes_ref(program);
+		return 0;
+	}
+	if (head.failed)
+		return pf_err_set(err, -ENOMEM, "no memory for a main without tokens");
+	r = pf_bytes_new(program->arena, account, c->facts.len, &c->module, err);
+	if (r < 0)
+		return r;
+	dst = pf_bytes_at(c->module, 0);
+	memcpy(dst, src, start);
+	memcpy(dst + start, head.data, head.len);
+	memcpy(dst + start + head.len, src + end, len - end);
+	return 0;
+}
+
 /* Prepare a compile of LEN bytes of PROGRAM for USER, which is PROMPT or waits if the USER has to;
  * NULL and *err if it is refused here. */
 static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *program,
@@ -484,8 +528,7 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *
 	c->job.slot.prompt = prompt;
 	c->waiter.wake = compile_wake;
 	c->x = pf_executable_ref(x);
-	if (pf_program_check(x->format, pf_bytes_at(program, 0), len, &c->facts, err) <
-		    0 ||
+	if (set_module(c, program, len, x->account, err) < 0 ||
 	    pf_executable_plan(x, x->options, &c->facts, &c->plan, err) < 0) {
 		compile_free(c);
 		return NULL;
@@ -495,6 +538,11 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *
 	c->native = x->format == PF_PROGRAM_NATIVE;
 	strcpy(c->format, x->format == PF_PROGRAM_HLO ? "hlo" : "mlir");
 	c->generation = x->generation;
+	c->job.slot.work = (struct pf_sched_work){
+		.subject = atomic_load(&x->subject),
+		.worker = pf_worker_shared(c->plan.worker),
+		.of = 1,
+	};
 	x->job = &c->job;
 	return c;
 }
@@ -681,29 +729,17 @@ static int take_optimized(struct pf_instance *instance,
 	return 0;
 }
 
-struct sleeper {
-	struct pf_wait waiter;
-	sem_t woken;
-};
-
-static void wake_sleeper(struct pf_wait *waiter)
-{
-	sem_post(&pf_container_of(waiter, struct sleeper, waiter)->woken);
-}
-
 /* As load, but wait for it. */
 static int load_now(struct pf_executable *x, uid_t user, struct pf_loaded **ret,
 		    struct pf_err *err)
 {
-	struct sleeper s = { .waiter.wake = wake_sleeper };
+	struct pf_sleeper s;
 	int r;
 
-	if (sem_init(&s.woken, 0, 0))
-		abort();
+	pf_sleeper_init(&s);
 	while ((r = load(x, user, false, &s.waiter, ret, err)) == 0)
-		while (sem_wait(&s.woken))
-			;
-	sem_destroy(&s.woken);
+		pf_sleeper_wait(&s);
+	pf_sleeper_release(&s);
 	return r;
 }
 

@@ -461,7 +461,8 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 	if (pf_loaded_ask(l, PF_OP_SERIALIZE, SERIALIZE_S, &code, sizeof(code), NULL) < 0)
 		return;
 	meta = make_parts(c->x->compiler, l, &code, &hlo, parts);
-	if (parts[PF_CACHE_CODE].data && code.len)
+	/* Without memory for its facts there is no entry: one without them would stay. */
+	if (parts[PF_CACHE_META].data && parts[PF_CACHE_CODE].data && code.len)
 		(void)pf_cache_put(c->x->compiler->cache, &c->key, parts);
 	json_object_put(meta);
 	pf_instance_free_block(c->instance, code.off);
@@ -598,8 +599,12 @@ static int compose(struct pf_executable *x, const struct pf_loaded *l,
 	for (int i = 0; i < PF_CACHE_PARTS; i++) {
 		h.len[i] = parts[i].len;
 		if (!parts[i].data)
-			r = pf_err_set(err, -EPROTO,
-				       "the worker's answer lies outside its pool");
+			r = i == PF_CACHE_META
+				    ? pf_err_set(err, -ENOMEM,
+						 "no memory for the program's facts")
+				    : pf_err_set(err, -EPROTO,
+						 "the worker's answer lies outside its "
+						 "pool");
 	}
 	*len = PF_CACHE_HEADER + pf_cache_body_len(&h);
 	if (r == 0)

@@ -73,7 +73,7 @@ static void granted(struct pf_sched_request *slot)
 	c->n_ready++;
 	if (c->n_ready > c->n_idle && c->n_threads < PF_COMPILER_THREADS &&
 	    !atomic_load(&c->stop) &&
-	    pthread_create(&c->threads[c->n_threads], NULL, thread_main, c) == 0)
+	    pf_thread_start(&c->threads[c->n_threads], thread_main, c) == 0)
 		c->n_threads++;
 	pthread_cond_broadcast(&c->changed);
 }
@@ -98,6 +98,11 @@ void pf_compiler_add(struct pf_compiler *c, struct pf_compile_job *job, bool fro
 	job->slot.granted = granted;
 	if (pf_sched_acquire(c->sched, &job->slot))
 		granted(&job->slot);
+}
+
+size_t pf_compiler_list(struct pf_compiler *c, struct pf_sched_entry *entries, size_t max)
+{
+	return pf_sched_list(c->sched, 0, entries, max);
 }
 
 /* --- flights ------------------------------------------------------------------------------ */

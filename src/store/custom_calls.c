@@ -5,6 +5,7 @@
  * The text of a program tells that for certain.  In bytecode and in a HloModuleProto a target is one
  * string among others, so such a program is refused only by its plugin.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,25 +22,25 @@ enum { PJRT_NOT_FOUND = 5 /* PJRT_Error_Code */ };
 static const struct {
 	const char *routine, *what;
 } routines[] = {
-	{ "potrf", "Cholesky" },
-	{ "getrf", "LU" },
-	{ "trsm", "triangular solve" },
-	{ "geqrf", "QR" },
-	{ "geqp3", "QR with pivots" },
-	{ "orgqr", "Q of QR" },
-	{ "ungqr", "Q of QR" },
-	{ "ormqr", "product with Q of QR" },
-	{ "unmqr", "product with Q of QR" },
-	{ "gesdd", "singular values" },
-	{ "gesvd", "singular values" },
-	{ "syevd", "eigenvalues of a symmetric matrix" },
-	{ "heevd", "eigenvalues of a Hermitian matrix" },
-	{ "geev", "eigenvalues" },
-	{ "gees", "Schur form" },
-	{ "gehrd", "Hessenberg form" },
-	{ "sytrd", "tridiagonal form" },
-	{ "hetrd", "tridiagonal form" },
-	{ "gtsv", "tridiagonal solve" },
+	{ "potrf", "LAPACK: Cholesky" },
+	{ "getrf", "LAPACK: LU" },
+	{ "trsm", "LAPACK: triangular solve" },
+	{ "geqrf", "LAPACK: QR" },
+	{ "geqp3", "LAPACK: QR with pivots" },
+	{ "orgqr", "LAPACK: Q of QR" },
+	{ "ungqr", "LAPACK: Q of QR" },
+	{ "ormqr", "LAPACK: product with Q of QR" },
+	{ "unmqr", "LAPACK: product with Q of QR" },
+	{ "gesdd", "LAPACK: singular values" },
+	{ "gesvd", "LAPACK: singular values" },
+	{ "syevd", "LAPACK: eigenvalues of a symmetric matrix" },
+	{ "heevd", "LAPACK: eigenvalues of a Hermitian matrix" },
+	{ "geev", "LAPACK: eigenvalues" },
+	{ "gees", "LAPACK: Schur form" },
+	{ "gehrd", "LAPACK: Hessenberg form" },
+	{ "sytrd", "LAPACK: tridiagonal form" },
+	{ "hetrd", "LAPACK: tridiagonal form" },
+	{ "gtsv", "LAPACK: tridiagonal solve" },
 };
 
 static const struct {
@@ -52,29 +53,27 @@ static const struct {
 	{ "cpu_csr_sparse_dense_ffi", "a sparse product of JAX" },
 };
 
-enum { FAMILY = 64 };
+/* Are the LEN bytes at P the word WORD? */
+static bool is_word(const char *p, size_t len, const char *word)
+{
+	return strlen(word) == len && !memcmp(p, word, len);
+}
 
-/* The purpose of the LEN bytes of TARGET, in DST; NULL: not known, perhaps the plugin's own. */
-static const char *family_of(const char *target, size_t len, char dst[FAMILY])
+/* The purpose of the LEN bytes of TARGET; NULL: not known, perhaps the plugin's own. */
+static const char *family_of(const char *target, size_t len)
 {
 	static const char before[] = "lapack_", after[] = "_ffi";
 	const size_t b = sizeof(before) - 1, a = sizeof(after) - 1;
 
 	for (size_t i = 0; i < PF_ARRAY_SIZE(others); i++)
-		if (strlen(others[i].target) == len &&
-		    !memcmp(target, others[i].target, len)) {
-			snprintf(dst, FAMILY, "%s", others[i].what);
-			return dst;
-		}
+		if (is_word(target, len, others[i].target))
+			return others[i].what;
 	if (len <= b + 1 + a || memcmp(target, before, b) != 0 ||
 	    memcmp(target + len - a, after, a) != 0 || !memchr("sdcz", target[b], 4))
 		return NULL;
 	for (size_t i = 0; i < PF_ARRAY_SIZE(routines); i++)
-		if (strlen(routines[i].routine) == len - b - 1 - a &&
-		    !memcmp(target + b + 1, routines[i].routine, len - b - 1 - a)) {
-			snprintf(dst, FAMILY, "LAPACK: %s", routines[i].what);
-			return dst;
-		}
+		if (is_word(target + b + 1, len - b - 1 - a, routines[i].routine))
+			return routines[i].what;
 	return NULL;
 }
 
@@ -93,9 +92,9 @@ struct scan {
 static void note(struct scan *s, const char *target, size_t len)
 {
 	const struct pf_custom_call *call = pf_custom_calls_find(s->calls, target, len);
-	char name[256], family[FAMILY];
+	char name[256];
 
-	if (len >= sizeof(name) || (!call && !family_of(target, len, family)))
+	if (len >= sizeof(name) || (!call && !family_of(target, len)))
 		return;
 	memcpy(name, target, len);
 	name[len] = '\0';
@@ -111,17 +110,16 @@ static void note(struct scan *s, const char *target, size_t len)
 		pf_json_add_string(s->called, name, pf_custom_call_library(call));
 }
 
-static bool is_word(char c)
+static bool is_of_word(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	       (c >= '0' && c <= '9') || c == '_' || c == '$' || c == '.' || c == '-';
+	return isalnum((unsigned char)c) || (c && strchr("_$.-", c));
 }
 
 static size_t word_len(const char *p, const char *end)
 {
 	size_t len = 0;
 
-	while (p + len < end && is_word(p[len]))
+	while (p + len < end && is_of_word(p[len]))
 		len++;
 	return len;
 }
@@ -182,8 +180,6 @@ static bool is_custom_call(const char *p, size_t len)
 
 static void scan_text(struct scan *s)
 {
-	static const char attribute[] = "call_target_name";
-
 	while (s->p < s->end) {
 		const char *p = s->p;
 		size_t len = word_len(p, s->end);
@@ -192,8 +188,7 @@ static void scan_text(struct scan *s)
 			s->p += len;
 			if (is_custom_call(p, len))
 				take_target(s, true);
-			else if (len == sizeof(attribute) - 1 &&
-				 !memcmp(p, attribute, len))
+			else if (is_word(p, len, "call_target_name"))
 				take_target(s, false);
 		} else if (*p == '"') {
 			take_string(s, &p, &len);
@@ -222,7 +217,7 @@ static void scan_bytes(struct scan *s)
 		if (!begins[(unsigned char)*p])
 			continue;
 		len = word_len(p, s->end);
-		if (p == start || !is_word(p[-1]) || (unsigned char)p[-1] == len)
+		if (p == start || !is_of_word(p[-1]) || (unsigned char)p[-1] == len)
 			note(s, p, len);
 	}
 }
@@ -258,8 +253,8 @@ static int refuse(const struct compile *c, const struct pf_custom_calls *calls,
 		  const char *target, struct pf_err *err)
 {
 	const char *lapack = why_no_lapack(calls), *note = note_of(calls, target);
-	char dst[FAMILY], what[FAMILY + 4] = "";
-	const char *family = family_of(target, strlen(target), dst);
+	const char *family = family_of(target, strlen(target));
+	char what[64] = "";
 
 	if (family)
 		snprintf(what, sizeof(what), " (%s)", family);
@@ -276,11 +271,12 @@ static int refuse(const struct compile *c, const struct pf_custom_calls *calls,
 				  *lapack ? lapack
 					  : "pjrtfs was started with --no-lapack, or "
 					    "without its library");
-	return pf_err_set(err, -EOPNOTSUPP,
-			  "the program calls %s%s, which no FFI library provides: name "
-			  "one that does with --ffi-library (plugins/%s/custom_calls "
-			  "lists what there is)",
-			  target, what, pf_worker_name(c->plan.worker));
+	return pf_err_set(
+		err, -EOPNOTSUPP,
+		"the program calls %s%s, which no FFI library provides: name "
+		"one that does with --ffi-library, or with the command register "
+		"(plugins/%s/custom_calls lists what there is)",
+		target, what, pf_worker_name(c->plan.worker));
 }
 
 /* The text of CALLED and, unless it is NULL, MISSING for info.json. */

@@ -70,7 +70,7 @@ bool pf_loaded_use(struct pf_loaded *l)
 	if (atomic_load_explicit(&l->used, memory_order_relaxed) != now)
 		atomic_store_explicit(&l->used, now, memory_order_relaxed);
 	/* The caller's reference came first: see unload_locked. */
-	return !atomic_load(&l->unloaded) && pf_instance_alive(l->instance);
+	return !atomic_load(&l->unloaded) && pf_instance_serves(l->instance);
 }
 
 /* Have the worker drop L, unless another thread has a reference. */
@@ -259,8 +259,9 @@ int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_objec
 	r = pf_signature_parse(hlo, hlo_len, hlo_with_config, &l->signature, err);
 	if (r == 0 && l->platform)
 		r = pf_signature_drop_platform(l->signature, err);
-	if (r == 0 && pf_program_name_inputs(&c->facts, pf_bytes_at(c->program, 0),
-					     c->len, l->signature) < 0)
+	if (r == 0 &&
+	    pf_program_name_inputs(&c->facts, pf_bytes_at(c->module, 0),
+				   c->facts.off + c->facts.len, l->signature) < 0)
 		r = pf_err_set(err, -ENOMEM, "no memory for the program's signature");
 	if (r == 0)
 		r = pf_hlo_unwrap(hlo, hlo_len, hlo_with_config, &off, &len, err);
@@ -353,6 +354,10 @@ struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsign
 	atomic_init(&x->refs, 1);
 	if (pthread_mutex_init(&x->lock, NULL))
 		abort();
+	if (pthread_mutex_init(&x->callbacks.lock, NULL))
+		abort();
+	TAILQ_INIT(&x->callbacks.asked);
+	TAILQ_INIT(&x->callbacks.hosts);
 	x->workers = workers;
 	x->n_workers = n;
 	x->arena = arena;
@@ -386,6 +391,7 @@ void pf_executable_unref(struct pf_executable *x)
 	json_object_put(x->calls);
 	pf_executable_meter_free(x->meter);
 	drop_options_locked(x);
+	pthread_mutex_destroy(&x->callbacks.lock);
 	pthread_mutex_destroy(&x->lock);
 	free(x);
 }

@@ -52,31 +52,27 @@ static void describe_layouts(struct pf_execution *e)
 		       sizeof(struct pf_layout));
 }
 
-/* The bytes that describe what is lent to a program with signature S. */
-static size_t lent_bytes(const struct pf_signature *s)
+/* The bytes that describe an argument IN that is lent. */
+static size_t lent_bytes(const struct pf_param *in)
 {
-	size_t len = 0;
-
-	for (size_t i = 0; i < s->n_inputs; i++)
-		len += sizeof(struct pf_arg) + s->inputs[i].shape.rank * sizeof(int64_t) +
-		       (pf_layout_is_row_major(&s->inputs[i].layout)
-				? 0
-				: sizeof(struct pf_layout));
-	return len;
+	return sizeof(struct pf_arg) + in->shape.rank * sizeof(int64_t) +
+	       (pf_layout_is_row_major(&in->layout) ? 0 : sizeof(struct pf_layout));
 }
 
-int pf_execution_check_lent(const struct pf_loaded *loaded, struct pf_err *err)
+int pf_execution_check_lent(const struct pf_loaded *loaded, const struct pf_param *lent,
+			    size_t n, struct pf_err *err)
 {
 	const struct pf_signature *s = loaded->signature;
+	size_t len = layout_bytes(s);
 
 	if (loaded->n_devices > 1)
 		return pf_err_set(err, -EOPNOTSUPP,
 				  "the program runs on %u devices at once, a call on one",
 				  loaded->n_devices);
+	for (size_t i = 0; i < n; i++)
+		len += lent_bytes(&lent[i]);
 	if (s->n_inputs > PF_WIRE_MAX_ARGS || s->n_outputs > PF_WIRE_MAX_ARGS ||
-	    pf_execute_bytes(s->n_inputs, s->n_outputs, 1) + lent_bytes(s) +
-			    layout_bytes(s) >
-		    PF_RING_MESSAGE ||
+	    pf_execute_bytes(s->n_inputs, s->n_outputs, 1) + len > PF_RING_MESSAGE ||
 	    sizeof(struct pf_rep_execute) + s->n_outputs * sizeof(struct pf_out) >
 		    PF_RING_MESSAGE)
 		return pf_err_set(err, -E2BIG,
@@ -98,6 +94,8 @@ static void describe_lent(struct pf_execution *e)
 				      .laid_out = !pf_layout_is_row_major(&in->layout) };
 		size_t dims = arg.rank * sizeof(in->shape.dims[0]);
 
+		if (e->args[i].value)
+			continue;
 		pf_shape_bytes(&in->shape, in->dtype, &arg.len, NULL);
 		memcpy(at, &arg, sizeof(arg));
 		memcpy(at + sizeof(arg), in->shape.dims, dims);
@@ -133,20 +131,12 @@ struct pf_execution *pf_execution_new(struct pf_executable *executable, size_t n
 	e->n_args = n_args;
 	e->n_rows = n_rows;
 	e->repeat = 1;
+	e->slot.work.of = 1;
 	e->device = UINT32_MAX;
 	e->waiter.wake = wake;
 	for (size_t i = 0; i < n_args; i++)
 		e->args[i].carry = PF_NO_CARRY;
 	return e;
-}
-
-static void unref(struct pf_execution *e)
-{
-	if (atomic_fetch_sub(&e->refs, 1) != 1)
-		return;
-	pf_instance_unref(e->instance);
-	free(e->message);
-	free(e);
 }
 
 /* Drop the value of result I, or free what the worker holds of its bytes. */
@@ -177,8 +167,7 @@ void pf_execution_free(struct pf_execution *e)
 	free(e->name);
 	free(e->id);
 	pf_loaded_unref(e->loaded);
-	pf_executable_unref(e->executable);
-	unref(e);
+	pf_execution_unref(e);
 }
 
 void pf_execution_lend(struct pf_execution *e, struct pf_loaded *loaded,
@@ -187,9 +176,9 @@ void pf_execution_lend(struct pf_execution *e, struct pf_loaded *loaded,
 	e->loaded = pf_loaded_ref(loaded);
 	e->lent = pf_bytes_ref(bytes);
 	e->take = true;
-	e->n_transferred = e->n_args;
 	for (size_t i = 0; i < e->n_args; i++)
-		e->args[i].off = offs[i];
+		if (!e->args[i].value)
+			e->args[i].off = *offs++;
 }
 
 /* --- how many a user has -------------------------------------------------------------- */
@@ -252,6 +241,7 @@ static bool acquire_slot(struct pf_execution *e)
 	e->slot.n_queues = many ? e->loaded->n_devices : 1;
 	e->slot.user = e->uid;
 	e->slot.granted = granted;
+	e->slot.work.subject = atomic_load(&e->executable->subject);
 	clock_gettime(CLOCK_MONOTONIC, &e->queued_at);
 	sched = pf_worker_sched(e->loaded->worker);
 	atomic_store(&e->sched, sched);
@@ -306,7 +296,10 @@ static int make_room(struct pf_execution *e, struct pf_err *err)
 	if (e->n_args > PF_WIRE_MAX_ARGS || n_outs > PF_WIRE_MAX_ARGS)
 		return pf_err_set(err, -E2BIG, "more than %d inputs or outputs",
 				  PF_WIRE_MAX_ARGS);
-	e->lent_len = e->lent ? lent_bytes(e->loaded->signature) : 0;
+	e->lent_len = 0;
+	for (size_t i = 0; e->lent && i < e->n_args; i++)
+		if (!e->args[i].value)
+			e->lent_len += lent_bytes(&e->loaded->signature->inputs[i]);
 	if (!e->message)
 		e->message = malloc(pf_execute_bytes(e->n_args, n_outs, e->n_rows) +
 				    e->lent_len + n_outs * sizeof(struct pf_layout));
@@ -325,10 +318,10 @@ static int make_room(struct pf_execution *e, struct pf_err *err)
 static bool pin_args(struct pf_execution *e)
 {
 	for (; e->n_pinned < e->n_args; e->n_pinned++) {
+		struct pf_value *value = e->args[e->n_pinned].value;
 		uint64_t *id = &e->message[e->n_pinned];
 
-		*id = pf_value_use(e->args[e->n_pinned].value, e->loaded->instance);
-		if (!*id)
+		if (value && !(*id = pf_value_use(value, e->loaded->instance)))
 			return false;
 	}
 	return true;
@@ -343,7 +336,8 @@ static void unpin_args(struct pf_execution *e, bool consumed)
 		if (arg->donated)
 			pf_value_donated(arg->value, consumed);
 		arg->donated = false;
-		pf_value_unpin(arg->value);
+		if (arg->value)
+			pf_value_unpin(arg->value);
 	}
 	e->n_pinned = 0;
 }
@@ -523,6 +517,8 @@ static void report(struct pf_execution *e, const struct pf_err *err)
 		.runs = e->runs,
 		.seconds = e->seconds,
 		.device_seconds = e->device_seconds,
+		.transfer_seconds = e->transfer_seconds,
+		.queue_seconds = e->queue_seconds,
 		.devices = l && l->n_devices ? l->devices : &one,
 		.n_devices = l && l->n_devices ? l->n_devices : l != NULL,
 		.err = err,
@@ -543,6 +539,8 @@ static void report(struct pf_execution *e, const struct pf_err *err)
 /* End with CODE.  The caller may free E before this returns. */
 static void end(struct pf_execution *e, int code, struct pf_err *err)
 {
+	if (e->call.asked)
+		pf_execution_cancel_calls(e);
 	release_slot(e);
 	leave_devices(e);
 	if (e->counted)
@@ -666,10 +664,12 @@ static int take_answer(struct pf_execution *e, const struct pf_rep_execute *rep,
 	return r;
 }
 
-/* The worker ended while it had E: if E was the only suspect, it is the culprit. */
+/* The worker ended while it had E: if E was the only suspect, it is the culprit.  A program that
+ * waits for the host is none. */
 static void note_death(const struct pf_execution *e, const struct pf_err *why)
 {
-	if (why->pjrt_code >= 0 || pf_instance_was_stopped(e->instance) ||
+	if (why->pjrt_code >= 0 || e->call.n_asked ||
+	    pf_instance_was_stopped(e->instance) ||
 	    pf_instance_lost(e->instance, PF_OP_COMPILE) +
 			    pf_instance_lost(e->instance, PF_OP_LOAD) >
 		    0 ||
@@ -692,7 +692,7 @@ static void answer(struct pf_call *call, int code, const struct pf_err *why,
 		code = take_answer(e, reply, len, &err);
 	}
 	end(e, code, &err);
-	unref(e);
+	pf_execution_unref(e);
 }
 
 /* --- send ----------------------------------------------------------------------------- */
@@ -707,9 +707,9 @@ static int prepare(struct pf_execution *e, struct pf_err *err)
 		r = make_room(e, err);
 	if (r < 0)
 		return r;
-	if (e->lent) {
+	if (e->lent)
 		describe_lent(e);
-	} else if (!pin_args(e) || !donate_args(e)) {
+	if (!pin_args(e) || (!e->lent && !donate_args(e))) {
 		unpin_args(e, false);
 		return 1;
 	}
@@ -744,9 +744,11 @@ static int send(struct pf_execution *e, struct pf_err *err)
 	req.launch_id = e->launch_id;
 	e->call.done = answer;
 	e->call.reply_min = sizeof(struct pf_rep_execute);
+	if (e->loaded->signature->n_callbacks)
+		pf_callbacks_serve(e);
 	if (e->began)
 		e->began(e);
-	atomic_fetch_add(&e->refs, 1);
+	pf_execution_ref(e);
 	r = pf_instance_call(e->instance, &e->call, &req, sizeof(req), e->message,
 			     pf_execute_bytes(e->n_args, e->n_outs, e->n_rows) +
 				     e->lent_len + layout_bytes(e->loaded->signature) -
@@ -764,6 +766,15 @@ static int send(struct pf_execution *e, struct pf_err *err)
 
 /* --- the steps ------------------------------------------------------------------------ */
 
+/* Executables with equal programs share what is loaded, so A and B may have it from others. */
+static bool is_same_program(const struct pf_loaded *a, const struct pf_loaded *b)
+{
+	return a->program == b->program ||
+	       (a->program_len == b->program_len &&
+		!memcmp(pf_bytes_at(a->program, 0), pf_bytes_at(b->program, 0),
+			a->program_len));
+}
+
 /* Load the executable on a living worker and check its arguments: 1; 0: step is called
  * again; -errno. */
 static int load(struct pf_execution *e, struct pf_err *err)
@@ -771,19 +782,17 @@ static int load(struct pf_execution *e, struct pf_err *err)
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
 	int r;
 
-	if (e->loaded && (!e->lent || pf_instance_alive(e->loaded->instance)))
+	if (e->loaded && (!e->lent || pf_instance_serves(e->loaded->instance)))
 		return 1;
 	r = pf_executable_load(e->executable, e->uid, &e->waiter, &loaded, err);
 	if (r <= 0)
 		return r;
 	leave_devices(e);
-	if (e->lent && loaded->program != e->loaded->program)
+	if (e->lent && !is_same_program(loaded, e->loaded))
 		return pf_err_set(err, -ECANCELED,
 				  "another program took its place meanwhile");
 	pf_loaded_unref(e->loaded);
 	e->loaded = pf_steal(&loaded);
-	if (e->lent)
-		return 1;
 	r = pf_execution_check(e, err);
 	if (r < 0)
 		return r;
@@ -796,14 +805,19 @@ static int load(struct pf_execution *e, struct pf_err *err)
 static int transfer(struct pf_execution *e, struct pf_err *err)
 {
 	for (; e->n_transferred < e->n_args; e->n_transferred++) {
-		int r = pf_value_transfer(e->args[e->n_transferred].value, &e->waiter,
-					  err);
+		struct pf_value *value = e->args[e->n_transferred].value;
+		int r;
 
+		if (!value)
+			continue;
+		e->transfers = true; /* before another thread is woken */
+		r = pf_value_transfer(value, &e->waiter, err);
 		if (r < 0)
 			return pf_execution_name_arg(e, e->n_transferred, r, err);
 		if (r == 0)
 			return 0;
 	}
+	e->transfers = false;
 	return 1;
 }
 
@@ -812,8 +826,9 @@ static int check_transferred(struct pf_execution *e, struct pf_err *err)
 {
 	int r;
 
-	if (!e->loaded || e->n_transferred >= e->n_args)
+	if (!e->transfers)
 		return 1;
+	e->transfers = false;
 	r = pf_value_placed(e->args[e->n_transferred].value, err);
 	return r < 0 ? pf_execution_name_arg(e, e->n_transferred, r, err) : 1;
 }
@@ -838,7 +853,7 @@ static bool step(struct pf_execution *e)
 			r = acquire_slot(e);
 		if (r <= 0)
 			break;
-		if (pf_instance_alive(e->loaded->instance)) {
+		if (pf_instance_serves(e->loaded->instance)) {
 			r = send(e, &err);
 			if (r == 0)
 				return true;
@@ -852,6 +867,7 @@ static bool step(struct pf_execution *e)
 		}
 		release_slot(e);
 		leave_devices(e);
+		e->n_transferred = 0;
 		if (!e->lent)
 			pf_loaded_unref(pf_steal(&e->loaded));
 	}
@@ -871,8 +887,12 @@ void pf_execution_start(struct pf_execution *e, bool spin)
 		return;
 	}
 	e->counted = true;
-	atomic_fetch_add(&e->refs, 1);
+	if (e->lent && pf_execution_check(e, &err) < 0) {
+		end(e, err.code, &err);
+		return;
+	}
+	pf_execution_ref(e);
 	if (step(e) && spin && !atomic_load(&e->ended))
 		pf_instance_spin(e->instance, &e->ended, SPIN_US);
-	unref(e);
+	pf_execution_unref(e);
 }

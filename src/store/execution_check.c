@@ -11,7 +11,10 @@ unsigned pf_execution_device(const struct pf_execution *e, size_t row)
 		return e->loaded->devices[row];
 	if (e->device != UINT32_MAX)
 		return e->device;
-	return e->n_args && e->args[0].value ? e->args[0].value->device : 0;
+	for (size_t i = 0; i < e->n_args; i++)
+		if (e->args[i].value)
+			return e->args[i].value->device;
+	return 0;
 }
 
 static const char *plural(size_t n)
@@ -115,6 +118,8 @@ static int lay_out_args(struct pf_execution *e, struct pf_err *err)
 		const struct pf_param *in = &s->inputs[i % s->n_inputs];
 		struct pf_value *copy;
 
+		if (!arg->value)
+			continue;
 		if (arg->carry != PF_NO_CARRY &&
 		    !pf_layout_equal(&s->outputs[arg->carry].layout, &in->layout))
 			e->repeat = 1;
@@ -134,11 +139,11 @@ int pf_execution_check(struct pf_execution *e, struct pf_err *err)
 {
 	int r = check_rows(e, err);
 
-	if (r == 0)
+	if (r == 0 && !e->lent)
 		r = pf_execution_check_counts(e->loaded, e->n_args / e->n_rows,
 					      e->want_outs, err);
 	for (size_t i = 0; i < e->n_args && r == 0; i++)
-		r = check_arg(e, i, err);
+		r = e->args[i].value ? check_arg(e, i, err) : 0;
 	return r < 0 ? r : lay_out_args(e, err);
 }
 

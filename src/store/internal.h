@@ -28,7 +28,7 @@ static inline void pf_bytes_drop(void *bytes)
 	pf_bytes_unref(bytes);
 }
 
-/* --- the journal: value_state.c, buffer_state.c, executable_state.c --------------------- */
+/* --- record.c: the journal, which restore.c reads ---------------------------------------- */
 
 /* The number of a new object in the journal; 0: there is no journal. */
 static inline uint64_t pf_object_number(void)
@@ -66,16 +66,6 @@ struct pf_value_record {
 	int64_t dims[PF_MAX_RANK];
 };
 
-/* Write VALUE's record, if buffers have it. */
-void pf_value_save_locked(struct pf_value *value);
-
-/*
- * The record of value ID in *RET, and in *TAIL the bytes behind it, borrowed until the next change
- * of the journal.  1; 0: there is none; -EPROTO: it is damaged.
- */
-int pf_value_record(uint64_t id, struct pf_value_record *ret, const char **tail,
-		    struct pf_err *err);
-
 /* The payload of PF_STATE_BUFFER: this, without the extents beyond the rank, and err's text. */
 struct pf_buffer_record {
 	uint64_t content, value; /* numbers; 0: none */
@@ -93,11 +83,9 @@ struct pf_buffer_record {
 	int64_t dims[PF_MAX_RANK];
 };
 
-/* Write BUFFER's record. */
-void pf_buffer_save_locked(struct pf_buffer *buffer);
-
-/* executable_state.c: the same for X. */
-void pf_executable_save_locked(struct pf_executable *x);
+/* The length of RECORD, a value's or a buffer's, without the extents beyond its rank. */
+#define PF_RECORD_LEN(record)                                                            \
+	(offsetof(__typeof__(record), dims) + (record).rank * sizeof((record).dims[0]))
 
 /* The payload of PF_STATE_EXECUTABLE; the texts of options and of three errors follow, each with its
  * NUL. */
@@ -112,18 +100,10 @@ struct pf_executable_record {
 	uint8_t has_options; /* else they are the defaults */
 };
 
-enum { PF_EXECUTABLE_TEXTS = 4 };
-
-/* Copy the record of executable ID to *RET, and what follows to TAIL, into which TEXTS then point.
- * 0; -ENOENT: there is none; -EPROTO: it is damaged; -ENOMEM. */
-int pf_executable_record(uint64_t id, struct pf_executable_record *ret,
-			 struct pf_buf *tail, const char *texts[PF_EXECUTABLE_TEXTS],
-			 struct pf_err *err);
-
-/* The record of buffer ID in *RET, and in *ERROR the buffer's error.  0; -ENOENT: there is none;
- * -EPROTO: it is damaged. */
-int pf_buffer_record(uint64_t id, struct pf_buffer_record *ret, struct pf_err *error,
-		     struct pf_err *err);
+/* Write the object's record; a value's only if buffers have it. */
+void pf_value_save_locked(struct pf_value *value);
+void pf_buffer_save_locked(struct pf_buffer *buffer);
+void pf_executable_save_locked(struct pf_executable *x);
 
 /* --- buffer.c --------------------------------------------------------------------------- */
 
@@ -360,7 +340,10 @@ struct compile {
 	struct pf_instance *instance; /* owned reference: the compiling one, or NULL */
 	struct pf_bytes *program; /* owned reference; as it was when the compile began */
 	uint64_t len;
-	struct pf_program_facts facts; /* of it, with the part that the plugin reads */
+	/* Owned reference: the bytes that the plugin reads; those of the program, or a copy without
+	 * the tokens of its main. */
+	struct pf_bytes *module;
+	struct pf_program_facts facts; /* of these, with the part that the plugin reads */
 	char format[PF_WIRE_FORMAT];
 	bool native;         /* the program is compiled already */
 	struct pf_plan plan; /* owned */
@@ -473,6 +456,11 @@ int pf_execution_check(struct pf_execution *e, struct pf_err *err);
 /* Name argument I in ERR, whose code is CODE.  Returns CODE. */
 int pf_execution_name_arg(const struct pf_execution *e, size_t i, int code,
 			  struct pf_err *err);
+
+/* --- callback.c ------------------------------------------------------------------------ */
+
+/* What E calls goes to the hosts of its executable.  Before it is sent. */
+void pf_callbacks_serve(struct pf_execution *e);
 
 /* --- quarantine.c ---------------------------------------------------------------------- */
 

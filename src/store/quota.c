@@ -257,21 +257,21 @@ static unsigned resource_of(const struct pf_limit *limit)
 	return (unsigned)(limit - limit->account->limits);
 }
 
-static uint64_t scale_of(const struct pf_limit *limit)
+static const struct pf_resource_words *words_of(const struct pf_limit *limit)
 {
-	return pf_resource_words[kind_of(resource_of(limit))].scale;
+	return &pf_resource_words[kind_of(resource_of(limit))];
 }
 
 uint64_t pf_limit_current(const struct pf_limit *limit)
 {
-	return limit->current / scale_of(limit);
+	return limit->current / words_of(limit)->scale;
 }
 
 uint64_t pf_limit_max(const struct pf_limit *limit)
 {
 	uint64_t max = limit->max;
 
-	return max == PF_NO_LIMIT ? max : max / scale_of(limit);
+	return max == PF_NO_LIMIT ? max : max / words_of(limit)->scale;
 }
 
 int pf_limit_set(struct pf_limit *limit, const char *text, struct pf_err *err)
@@ -377,16 +377,15 @@ static bool try_charge(struct pf_limit *limit, uint64_t n)
 static int refuse(const struct pf_limit *limit, uint64_t n, struct pf_err *err)
 {
 	const struct pf_account *a = limit->account;
-	unsigned resource = resource_of(limit);
 	char more[64] = "";
 
-	if (pf_resource_words[kind_of(resource)].scale == 1 && n > 1)
+	if (words_of(limit)->scale == 1 && n > 1)
 		snprintf(more, sizeof(more), " and wants %" PRIu64 " more", n);
 	return pf_err_set(err, -EDQUOT,
 			  "user %u has %" PRIu64 " of %" PRIu64 " %s%s: users/%u/%s.max",
 			  a->uid, pf_limit_current(limit), pf_limit_max(limit),
-			  pf_resource_words[kind_of(resource)].unit, more, a->uid,
-			  a->quotas->names[resource]);
+			  words_of(limit)->unit, more, a->uid,
+			  a->quotas->names[resource_of(limit)]);
 }
 
 int pf_account_charge(struct pf_account *a, unsigned resource, uint64_t n,
@@ -456,15 +455,13 @@ void pf_memory_discharge(struct pf_arena *arena, struct pf_account *a, uint64_t 
 static void force_file(const struct pf_file_charge *charge, struct pf_account *a)
 {
 	pf_account_force(a, PF_MEMORY, charge->heap);
-	if (charge->resource != PF_RESOURCES)
-		pf_account_force(a, charge->resource, 1);
+	pf_account_force(a, charge->resource, 1);
 }
 
 static void discharge_file(const struct pf_file_charge *charge, struct pf_account *a)
 {
 	pf_account_discharge(a, PF_MEMORY, charge->heap);
-	if (charge->resource != PF_RESOURCES)
-		pf_account_discharge(a, charge->resource, 1);
+	pf_account_discharge(a, charge->resource, 1);
 }
 
 int pf_file_charge(struct pf_file_charge *charge, struct pf_arena *arena,
@@ -473,7 +470,7 @@ int pf_file_charge(struct pf_file_charge *charge, struct pf_arena *arena,
 {
 	int r = 0;
 
-	charge->resource = resource;
+	charge->resource = resource == PF_RESOURCES ? PF_NOT_COUNTED : resource;
 	charge->arena = arena;
 	charge->heap = heap;
 	if (!a)
@@ -482,13 +479,12 @@ int pf_file_charge(struct pf_file_charge *charge, struct pf_arena *arena,
 		force_file(charge, a);
 		pf_arena_force(arena, heap);
 	} else {
-		if (resource != PF_RESOURCES)
-			r = pf_account_charge(a, resource, 1, err);
+		r = pf_account_charge(a, charge->resource, 1, err);
 		if (r < 0)
 			return r;
 		r = pf_memory_charge(arena, a, heap, err);
-		if (r < 0 && resource != PF_RESOURCES)
-			pf_account_discharge(a, resource, 1);
+		if (r < 0)
+			pf_account_discharge(a, charge->resource, 1);
 	}
 	if (r == 0)
 		atomic_store(&charge->account, a);

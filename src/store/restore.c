@@ -11,11 +11,19 @@
 
 #include "internal.h"
 
+enum { EXECUTABLE_TEXTS = 4 }; /* behind its record: the options, then three errors */
+
 /* The objects that were made anew, by number, with one reference to each. */
 struct pf_restore {
 	struct pf_map bytes, values, buffers, pools;
 	struct pf_map executables; /* RESTORE itself for each */
 };
+
+static int damaged(const char *what, uint64_t id, struct pf_err *err)
+{
+	return pf_err_set(err, -EPROTO, "the record of %s %" PRIu64 " is damaged", what,
+			  id);
+}
 
 /* --- bytes -------------------------------------------------------------------------------- */
 
@@ -63,9 +71,7 @@ static int list_extents(const uint64_t *ids, size_t n_ids, uint64_t number,
 		const struct pf_bytes_record *record = bytes_record(ids[i]);
 
 		if (!record)
-			return pf_err_set(err, -EPROTO,
-					  "the record of bytes %" PRIu64 " is damaged",
-					  ids[i]);
+			return damaged("bytes", ids[i], err);
 		if (record->arena == number)
 			(*ret)[(*n)++] = record->extent;
 	}
@@ -172,21 +178,48 @@ static unsigned memory_of(const struct pf_location *location, uint32_t memory)
 	return memory < d->devices[location->device].n_memories ? memory : UINT32_MAX;
 }
 
+/* The record of value ID in *RET, with its shape, and in *TAIL the bytes behind it, borrowed until
+ * the next change of the journal.  1; 0: there is none; -EPROTO. */
+static int read_value(uint64_t id, struct pf_value_record *ret, struct pf_shape *shape,
+		      const char **tail, struct pf_err *err)
+{
+	size_t len;
+	const struct pf_value_record *r = pf_state_get(PF_STATE_VALUE, id, &len);
+	uint64_t bytes;
+
+	if (!r)
+		return 0;
+	if (len < offsetof(struct pf_value_record, dims) || r->rank > PF_MAX_RANK ||
+	    len < PF_RECORD_LEN(*r) ||
+	    len - PF_RECORD_LEN(*r) != (r->where == PF_KEPT_INLINE ? r->len : 0))
+		return damaged("value", id, err);
+	*ret = (struct pf_value_record){ 0 };
+	memcpy(ret, r, PF_RECORD_LEN(*r));
+	*tail = (const char *)r + PF_RECORD_LEN(*r);
+	*shape = (struct pf_shape){ .rank = r->rank };
+	memcpy(shape->dims, ret->dims, sizeof(shape->dims));
+	if (!pf_dtype_valid((int)r->dtype) ||
+	    pf_shape_bytes(shape, r->dtype, &bytes, NULL) < 0 || bytes != r->len ||
+	    !pf_layout_is_valid(&r->layout, r->rank) ||
+	    (r->state != PF_VALUE_READY && r->state != PF_VALUE_DONATED &&
+	     r->state != PF_VALUE_LOST))
+		return damaged("value", id, err);
+	return 1;
+}
+
 static struct pf_value *restore_value(struct pf_restore *restore, uint64_t id,
 				      const struct pf_location *location,
 				      struct pf_err *err)
 {
 	struct pf_value *v = pf_map_get(&restore->values, id);
-	struct pf_shape shape = { 0 };
-	const char *tail = NULL;
 	struct pf_value_record r;
+	struct pf_shape shape;
+	const char *tail = NULL;
 
 	if (v)
 		return pf_value_ref(v);
-	if (pf_value_record(id, &r, &tail, err) <= 0)
+	if (read_value(id, &r, &shape, &tail, err) <= 0)
 		return NULL;
-	shape.rank = r.rank;
-	memcpy(shape.dims, r.dims, sizeof(r.dims));
 	v = pf_value_new(r.dtype, &shape, r.len, location->worker, location->device,
 			 memory_of(location, r.memory));
 	if (!v || pf_map_put(&restore->values, id, v) < 0) {
@@ -208,6 +241,37 @@ static struct pf_value *restore_value(struct pf_restore *restore, uint64_t id,
 }
 
 /* --- buffers ------------------------------------------------------------------------------ */
+
+static bool is_dtype(uint32_t dtype)
+{
+	return dtype == PF_DTYPE_INVALID || pf_dtype_valid((int)dtype);
+}
+
+/* The record of buffer ID in *RET, and in *ERROR the buffer's error.  -ENOENT, -EPROTO. */
+static int read_buffer(uint64_t id, struct pf_buffer_record *ret, struct pf_err *error,
+		       struct pf_err *err)
+{
+	size_t len, text;
+	const struct pf_buffer_record *r = pf_state_get(PF_STATE_BUFFER, id, &len);
+
+	if (!r)
+		return pf_err_set(err, -ENOENT, "no buffer %" PRIu64 " in the journal",
+				  id);
+	if (len < offsetof(struct pf_buffer_record, dims) || r->rank > PF_MAX_RANK ||
+	    len < PF_RECORD_LEN(*r) || r->format >= PF_FORMAT_JSON ||
+	    r->state > PF_BUFFER_ERROR || !is_dtype(r->declared) ||
+	    !is_dtype(r->former) || r->device[sizeof(r->device) - 1] ||
+	    r->made_by[sizeof(r->made_by) - 1])
+		return damaged("buffer", id, err);
+	*ret = (struct pf_buffer_record){ 0 };
+	memcpy(ret, r, PF_RECORD_LEN(*r));
+	text = len - PF_RECORD_LEN(*r);
+	if (text >= sizeof(error->text))
+		text = sizeof(error->text) - 1;
+	*error = (struct pf_err){ .code = r->err_code, .pjrt_code = r->err_pjrt_code };
+	memcpy(error->text, (const char *)r + PF_RECORD_LEN(*r), text);
+	return 0;
+}
 
 static void set_facts(struct pf_buffer *b, const struct pf_buffer_record *r)
 {
@@ -258,7 +322,7 @@ int pf_buffer_restore(struct pf_restore *restore, uint64_t id, pf_location_find 
 		pf_buffer_ref(*ret);
 		return 0;
 	}
-	code = pf_buffer_record(id, &r, &error, err);
+	code = read_buffer(id, &r, &error, err);
 	if (code < 0)
 		return code;
 	location = find(arg, r.device);
@@ -287,6 +351,37 @@ int pf_buffer_restore(struct pf_restore *restore, uint64_t id, pf_location_find 
 
 /* --- executables -------------------------------------------------------------------------- */
 
+/* Copy the record of executable ID to *RET, and what follows to TAIL, into which TEXTS then point.
+ * -ENOENT, -EPROTO, -ENOMEM. */
+static int read_executable(uint64_t id, struct pf_executable_record *ret,
+			   struct pf_buf *tail, const char *texts[EXECUTABLE_TEXTS],
+			   struct pf_err *err)
+{
+	size_t len, at = 0;
+	const struct pf_executable_record *r =
+		pf_state_get(PF_STATE_EXECUTABLE, id, &len);
+
+	if (!r)
+		return pf_err_set(err, -ENOENT,
+				  "no executable %" PRIu64 " in the journal", id);
+	if (len < sizeof(*r) || r->format > PF_PROGRAM_NATIVE ||
+	    r->state > PF_EXECUTABLE_FAILED)
+		return damaged("executable", id, err);
+	*ret = *r;
+	pf_buf_append(tail, r + 1, len - sizeof(*r));
+	if (tail->failed)
+		return pf_err_set(err, -ENOMEM, "no memory for an executable");
+	for (int i = 0; i < EXECUTABLE_TEXTS; i++) {
+		const char *end = memchr(tail->data + at, 0, tail->len - at);
+
+		if (!end)
+			return damaged("executable", id, err);
+		texts[i] = tail->data + at;
+		at = (size_t)(end - tail->data) + 1;
+	}
+	return 0;
+}
+
 static void set_executable_err(struct pf_err *err, int code, const char *text)
 {
 	err->code = code;
@@ -311,10 +406,10 @@ int pf_executable_restore(struct pf_restore *restore, uint64_t id,
 			  struct pf_executable **ret, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf tail = PF_BUF_INIT;
-	const char *texts[PF_EXECUTABLE_TEXTS];
-	struct pf_executable *x;
+	const char *texts[EXECUTABLE_TEXTS];
 	struct pf_executable_record r = { 0 };
-	int code = pf_executable_record(id, &r, &tail, texts, err);
+	struct pf_executable *x;
+	int code = read_executable(id, &r, &tail, texts, err);
 
 	if (code < 0)
 		return code;

@@ -301,33 +301,35 @@ bool pf_snapshot_is_sized(struct pf_snapshot *snapshot)
 	return r->done;
 }
 
+/* How many of LEN bytes at OFF there are in SIZE bytes. */
+static uint64_t clip(uint64_t len, uint64_t off, uint64_t size)
+{
+	uint64_t left = off < size ? size - off : 0;
+
+	return len < left ? len : left;
+}
+
 static void read_rendering(struct pf_rendering *r, uint64_t len, uint64_t off,
 			   void (*read)(void *arg, const void *data, size_t len),
 			   void *arg)
 {
 	pf_autofree char *copy = NULL;
+	const char *data = "";
 	char few[512];
-	void *data;
 
 	pf_lock(&r->value->lock);
-	if (off >= r->text.len)
-		len = 0;
-	else if (len > r->text.len - off)
-		len = r->text.len - off;
-	if (r->done) {
-		/* The text does not move any more. */
-		data = r->text.data + (len ? off : 0);
-	} else {
-		/* While it grows it may move. */
-		copy = malloc(len ? len : 1);
-		data = copy ? copy : few;
+	len = clip(len, off, r->text.len);
+	if (len)
+		data = r->text.data + off;
+	if (len && !r->done) {
+		/* While the text grows it may move. */
+		copy = malloc(len);
 		if (!copy && len > sizeof(few))
 			len = sizeof(few);
-		if (len)
-			memcpy(data, r->text.data + off, len);
+		data = memcpy(copy ? copy : few, data, len);
 	}
 	pf_unlock(&r->value->lock);
-	read(arg, len ? data : "", len);
+	read(arg, data, len);
 }
 
 /* --- snapshots --------------------------------------------------------------------------- */
@@ -382,17 +384,15 @@ static void read_live(struct pf_snapshot *snapshot, uint64_t len, uint64_t off,
 	if (b->content)
 		bytes = pf_bytes_ref(b->content);
 	pf_unlock(&b->lock);
-	if (!bytes || off >= size)
-		read(arg, "", 0);
-	else
-		read(arg, pf_bytes_at(bytes, off), len < size - off ? len : size - off);
+	len = bytes ? clip(len, off, size) : 0;
+	read(arg, len ? pf_bytes_at(bytes, off) : "", len);
 	pf_bytes_unref(bytes);
 }
 
 void pf_snapshot_read(struct pf_snapshot *snapshot, uint64_t len, uint64_t off,
 		      void (*read)(void *arg, const void *data, size_t len), void *arg)
 {
-	uint64_t head = snapshot->head.len, left;
+	uint64_t head = snapshot->head.len;
 	const char *body;
 
 	if (snapshot->live) {
@@ -403,13 +403,11 @@ void pf_snapshot_read(struct pf_snapshot *snapshot, uint64_t len, uint64_t off,
 		read_rendering(snapshot->text, len, off, read, arg);
 		return;
 	}
-	if (off >= snapshot->size) {
+	len = clip(len, off, snapshot->size);
+	if (!len) {
 		read(arg, "", 0);
 		return;
 	}
-	left = snapshot->size - off;
-	if (len > left)
-		len = left;
 	if (snapshot->pinned)
 		body = pf_value_host(snapshot->array);
 	else

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Topologies: what plugins say of them, and those that programs can be compiled for by name. */
 #include <errno.h>
-#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,30 +136,27 @@ int pf_topology_of(struct pf_worker *worker, unsigned what, struct pf_buf *out,
 	return instance ? ask(instance, what, NULL, 0, out, err) : -EIO;
 }
 
-struct sleeper {
-	struct pf_wait waiter;
-	sem_t woken;
-};
-
-static void wake(struct pf_wait *waiter)
-{
-	sem_post(&pf_container_of(waiter, struct sleeper, waiter)->woken);
-}
-
 /* WORKER's instance, a reference, which is started for this if a user's own worker has none; NULL:
  * *ERR. */
 static struct pf_instance *await_instance(struct pf_worker *worker, struct pf_err *err)
 {
-	struct sleeper s = { .waiter.wake = wake };
 	struct pf_instance *instance = NULL;
+	struct pf_sleeper s;
 
-	if (sem_init(&s.woken, 0, 0))
-		abort();
+	pf_sleeper_init(&s);
 	while (pf_worker_await(worker, &s.waiter, &instance, err) == 0)
-		while (sem_wait(&s.woken))
-			;
-	sem_destroy(&s.woken);
+		pf_sleeper_wait(&s);
+	pf_sleeper_release(&s);
 	return instance;
+}
+
+/* Did INSTANCE die of its PF_OP_TOPOLOGY?  Beside other calls that is not known. */
+static bool died_of_it(struct pf_instance *instance)
+{
+	return !pf_instance_alive(instance) && !pf_instance_was_stopped(instance) &&
+	       pf_instance_lost(instance, PF_OP_TOPOLOGY) == 1 &&
+	       !pf_instance_lost(instance, PF_OP_COMPILE) &&
+	       !pf_instance_lost(instance, PF_OP_LOAD);
 }
 
 /* May USER have WORKER's plugin read the LEN bytes at BYTES, and does it take them? */
@@ -189,12 +185,7 @@ static int try(struct pf_compiler *c, struct pf_worker *worker, uid_t user,
 	if (r < 0)
 		return r;
 	r = ask(instance, PF_TOPOLOGY_TEXT, bytes, len, &text, err);
-	/* Beside other calls it is not known to be the culprit. */
-	if (r < 0 && err->pjrt_code < 0 && !pf_instance_alive(instance) &&
-	    !pf_instance_was_stopped(instance) &&
-	    pf_instance_lost(instance, PF_OP_TOPOLOGY) == 1 &&
-	    !pf_instance_lost(instance, PF_OP_COMPILE) &&
-	    !pf_instance_lost(instance, PF_OP_LOAD))
+	if (r < 0 && err->pjrt_code < 0 && died_of_it(instance))
 		pf_quarantine_add(c->quarantine, PF_SUSPECT_COMPILE, &key, user, err);
 	return r;
 }

@@ -65,15 +65,9 @@ static void *background_main(void *arg)
 
 void pf_background_run(struct pf_background *background)
 {
-	pthread_attr_t attr;
-	pthread_t thread;
-
 	count_background(1);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	if (pthread_create(&thread, &attr, background_main, background))
+	if (pf_thread_start(NULL, background_main, background))
 		background_main(background);
-	pthread_attr_destroy(&attr);
 }
 
 /* --- both ways --------------------------------------------------------------------------- */

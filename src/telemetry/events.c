@@ -321,13 +321,16 @@ void pf_report_queued(struct pf_telemetry *t, uint64_t subject, uint64_t bytes,
 	pf_event_send(&e);
 }
 
-void pf_report_compiling(struct pf_telemetry *t, const struct pf_report_compile *report)
+void pf_report_compiling(struct pf_telemetry *t, const struct pf_report_compile *report,
+			 double seconds)
 {
 	struct pf_event e;
 
 	if (!report->object)
 		return;
 	pf_event_begin(&e, t, "program.compiling", report->user, "%s", report->object);
+	if (seconds > 0)
+		pf_event_seconds(&e, "seconds", seconds);
 	pf_event_send(&e);
 }
 
@@ -345,6 +348,7 @@ void pf_report_compiled(struct pf_telemetry *t, struct pf_plugin_meter *meter,
 	if (!object)
 		return;
 	pf_event_begin(&e, t, names[result], report->user, "%s", object);
+	pf_event_str(&e, "plugin", meter ? meter->name : NULL);
 	pf_event_seconds(&e, "seconds", seconds);
 	pf_event_str(&e, "cache", cache);
 	pf_event_error(&e, err);
@@ -386,6 +390,10 @@ static void send_execution(struct pf_telemetry *t, const char *name,
 		pf_event_seconds(&e, "device_seconds",
 				 report->device_seconds +
 					 report->repeated_device_seconds);
+	if (report->transfer_seconds > 0)
+		pf_event_seconds(&e, "transfer_seconds", report->transfer_seconds);
+	if (report->queue_seconds > 0)
+		pf_event_seconds(&e, "queue_seconds", report->queue_seconds);
 	pf_event_json(&e, "id", report->id);
 	pf_event_error(&e, report->err);
 	pf_event_send(&e);
@@ -424,6 +432,20 @@ void pf_report_abandoned(struct pf_telemetry *t, const char *executable, uid_t u
 	pf_event_begin(&e, t, "execution.abandoned", user, "executables/%s", executable);
 	pf_event_error(&e, why);
 	pf_event_json(&e, "id", id);
+	pf_event_send(&e);
+}
+
+void pf_report_callback(struct pf_telemetry *t, uint64_t subject, uid_t user,
+			uint64_t index, const char *text)
+{
+	pf_autobuf struct pf_buf path = PF_BUF_INIT;
+	struct pf_event e;
+	uid_t owner;
+
+	pf_telemetry_name(t, subject, &path, &owner);
+	pf_event_begin(&e, t, "callback", user, "%s", path.data ? path.data : "");
+	pf_event_int(&e, "index", (int64_t)index);
+	pf_event_str(&e, "text", text);
 	pf_event_send(&e);
 }
 

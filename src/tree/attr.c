@@ -110,7 +110,7 @@ void pf_node_changes(struct pf_node *node, struct pf_node_changes *ret)
 					 .bytes = node->priv->written,
 					 .linked = node->priv->parent != NULL };
 	LIST_FOREACH(of, &node->priv->opens, sibling)
-	ret->writers = ret->writers || pf_open_writes(of);
+		ret->writers = ret->writers || pf_open_writes(of);
 }
 
 /* setxattr(2) changes ctime. */
@@ -402,8 +402,7 @@ static struct timespec resolve(struct timespec time, struct timespec now)
 	return time.tv_nsec == UTIME_NOW ? now : time;
 }
 
-static void set_attr(struct pf_node *node, const struct stat *to, int mask,
-		     const struct pf_cred *cred)
+static void set_attr(struct pf_node *node, const struct stat *to, int mask)
 {
 	struct timespec now = pf_now();
 	struct pf_attr *attr = &node->priv->attr;
@@ -415,7 +414,7 @@ static void set_attr(struct pf_node *node, const struct stat *to, int mask,
 		attr->uid = to->st_uid;
 	if (mask & PF_SET_GID)
 		attr->gid = to->st_gid;
-	if ((mask & (PF_SET_UID | PF_SET_GID)) && !(mask & PF_SET_MODE) && cred->uid)
+	if ((mask & (PF_SET_UID | PF_SET_GID)) && !(mask & PF_SET_MODE))
 		kill_bits(attr);
 	if (mask & PF_SET_ATIME)
 		attr->atime = resolve(to->st_atim, now);
@@ -442,7 +441,7 @@ int pf_vfs_setattr(struct pf_tree *tree, uint64_t ino, const struct stat *to, in
 	if (r < 0)
 		return pf_refused(node, NULL, cred, "truncate", r, &err);
 	if (mask & ~PF_SET_SIZE)
-		set_attr(node, to, mask, cred);
+		set_attr(node, to, mask);
 	pf_node_stat(node, cred->pid, ret);
 	return 0;
 }

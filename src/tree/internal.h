@@ -151,7 +151,7 @@ struct pf_entry {
 	struct pf_node_record record;
 	char *name;            /* owned */
 	struct pf_entry *next; /* with the same hash of parent and name */
-	bool open;             /* a file of it was open */
+	bool open, written;    /* it was open; for writing */
 };
 
 /* All of them, until pf_tree_restore ends. */
@@ -167,9 +167,6 @@ struct pf_restoration {
 /* NODE's name or attributes have changed: write its record, or do so when this thread
  * gives back the name lock. */
 void pf_node_write_locked(struct pf_node *node);
-
-/* Write what waits for the name lock, if this thread holds that. */
-void pf_tree_write_locked(struct pf_tree *tree);
 
 /* NODE is being freed: it has no record any more. */
 void pf_node_forget_locked(struct pf_node *node);

@@ -644,22 +644,12 @@ static void commit(struct pf_open *of, enum pf_commit why, struct pf_reply *repl
  */
 bool pf_process_dying(pid_t pid)
 {
-	pf_autoclose int fd = -1;
 	char path[32], text[2048], *p, *save = NULL;
 	unsigned long flags = 0, code = 0;
-	ssize_t n;
 	int field = 2;
 
-	if (pid <= 0)
-		return false;
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		return false;
-	text[n] = '\0';
+	pf_read_start(path, text, sizeof(text));
 	p = strrchr(text, ')'); /* the name of the program may hold parentheses */
 	if (!p)
 		return false;

@@ -84,7 +84,8 @@ static void written_locked(struct pf_node *node)
 	TAILQ_REMOVE(&node->tree->unwritten, node, priv->next_unwritten);
 }
 
-void pf_tree_write_locked(struct pf_tree *tree)
+/* Write what waits for the name lock, if this thread holds that. */
+static void write_waiting_locked(struct pf_tree *tree)
 {
 	struct pf_state_change changes[AT_ONCE];
 	struct pf_node_record records[AT_ONCE];
@@ -109,7 +110,7 @@ void pf_node_forget_locked(struct pf_node *node)
 	if (!pf_state_on())
 		return;
 	/* With the change that took its name. */
-	pf_tree_write_locked(node->tree);
+	write_waiting_locked(node->tree);
 	written_locked(node);
 	pf_state_drop(PF_STATE_NODE, node->ino);
 	pf_state_drop(PF_STATE_OBJECT, node->ino);
@@ -137,7 +138,7 @@ void pf_tree_unlock_names(struct pf_tree *tree)
 
 	if (pf_state_on()) {
 		PF_LOCK_SCOPE(&tree->lock);
-		pf_tree_write_locked(tree);
+		write_waiting_locked(tree);
 	}
 	naming = NULL;
 	pf_unlock(&tree->names);
@@ -149,7 +150,7 @@ void pf_tree_write(struct pf_tree *tree)
 	if (!pf_state_on())
 		return;
 	PF_LOCK_SCOPE(&tree->lock);
-	pf_tree_write_locked(tree);
+	write_waiting_locked(tree);
 }
 
 /* --- open files --------------------------------------------------------------------- */

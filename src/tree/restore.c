@@ -28,7 +28,8 @@ static int make_one(struct pf_tree *tree, struct pf_node *dir, const struct pf_e
 	struct pf_restored old = { .ino = e->ino,
 				   .as = e->record.as,
 				   .attr = attr_of(&e->record),
-				   .name = dir ? e->name : NULL };
+				   .name = dir ? e->name : NULL,
+				   .written = e->written };
 	const void *record = pf_state_get(PF_STATE_OBJECT, e->ino, &old.len);
 	int r;
 
@@ -83,29 +84,45 @@ static int make_below(struct pf_node *dir, struct pf_err *err)
 	return code;
 }
 
-/* Make the nodes without a name that were open or hidden. */
-static int make_nameless(struct pf_tree *tree, struct pf_err *err)
+/* Mark the entries whose files were open. */
+static int mark_open(struct pf_restoration *r)
 {
-	struct pf_restoration *r = tree->restoring;
 	pf_autofree uint64_t *opens = NULL;
-	struct pf_map open = { 0 };
+	struct pf_map open = { 0 }, written = { 0 };
 	struct pf_open of;
 	size_t n;
 	int code = 0;
 
 	opens = pf_state_list(PF_STATE_OPEN, &n);
-	for (size_t i = 0; code == 0 && i < n; i++)
-		if (pf_open_read(opens[i], &of))
-			code = pf_map_put(&open, of.alias & INO_MASK, r);
-	for (size_t i = 0; code == 0 && i < r->n && !r->entries[i].record.parent; i++) {
-		struct pf_entry *e = &r->entries[i];
+	for (size_t i = 0; code == 0 && i < n; i++) {
+		if (!pf_open_read(opens[i], &of))
+			continue;
+		code = pf_map_put(&open, of.alias & INO_MASK, r);
+		if (code == 0 && pf_open_writes(&of))
+			code = pf_map_put(&written, of.alias & INO_MASK, r);
+	}
+	for (size_t i = 0; code == 0 && i < r->n; i++) {
+		r->entries[i].open = pf_map_get(&open, r->entries[i].ino);
+		r->entries[i].written = pf_map_get(&written, r->entries[i].ino);
+	}
+	pf_map_release(&written);
+	pf_map_release(&open);
+	return code;
+}
 
-		e->open = pf_map_get(&open, e->ino);
+/* Make the nodes without a name that were open or hidden. */
+static int make_nameless(struct pf_tree *tree, struct pf_err *err)
+{
+	const struct pf_restoration *r = tree->restoring;
+	int code = 0;
+
+	for (size_t i = 0; code == 0 && i < r->n && !r->entries[i].record.parent; i++) {
+		const struct pf_entry *e = &r->entries[i];
+
 		if (e->record.as && (e->open || e->record.hidden) &&
 		    !node_of(tree, e->ino))
 			code = make_one(tree, NULL, e, err);
 	}
-	pf_map_release(&open);
 	return code;
 }
 
@@ -196,7 +213,9 @@ int pf_tree_restore(struct pf_tree *tree,
 		return 0;
 	tree->restoring->make = make;
 	tree->restoring->arg = arg;
-	r = make_below(tree->root, err);
+	r = mark_open(tree->restoring);
+	if (r == 0)
+		r = make_below(tree->root, err);
 	if (r == 0)
 		r = make_nameless(tree, err);
 	if (r == 0)

@@ -456,5 +456,4 @@ void pf_state_close(void)
 		munmap(state.head, TOTAL);
 	state.head = NULL;
 	pf_closep(&state.fd);
-	state.fd = -1;
 }

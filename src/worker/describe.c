@@ -36,7 +36,8 @@ static struct json_object *names_of(struct json_object *details)
 	return names;
 }
 
-struct json_object *pf_describe_client(const struct pj_client *client)
+struct json_object *pf_describe(const struct pj_plugin *plugin,
+				const struct pj_client *client)
 {
 	struct json_object *object = json_object_new_object();
 	struct json_object *version = json_object_new_array();
@@ -44,24 +45,26 @@ struct json_object *pf_describe_client(const struct pj_client *client)
 	struct json_object *attributes = NULL, *details;
 	int major, minor;
 
-	pj_plugin_version(client->plugin, &major, &minor);
+	pj_plugin_version(plugin, &major, &minor);
 	json_object_array_add(version, json_object_new_int(major));
 	json_object_array_add(version, json_object_new_int(minor));
-	if (pj_plugin_attributes(client->plugin, &attributes, NULL) < 0)
+	if (pj_plugin_attributes(plugin, &attributes, NULL) < 0)
 		attributes = json_object_new_object();
 	json_object_object_add(object, "ok", json_object_new_boolean(true));
 	json_object_object_add(object, "api_version", version);
-	pf_json_add_string(object, "platform", client->platform);
-	pf_json_add_string(object, "platform_version", client->platform_version);
-	pf_json_add_int(object, "process_index", client->process_index);
+	if (client) {
+		pf_json_add_string(object, "platform", client->platform);
+		pf_json_add_string(object, "platform_version", client->platform_version);
+		pf_json_add_int(object, "process_index", client->process_index);
+	}
 	json_object_object_add(object, "attributes", attributes);
-	details = pj_plugin_extensions(client->plugin);
+	details = pj_plugin_extensions(plugin);
 	json_object_object_add(object, "extensions", names_of(details));
 	json_object_object_add(object, "extension_details", details);
-	json_object_object_add(object, "functions", pj_plugin_functions(client->plugin));
-	for (size_t i = 0; i < client->n_devices; i++)
-		json_object_array_add(devices, pj_device_json(client->plugin,
-							      &client->devices[i]));
+	json_object_object_add(object, "functions", pj_plugin_functions(plugin));
+	for (size_t i = 0; client && i < client->n_devices; i++)
+		json_object_array_add(devices,
+				      pj_device_json(plugin, &client->devices[i]));
 	json_object_object_add(object, "devices", devices);
 	return object;
 }

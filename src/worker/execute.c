@@ -35,6 +35,8 @@ struct execution {
 	const uint8_t *layouts; /* NULL: all results are row-major */
 
 	const struct pj_executable *program; /* borrowed */
+	struct pf_caller caller;
+	struct PJRT_ExecuteContext *context; /* owned; with caller, or NULL */
 	struct pf_object **objects;          /* references: n_objects arguments */
 	size_t n_objects;
 	struct PJRT_Buffer **arguments; /* borrowed: of the next run */
@@ -88,6 +90,7 @@ static int read_request(struct execution *x, const struct pf_work *work,
 	ssize_t lent = 0;
 
 	memset(x, 0, offsetof(struct execution, few));
+	x->worker = work->worker;
 	n_args = (uint64_t)q->n_args * q->n_devices;
 	n_outs = (uint64_t)q->n_outs * q->n_devices;
 	if (q->n_devices >= 1 && q->n_devices <= PF_WIRE_MAX_ARGS &&
@@ -102,7 +105,6 @@ static int read_request(struct execution *x, const struct pf_work *work,
 	    (q->device != UINT32_MAX && (q->device >= n_devices || q->n_devices != 1)))
 		return pf_err_set(err, -EPROTO, "execute: there is no device %u",
 				  q->device);
-	x->worker = work->worker;
 	x->q = q;
 	x->repeat = q->repeat ? q->repeat : 1;
 	x->n_args = n_args;
@@ -202,6 +204,15 @@ static int lend(struct execution *x, size_t i, struct pf_err *err)
 	return x->objects[i] ? 0 : pf_err_set(err, -ENOMEM, "no memory for a buffer");
 }
 
+/* A program's callbacks find X by its context, without which they would crash. */
+static int make_context(struct execution *x, struct pf_err *err)
+{
+	x->caller = (struct pf_caller){ x->worker, x->q->head.tag };
+	return x->worker->callbacks.on
+		       ? pj_context_new(x->worker->plugin, &x->caller, &x->context, err)
+		       : 0;
+}
+
 static int find_objects(struct execution *x, struct pf_work *work, struct pf_err *err)
 {
 	struct pf_objects *objects = &x->worker->objects;
@@ -281,6 +292,7 @@ static int begin_run(struct execution *x, struct pf_err *err)
 		.n_arguments = x->q->n_args,
 		.kept = x->kept,
 		.launch_id = x->q->launch_id,
+		.context = x->context,
 	};
 	int r;
 
@@ -526,6 +538,7 @@ static void release(struct execution *x)
 	}
 	if (x->good)
 		destroy_results(x, x->good - 1);
+	pj_context_free(x->worker->plugin, x->context);
 	for (size_t i = 0; i < x->n_objects; i++)
 		pf_object_unref(x->objects[i]);
 	for (size_t i = 0; i < x->n_results; i++)
@@ -543,6 +556,8 @@ int pf_handle_execute(struct pf_work *work, struct pf_err *err)
 		r = make_room(&x, err);
 	if (r == 0)
 		r = find_objects(&x, work, err);
+	if (r == 0)
+		r = make_context(&x, err);
 	if (r == 0 && run_all(&x, &why) < 0 && !x.good) {
 		*err = why;
 		r = why.code;

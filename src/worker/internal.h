@@ -207,10 +207,11 @@ void pf_objects_remove(struct pf_objects *objects, uint64_t id, enum pf_object_k
 
 /*
  * The answer to the set-up text: {"ok": true, "api_version", "platform",
- * "platform_version", "process_index", "attributes", "extensions", "devices"}.  The
- * caller's; NULL: no memory.
+ * "platform_version", "process_index", "attributes", "extensions", "devices"}; without a CLIENT
+ * (NULL) no platform, and no devices.  The caller's; NULL: no memory.
  */
-struct json_object *pf_describe_client(const struct pj_client *client);
+struct json_object *pf_describe(const struct pj_plugin *plugin,
+				const struct pj_client *client);
 
 /* The same for a failure: {"ok": false, "errno", "error"}. */
 struct json_object *pf_describe_failure(const struct pf_err *err);
@@ -224,6 +225,21 @@ struct json_object *pf_describe_executable(const struct pj_executable *executabl
 /* The value of a fact that the plugin does not offer: {"unavailable": sentence}. */
 struct json_object *pf_describe_unavailable(const struct pf_err *err);
 
+/* Callbacks: programs' calls of the host, whose handlers wait for the daemon's answer. */
+
+struct pf_callbacks {
+	bool on; /* the plugin has what they need: each execution has a context */
+	pthread_mutex_t lock;  /* rank 3; protects the fields below */
+	struct pf_map waiting; /* invocations by number, borrowed */
+	uint64_t last;         /* number */
+};
+
+/* The data of an execution's context (pj_context_new): the execution that calls. */
+struct pf_caller {
+	struct pf_worker *worker;
+	uint64_t tag; /* of its request */
+};
+
 /* One worker process: a plugin's client, and the daemon's objects. */
 
 struct pf_worker {
@@ -233,6 +249,7 @@ struct pf_worker {
 	struct pj_plugin *plugin; /* owned */
 	struct pj_client *client; /* owned */
 	struct pf_objects objects;
+	struct pf_callbacks callbacks;
 	pthread_mutex_t take; /* rank 2; held to take a request, and to free in order */
 	atomic_uint threads;  /* threads that serve */
 	unsigned max_threads;
@@ -268,7 +285,20 @@ pf_handler pf_handle_buffer_read;
 pf_handler pf_handle_memory_stats;
 pf_handler pf_handle_topology;
 pf_handler pf_handle_optimized;
+pf_handler pf_handle_callback_answer;
 pf_handler pf_handle_free; /* of the three requests that free */
+
+/* Register the handlers of callbacks, after those of the libraries. */
+void pf_callbacks_set_up(struct pf_worker *worker);
+
+/*
+ * Send a MESSAGE of LEN bytes to the daemon.  Blocks while the ring is full, which is not for long:
+ * the daemon takes messages without waiting for anything.
+ */
+void pf_worker_post(struct pf_worker *worker, const void *message, size_t len);
+
+/* Print WHY and end the process. */
+void __attribute__((__noreturn__)) pf_worker_give_up(const char *why);
 
 /*
  * Fill *OUT with the type of the buffer OBJECT and the place where the daemon finds its bytes: in

@@ -38,6 +38,7 @@ struct setup {
 	const char *plugin;
 	struct json_object *options;
 	struct json_object *libraries; /* or NULL */
+	bool no_client;
 	uint64_t arena_size, pool_size;
 };
 
@@ -45,16 +46,18 @@ struct setup {
  * already. */
 static void tie_to_parent(const char *parent)
 {
+	static const int ignored[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
+				       SIGUSR2, SIGALRM, SIGXCPU, SIGPIPE };
 	char *end;
 	long pid = strtol(parent, &end, 10);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (*parent == '\0' || *end != '\0' || getppid() != (pid_t)pid)
 		_exit(0);
-	/* A terminal's interrupt is for the daemon, which then ends this process. */
-	signal(SIGINT, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
-	signal(SIGPIPE, SIG_IGN);
+	/* Launchers signal every process of a job: that is for the daemon, which ends this one with
+	 * SIGKILL. */
+	for (size_t i = 0; i < PF_ARRAY_SIZE(ignored); i++)
+		signal(ignored[i], SIG_IGN);
 }
 
 /* The daemon sends nothing on the socket after the set-up, so only its end wakes this thread. */
@@ -126,6 +129,8 @@ static int parse_setup(const struct pf_buf *text, struct setup *ret, struct pf_e
 	ret->plugin = json_object_get_string(plugin);
 	ret->options = field(json, "options", json_type_object);
 	ret->libraries = field(json, "libraries", json_type_array);
+	ret->no_client =
+		json_object_get_boolean(field(json, "no_client", json_type_boolean));
 	ret->arena_size = (uint64_t)json_object_get_int64(arena);
 	ret->pool_size = (uint64_t)json_object_get_int64(pool);
 	return pf_sandbox_parse(field(json, "sandbox", json_type_object), &sandbox, err);
@@ -172,7 +177,7 @@ static int send_json(struct json_object *json, struct pf_err *err)
 
 static int describe(struct pf_err *err)
 {
-	struct json_object *json = pf_describe_client(worker.client);
+	struct json_object *json = pf_describe(worker.plugin, worker.client);
 
 	if (json) {
 		json_object_object_add(json, "sandbox", pf_sandbox_json(&sandbox));
@@ -202,6 +207,8 @@ static int set_up(struct setup *setup, struct pf_err *err)
 	}
 	if (r == 0)
 		r = pf_ffi_load(worker.plugin, setup->libraries, fds + FD_LIBRARIES, err);
+	if (r == 0)
+		pf_callbacks_set_up(&worker);
 	for (int i = 0; i < PF_WIRE_LIBRARIES; i++)
 		pf_closep(&fds[FD_LIBRARIES + i]);
 	if (r == 0)
@@ -210,7 +217,7 @@ static int set_up(struct setup *setup, struct pf_err *err)
 		r = start_awaiting_daemon(err);
 	if (r == 0)
 		r = map_all(setup, fds, err);
-	if (r == 0)
+	if (r == 0 && !setup->no_client)
 		r = pj_client_new(worker.plugin, setup->options, &worker.client, err);
 	return r;
 }
@@ -244,6 +251,8 @@ int main(int argc, char **argv)
 	if (r < 0)
 		_exit(fail(&err));
 	r = describe(&err);
+	while (setup.no_client && r == 0)
+		pause(); /* until the daemon has seen enough */
 	if (r == 0)
 		r = pf_sandbox_tighten(&sandbox, &err);
 	if (r == 0)

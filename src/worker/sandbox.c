@@ -590,15 +590,6 @@ struct json_object *pf_sandbox_json(const struct pf_sandbox *s)
 
 /* --- user, capabilities, limits ----------------------------------------------------- */
 
-/* Have the kernel kill this process rather than the daemon when memory is short. */
-static void first_to_go(void)
-{
-	pf_autoclose int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
-	if (fd >= 0)
-		(void)!write(fd, "500", 3);
-}
-
 /*
  * Become user UID, which owns no file: uid 0 without capabilities still owns root's.
  * Changing the user clears PR_SET_PDEATHSIG, so it is set again.
@@ -670,6 +661,7 @@ int pf_sandbox_enter(struct pf_sandbox *s, const char *plugin, struct pf_err *er
 	long abi;
 	int r;
 
+	pf_oom_score_add(1); /* before leave_root, after which /proc/self is root's */
 	if (s->mode == PF_SANDBOX_OFF)
 		return 0;
 	abi = syscall(SYS_landlock_create_ruleset, NULL, 0,
@@ -682,7 +674,6 @@ int pf_sandbox_enter(struct pf_sandbox *s, const char *plugin, struct pf_err *er
 			s->read ? "sandbox_read" : "sandbox_write");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return pf_err_set(err, -errno, "no_new_privs: %s", strerror(errno));
-	first_to_go(); /* before leave_root, after which /proc/self is root's */
 	r = leave_root(s->uid, err);
 	if (r < 0)
 		return r;

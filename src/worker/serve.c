@@ -8,10 +8,8 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -60,29 +58,11 @@ static const struct {
 	[PF_OP_LOAD] = { pf_handle_load, "load", REQ(load), REP(load) },
 	[PF_OP_TOPOLOGY] = { pf_handle_topology, "topology", REQ(id), REP(block),
 			     PF_NO_OBJECT, MORE },
+	[PF_OP_CALLBACK_ANSWER] = { pf_handle_callback_answer, "callback", REQ(answer),
+				    REP(head), PF_NO_OBJECT, MORE },
 	[PF_OP_MEMORY_STATS] = { pf_handle_memory_stats, "memory stats", REQ(id),
 				 REP(block) },
 };
-
-static void __attribute__((__noreturn__)) give_up(const char *why)
-{
-	fprintf(stderr, "pjrtfs-worker: %s\n", why);
-	_exit(1);
-}
-
-/* The daemon takes replies without waiting for anything, so a full ring soon has room. */
-static void post(struct pf_worker *worker, const void *reply, size_t len)
-{
-	const struct timespec pause = { .tv_nsec = 100000 };
-	int r;
-
-	while ((r = pf_ring_post(&worker->channel.reply, reply, len, NULL, 0)) == -EAGAIN)
-		nanosleep(&pause, NULL);
-	if (r == -EPIPE)
-		_exit(0);
-	if (r < 0)
-		give_up("the channel to the daemon is damaged");
-}
 
 static void reply_head(struct pf_work *work, int code, int pjrt_code)
 {
@@ -104,7 +84,7 @@ static void reply_error(struct pf_work *work, const struct pf_err *err)
 	memcpy(work->reply + sizeof(struct pf_rep_head), err->text, len);
 	work->reply_len = sizeof(struct pf_rep_head) + len;
 	reply_head(work, err->code, err->pjrt_code);
-	post(work->worker, work->reply, work->reply_len);
+	pf_worker_post(work->worker, work->reply, work->reply_len);
 }
 
 static int handle(struct pf_work *work, struct pf_err *err)
@@ -142,7 +122,7 @@ static void answer(struct pf_work *work)
 		reply_error(work, &err);
 	} else if (handlers[head->op].how != SILENT) {
 		reply_head(work, 0, -1);
-		post(work->worker, work->reply, work->reply_len);
+		pf_worker_post(work->worker, work->reply, work->reply_len);
 	}
 }
 
@@ -190,7 +170,7 @@ static void *serve(void *arg)
 	struct pf_work work = { .worker = worker, .message = buffers };
 
 	if (!buffers)
-		give_up("no memory for a thread");
+		pf_worker_give_up("no memory for a thread");
 	work.reply = buffers + PF_RING_MESSAGE;
 	for (;;) {
 		ssize_t n = take(&work, buffers);
@@ -202,7 +182,7 @@ static void *serve(void *arg)
 		if (n == -EPIPE)
 			_exit(0);
 		if (n < 0)
-			give_up("the channel from the daemon is damaged");
+			pf_worker_give_up("the channel from the daemon is damaged");
 		get_busy(worker);
 		pf_ring_wake(ring);
 		answer(&work);

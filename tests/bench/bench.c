@@ -18,10 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { TAIL_ROUNDS = 20 /* fewer have no p99 */ };
 enum { SKIP = 77, START_S = 120, STOP_S = 20 };
 
 static struct bench mounted; /* to be undone by process mounted_by */
 static pid_t mounted_by;
+static FILE *json; /* of --json; NULL: none */
 
 void bench_die(const char *fmt, ...)
 {
@@ -60,13 +62,15 @@ void bench_begin(struct bench *b, int argc, char **argv)
 			b->quick = true;
 		else if (!strcmp(argv[i], "--rounds") && i + 1 < argc)
 			b->rounds = (unsigned)strtoul(argv[++i], NULL, 10);
+		else if (!strcmp(argv[i], "--json") && i + 1 < argc)
+			b->json = argv[++i];
 		else if (!strcmp(argv[i], "--plugin") && i + 1 < argc)
 			b->plugin = argv[++i];
 		else if (!strcmp(argv[i], "--daemon") && i + 1 < argc)
 			b->daemon = argv[++i];
 		else
-			bench_die("usage: %s [--quick] [--rounds N] [--plugin PATH] "
-				  "[--daemon PATH]",
+			bench_die("usage: %s [--quick] [--rounds N] [--json FILE] "
+				  "[--plugin PATH] [--daemon PATH]",
 				  argv[0]);
 	}
 	if (!b->plugin || access(b->plugin, R_OK))
@@ -76,6 +80,11 @@ void bench_begin(struct bench *b, int argc, char **argv)
 	if (access(b->daemon, X_OK))
 		bench_die("%s is not built", b->daemon);
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	json = b->json ? fopen(b->json, "ae") : NULL;
+	if (b->json && !json)
+		bench_die("%s: %s", b->json, strerror(errno));
+	if (json)
+		setvbuf(json, NULL, _IOLBF, 0);
 	/* Daemons are children of this process, which need not wait for the slow init of some
 	 * containers. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -135,11 +144,12 @@ void bench_in_child(void (*fn)(void *arg), void *arg, unsigned seconds)
 
 void bench_start_daemon(const struct bench *b)
 {
-	char cache[96];
-	char *argv[12] = { (char *)(uintptr_t)b->daemon, (char *)(uintptr_t)b->plugin,
+	char cache[96], plugin[512];
+	char *argv[14] = { (char *)(uintptr_t)b->daemon, "--plugin", plugin,
 			   (char *)(uintptr_t)b->mnt };
-	int n = 3;
+	int n = 4;
 
+	snprintf(plugin, sizeof(plugin), BENCH_PLUGIN "=%s", b->plugin);
 	snprintf(cache, sizeof(cache), "%s/cache", b->dir);
 	argv[n++] = b->cached ? "--cache-dir" : "--no-cache";
 	if (b->cached)
@@ -158,11 +168,10 @@ void bench_start_daemon(const struct bench *b)
 		bench_die("%s did not mount", b->daemon);
 }
 
-/* The daemon's process, from /pid of the mount. */
-static pid_t daemon_pid(const struct bench *b)
+pid_t bench_pid(const struct bench *b, const char *name)
 {
 	char text[32] = "";
-	int fd = open(bench_path(b, "pid"), O_RDONLY | O_CLOEXEC);
+	int fd = open(bench_path(b, name), O_RDONLY | O_CLOEXEC);
 
 	if (fd >= 0 && read(fd, text, sizeof(text) - 1) < 0)
 		text[0] = '\0';
@@ -171,15 +180,21 @@ static pid_t daemon_pid(const struct bench *b)
 	return atoi(text);
 }
 
+void bench_unmount(const char *path)
+{
+	char *argv[] = { "fusermount3", "-u", (char *)(uintptr_t)path, NULL };
+
+	if (run(argv, true, STOP_S) && umount2(path, MNT_DETACH))
+		fprintf(stderr, "bench: %s stays mounted: %s\n", path, strerror(errno));
+}
+
 void bench_stop_daemon(const struct bench *b)
 {
-	char *argv[] = { "fusermount3", "-u", (char *)(uintptr_t)b->mnt, NULL };
 	struct timespec pause = { .tv_nsec = 1000000 };
 	double end = bench_now() + STOP_S;
-	pid_t pid = daemon_pid(b);
+	pid_t pid = bench_pid(b, "pid");
 
-	if (run(argv, true, STOP_S) && umount2(b->mnt, MNT_DETACH))
-		fprintf(stderr, "bench: %s stays mounted: %s\n", b->mnt, strerror(errno));
+	bench_unmount(b->mnt);
 	while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0 && bench_now() < end)
 		nanosleep(&pause, NULL);
 }
@@ -192,10 +207,15 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 	return remove(path);
 }
 
+void bench_remove(const char *folder)
+{
+	nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
 void bench_end(const struct bench *b)
 {
 	bench_stop_daemon(b);
-	nftw(b->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+	bench_remove(b->dir);
 }
 
 static void undo(void)
@@ -398,15 +418,71 @@ static void figure(char *dst, size_t size, double seconds, uint64_t bytes)
 		snprintf(dst, size, "%.1f ms", seconds * 1e3);
 }
 
+/* The name and value of a member, after a comma; JSON has no NAN. */
+static void json_number(const char *name, double value)
+{
+	if (isnan(value))
+		fprintf(json, ",\"%s\":null", name);
+	else
+		fprintf(json, ",\"%s\":%.6g", name, value);
+}
+
+/* TEXT, which has no control characters. */
+static void json_string(const char *text)
+{
+	fputc('"', json);
+	for (; *text; text++)
+		fprintf(json, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+	fputc('"', json);
+}
+
+/* Append a line for ROW; V has room for its samples. */
+static void print_json(const struct bench_table *t, const struct bench_row *row,
+		       double *v)
+{
+	size_t n = collect(t, row, NULL, v);
+	const char *comma = "";
+
+	fprintf(json, "{\"bench\":");
+	json_string(t->title);
+	fprintf(json, ",\"row\":");
+	json_string(row->what);
+	fprintf(json, ",\"unit\":\"s\"");
+	json_number("p10", quantile(v, n, 0.1));
+	json_number("median", quantile(v, n, 0.5));
+	json_number("p90", quantile(v, n, 0.9));
+	json_number("p99", quantile(v, n, 0.99));
+	fprintf(json, ",\"bytes\":%llu,\"rounds\":%zu,\"ratio\":{",
+		(unsigned long long)row->bytes, n);
+	for (unsigned b = 0; b < t->n_bases; b++) {
+		const struct bench_row *base = &t->rows[t->bases[b]];
+
+		if (row == base || row->group != base->group)
+			continue;
+		n = collect(t, row, base, v);
+		fprintf(json, "%s", comma);
+		json_string(t->base_names[b]);
+		fprintf(json, ":{\"rounds\":%zu", n);
+		json_number("lowest", quantile(v, n, 0));
+		json_number("p10", quantile(v, n, 0.1));
+		json_number("median", quantile(v, n, 0.5));
+		json_number("p90", quantile(v, n, 0.9));
+		fprintf(json, "}");
+		comma = ",";
+	}
+	fprintf(json, "}}\n");
+}
+
 void bench_print(const struct bench_table *t)
 {
 	double *v = calloc(t->rounds, sizeof(*v));
-	char text[3][32];
+	bool tail = t->rounds >= TAIL_ROUNDS;
+	char text[4][32];
 
 	if (!v)
 		bench_die("no memory");
-	printf("\n%s (%u rounds)\n%-44s %11s %23s", t->title, t->rounds, "", "median",
-	       "p10 to p90");
+	printf("\n%s (%u rounds)\n%-44s %11s %23s%s", t->title, t->rounds, "", "median",
+	       "p10 to p90", tail ? "         p99" : "");
 	for (unsigned b = 0; b < t->n_bases; b++)
 		printf("   %-20s", t->base_names[b]);
 	printf("\n");
@@ -417,7 +493,10 @@ void bench_print(const struct bench_table *t)
 		figure(text[0], sizeof(text[0]), quantile(v, n, 0.5), row->bytes);
 		figure(text[1], sizeof(text[1]), quantile(v, n, 0.1), row->bytes);
 		figure(text[2], sizeof(text[2]), quantile(v, n, 0.9), row->bytes);
+		figure(text[3], sizeof(text[3]), quantile(v, n, 0.99), row->bytes);
 		printf("%-44s %11s %11s %11s", row->what, text[0], text[1], text[2]);
+		if (tail)
+			printf(" %11s", text[3]);
 		for (unsigned b = 0; b < t->n_bases; b++) {
 			const struct bench_row *base = &t->rows[t->bases[b]];
 
@@ -429,6 +508,8 @@ void bench_print(const struct bench_table *t)
 				       quantile(v, n, 0.1), quantile(v, n, 0.9));
 		}
 		printf("\n");
+		if (json)
+			print_json(t, row, v);
 	}
 	free(v);
 }

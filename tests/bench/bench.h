@@ -16,8 +16,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum { BENCH_ROWS = 24, BENCH_BASES = 3 };
+#define BENCH_PLUGIN "plugin" /* its name in the mount */
 
 /* The command line's options. */
 struct bench {
@@ -29,7 +31,8 @@ struct bench {
 	unsigned rounds;     /* 0: the benchmark's own number */
 	const char *plugin;  /* path of pjrt_plugin.so */
 	const char *daemon;  /* path of pjrtfs */
-	char dir[64];        /* a temporary folder; the mount is DIR/mnt */
+	const char *json; /* bench_print appends a line a row to this file; NULL: none */
+	char dir[64];     /* a temporary folder; the mount is DIR/mnt */
 	char mnt[80];
 };
 
@@ -61,8 +64,8 @@ void __attribute__((__noreturn__, __format__(__printf__, 1, 2)))
 bench_die(const char *fmt, ...);
 
 /*
- * Read the options --quick, --rounds N, --plugin PATH, --daemon PATH; defaults of the last
- * two are $PJRTFS_BENCH_PLUGIN and ./pjrtfs.  Ends with status 77 without a plugin or
+ * Read the options --quick, --rounds N, --json FILE, --plugin PATH, --daemon PATH; defaults of
+ * the last two are $PJRTFS_BENCH_PLUGIN and ./pjrtfs.  Ends with status 77 without a plugin or
  * without /dev/fuse.
  */
 void bench_begin(struct bench *b, int argc, char **argv);
@@ -78,6 +81,12 @@ void bench_start_daemon(const struct bench *b);
 
 /* Unmount and wait until the daemon has exited. */
 void bench_stop_daemon(const struct bench *b);
+
+/* Unmount PATH; a sentence on stderr if that fails. */
+void bench_unmount(const char *path);
+
+/* Remove FOLDER and all in it, but nothing in a mount. */
+void bench_remove(const char *folder);
 
 /* Run FN(ARG) in a process of its own; end if it fails or takes more than SECONDS. */
 void bench_in_child(void (*fn)(void *arg), void *arg, unsigned seconds);
@@ -95,10 +104,14 @@ void bench_prepare(struct bench_table *t);
 /* Run rounds [FROM, TO): in each, every row once, starting with another one each time. */
 void bench_rounds(struct bench_table *t, unsigned from, unsigned to, void *arg);
 
+/* Print the table; with --json also append an object for each row to the file. */
 void bench_print(const struct bench_table *t);
 
 double bench_now(void);
 double bench_median(double *v, size_t n);
+
+/* The process id in the file NAME of the mount; 0: there is none. */
+pid_t bench_pid(const struct bench *b, const char *name);
 
 /* /MNT/NAME for open(2); in a buffer that the fourth call from now overwrites. */
 const char *bench_path(const struct bench *b, const char *name);

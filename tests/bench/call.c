@@ -2,11 +2,15 @@
 /*
  * A small array in and out: the time of a call, of the same through buffers, of the same
  * through control with the arguments in place, and without a mount.
+ *
+ * Where the kernel places client, daemon and worker decides about these times, and it does so anew
+ * for each process.  So each mount is used by some processes, and there are many mounts.
  */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -21,7 +25,7 @@ static const char add[] =
 	"  }\n"
 	"}\n";
 
-enum { INNER = 400, PROCESSES = 9, PER_PROCESS = 5, CHILD_S = 120, N = 6 };
+enum { INNER = 2000, FIRST = 200, MOUNTS = 20, PER_MOUNT = 5, CHILD_S = 120, N = 6 };
 
 struct matrix {
 	char header[BENCH_NPY];
@@ -32,7 +36,8 @@ struct matrix {
 struct client {
 	struct bench *bench;
 	struct bench_table *table;
-	unsigned from, to; /* rounds */
+	unsigned round;
+	unsigned first_direct, first_call; /* rows: a program's first operations */
 	unsigned inner;
 	int call, control, run; /* descriptors */
 	struct matrix in[2];
@@ -43,17 +48,14 @@ struct client {
 
 typedef void op_fn(struct client *c);
 
-static double time_of(struct client *c, op_fn *op)
+/* The mean time of one of N operations. */
+static double time_of(struct client *c, op_fn *op, unsigned n)
 {
-	static double v[INNER];
+	double t = bench_now();
 
-	for (unsigned i = 0; i < c->inner; i++) {
-		double t = bench_now();
-
+	for (unsigned i = 0; i < n; i++)
 		op(c);
-		v[i] = bench_now() - t;
-	}
-	return bench_median(v, c->inner);
+	return (bench_now() - t) / n;
 }
 
 static void set_matrix(struct matrix *m, float first)
@@ -155,7 +157,9 @@ static void op_buffers(struct client *c)
 #define ROW(name)                                                                        \
 	static double row_##name(void *arg)                                              \
 	{                                                                                \
-		return time_of(arg, op_##name);                                          \
+		struct client *c = arg;                                                  \
+                                                                                         \
+		return time_of(c, op_##name, c->inner);                                  \
 	}
 ROW(direct)
 ROW(null)
@@ -166,17 +170,16 @@ ROW(buffers)
 static void measure(void *arg)
 {
 	struct client *c = arg;
+	unsigned first = c->inner < FIRST ? c->inner : FIRST;
 
 	direct_open(c->bench->plugin);
 	c->program = direct_compile(add);
 	c->call = bench_open(bench_path(c->bench, "executables/add/call"), O_RDWR);
 	c->run = bench_open(bench_path(c->bench, "executables/add/run"), O_RDWR);
 	c->control = bench_open(bench_path(c->bench, "control"), O_RDWR);
-	for (unsigned i = 0; i < c->inner; i++) { /* warm */
-		op_direct(c);
-		op_call(c);
-	}
-	bench_rounds(c->table, c->from, c->to, c);
+	c->table->rows[c->first_call].sample[c->round] = time_of(c, op_call, first);
+	c->table->rows[c->first_direct].sample[c->round] = time_of(c, op_direct, first);
+	bench_rounds(c->table, c->round, c->round + 1, c);
 }
 
 /* Calls in a second: the whole loop, not its median. */
@@ -187,7 +190,7 @@ static void count(void *arg)
 		const char *what;
 		op_fn *op;
 	} loops[] = { { "call", op_call }, { "control, execute", op_control } };
-	unsigned n = c->inner * 25;
+	unsigned n = c->inner * 5;
 
 	c->call = bench_open(bench_path(c->bench, "executables/add/call"), O_RDWR);
 	c->control = bench_open(bench_path(c->bench, "control"), O_RDWR);
@@ -202,41 +205,80 @@ static void count(void *arg)
 		}
 }
 
+/* The processor time of the process whose id is in the file NAME, in seconds. */
+static double used(const struct bench *b, const char *name)
+{
+	pid_t pid = bench_pid(b, name);
+	struct timespec t;
+	clockid_t clock;
+
+	if (!pid || clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &t))
+		bench_die("%s: no processor time", name);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void print_idle(const struct bench *b)
+{
+	static const char *const names[] = { "pid", "plugins/" BENCH_PLUGIN "/pid" };
+
+	for (unsigned i = 0; i < 2; i++) {
+		double before = used(b, names[i]), t = bench_now();
+
+		sleep(b->quick ? 1 : 5);
+		printf("%-44s %9.3f %% of a processor\n",
+		       i ? "the worker, without clients" : "the daemon, without clients",
+		       100 * (used(b, names[i]) - before) / (bench_now() - t));
+	}
+}
+
+/* A new mount, with the program and its arguments. */
+static void prepare(struct client *c)
+{
+	bench_put(bench_path(c->bench, "programs/add.mlir"), add);
+	put_matrix(c->bench, "buffers/x.npy", &c->in[0]);
+	put_matrix(c->bench, "buffers/y.npy", &c->in[1]);
+}
+
 int main(int argc, char **argv)
 {
-	struct bench_table t = { .title = "Call: F32[2,3] addition, arrays in and out" };
+	struct bench_table t = {
+		.title = "Call: F32[2,3] addition, arrays in and out; 5 processes a mount"
+	};
 	struct bench b;
 	struct client c = { .bench = &b, .table = &t };
-	unsigned processes, direct, null, control;
+	unsigned direct, null;
 
 	bench_begin(&b, argc, argv);
-	processes = b.quick ? 1 : PROCESSES;
-	c.inner = b.quick ? 20 : INNER;
-	t.rounds = b.rounds ? b.rounds : b.quick ? 2 : processes * PER_PROCESS;
+	c.inner = b.quick ? 200 : INNER;
+	t.rounds = b.rounds ? b.rounds : b.quick ? 7 : MOUNTS * PER_MOUNT;
 	direct =
 		bench_add(&t, "direct: upload x 2, execute, ToHostBuffer", row_direct, 0);
 	null = bench_add(&t, "control: empty line, read", row_null, 0);
 	bench_add(&t, "call: write x and y, read z", row_call, 0);
-	control = bench_add(&t, "control: execute with x, y in place, reply", row_control,
-			    0);
+	bench_add(&t, "control: execute with x, y in place, reply", row_control, 0);
 	bench_add(&t, "write x.npy, y.npy; run; read z.raw", row_buffers, 0);
+	t.group++;
+	c.first_direct = bench_add(&t, "direct: a program's first 200", NULL, 0);
+	c.first_call = bench_add(&t, "call: a program's first 200", NULL, 0);
 	bench_compare(&t, direct, "to direct");
 	bench_compare(&t, null, "to empty line");
-	bench_compare(&t, control, "to control");
+	bench_compare(&t, c.first_direct, "to direct's first");
 	bench_prepare(&t);
 
 	set_matrix(&c.in[0], 0);
 	set_matrix(&c.in[1], 100);
 	bench_mount(&b);
-	bench_put(bench_path(&b, "programs/add.mlir"), add);
-	put_matrix(&b, "buffers/x.npy", &c.in[0]);
-	put_matrix(&b, "buffers/y.npy", &c.in[1]);
-	for (unsigned p = 0; p < processes; p++) {
-		c.from = t.rounds * p / processes;
-		c.to = t.rounds * (p + 1) / processes;
+	for (c.round = 0; c.round < t.rounds; c.round++) {
+		if (c.round && c.round % PER_MOUNT == 0) {
+			bench_stop_daemon(&b);
+			bench_start_daemon(&b);
+		}
+		if (c.round % PER_MOUNT == 0)
+			prepare(&c);
 		bench_in_child(measure, &c, CHILD_S);
 	}
 	bench_print(&t);
 	bench_in_child(count, &c, CHILD_S);
+	print_idle(&b);
 	return 0;
 }

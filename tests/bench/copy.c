@@ -135,8 +135,8 @@ static void measure(void *arg)
 	snprintf(c->big, sizeof(c->big), "%s", bench_path(c->bench, "buffers/big.npy"));
 	snprintf(c->copy, sizeof(c->copy), "%s",
 		 bench_path(c->bench, "buffers/copy.npy"));
-	snprintf(c->there, sizeof(c->there), "%s/devices/cpu/1/buffers/copy.npy",
-		 c->bench->mnt);
+	snprintf(c->there, sizeof(c->there),
+		 "%s/devices/" BENCH_PLUGIN "/1/buffers/copy.npy", c->bench->mnt);
 	fd = bench_open(c->big, O_WRONLY | O_CREAT);
 	fill(c, fd);
 	if (close(fd))

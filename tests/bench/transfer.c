@@ -395,7 +395,7 @@ int main(int argc, char **argv)
 
 	bench_begin(&b, argc, argv);
 	c.bench = &b;
-	c.n = (b.quick ? 4u << 20 : 256u << 20) / sizeof(float);
+	c.n = (b.quick ? 16u << 20 : 256u << 20) / sizeof(float);
 	snprintf(program, sizeof(program),
 		 "module @twice {\n"
 		 "  func.func public @main(%%x: tensor<%lluxf32>) -> tensor<%lluxf32> {\n"
@@ -417,7 +417,7 @@ int main(int argc, char **argv)
 	down.title = titles[1];
 	make_tables(&c);
 	for (int i = 0; i < 4; i++) {
-		tables[i]->rounds = b.rounds ? b.rounds : b.quick ? 2 : 9;
+		tables[i]->rounds = b.rounds ? b.rounds : b.quick ? 7 : 9;
 		bench_prepare(tables[i]);
 	}
 	bench_mount(&b);

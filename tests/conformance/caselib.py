@@ -182,7 +182,13 @@ class Case:
     @property
     def forms(self):
         """File names of the program's forms that must work."""
-        return self.meta.get("programs") or [self.meta.get("program", "program.mlir")]
+        forms = self.meta.get("programs") or [self.meta.get("program", "program.mlir")]
+        # the archives here leave these out
+        exported = [f for f in [self.meta.get("jax_exported")]
+                    if f and os.path.exists(os.path.join(self.path, f))]
+        # what JAX makes of ordered effects: pjrtfs takes the tokens off a text
+        return forms + exported + [f for f in self.meta.get("programs_with_token", [])
+                                   if f.endswith(".mlir")]
 
     @property
     def rows(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Calls on a plugin that fails, is slow or hangs: a read tells it, and nobody is stuck.
+# Calls on a plugin that fails, is slow or hangs: a read fails, and no client hangs.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires jq --version

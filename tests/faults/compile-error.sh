@@ -29,7 +29,7 @@ shows "$x/error" 'compile p: a tab and a bell in it'
 
 # One of several lines stays so where it is read; a reply, an event and a log are lines.
 faults 'compile=error:INTERNAL:Bad op:\n  %0 = "x"\n       ^\n'
-tail -n 0 -s 0.1 -f "$mnt/events" >events 2>/dev/null &
+tail -n +1 -s 0.1 -f "$mnt/events" >events 2>/dev/null &
 follower=$!
 fails_with 'Input/output error' cp "$data/add.mlir" "$mnt/programs/p.mlir"
 shows "$x/error" $'compile p: Bad op:\n  %0 = "x"\n       ^'

@@ -43,6 +43,26 @@ run p3 'x y -> z'
 
 unmount_pjrtfs
 
+# -- a long compile is an event each 10 seconds, with the seconds so far
+mount_pjrtfs faulty
+faults compile=held
+timeout -k 5 $((patience * 3)) cp "$data/add.mlir" "$mnt/programs/long.mlir" &
+writer=$!
+goes_on()
+{
+	jq -r 'select(.event == "program.compiling" and .seconds >= 10) | .object' "$mnt/events" |
+		grep -qx executables/long
+}
+eventually compiling long
+patience=$((patience + 10)) eventually goes_on
+equal "events when it began" "$(jq -r 'select(.event == "program.compiling" and .seconds == null) | .object' \
+	"$mnt/events")" executables/long
+faults
+wait "$writer"
+equal "the last event" "$(jq -r 'select(.object == "executables/long") | .event' "$mnt/events" | tail -n 1)" \
+	program.finished
+unmount_pjrtfs
+
 # -- equal programs compile once
 mount_pjrtfs faulty --compile-jobs 4
 bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"

@@ -12,8 +12,7 @@ at=$mnt/plugins/faulty
 chmod 755 "$work"
 run_as() # UID PROGRAM
 {
-	timeout -k 5 "$patience" setpriv --reuid "$1" --regid "$1" --clear-groups \
-		bash -c 'echo "x y -> all/of$2" >"$1"' - "$mnt/executables/$2/run" "$1"
+	as "$1" bash -c 'echo "x y -> all/of$2" >"$1"' - "$mnt/executables/$2/run" "$1"
 }
 bounded mkdir -m 1777 "$mnt/buffers/all"
 cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
@@ -60,8 +59,7 @@ bounded mkdir -m 1777 "$mnt/programs/all"
 faults serialize=works load=abort:'LLVM ERROR: native'
 native_as() # UID NAME
 {
-	timeout -k 5 "$patience" setpriv --reuid "$1" --regid "$1" --clear-groups \
-		cp native.pjrtexe "$mnt/programs/all/$2.pjrtexe"
+	as "$1" cp native.pjrtexe "$mnt/programs/all/$2.pjrtexe"
 }
 fails_with 'Input/output error' native_as 1001 one
 eventually grep -qx 3 "$at/restarts"

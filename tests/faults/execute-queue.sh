@@ -115,7 +115,7 @@ for n in $(seq 0 39); do
 	equal "job $n" "$(waited $((first + n)) | jq -r .state)" "$want"
 done
 jq -e '.result.queue_seconds > 0 and .result.seconds >= .result.queue_seconds' \
-	"$mnt/jobs/$last/result.json" >/dev/null || fail "no time in the queue is told"
+	"$mnt/jobs/$last/result.json" >/dev/null || fail "result.json has no time in the queue"
 
 # -- endless programs delay their own user only
 if [ -n "$others" ]; then

@@ -8,12 +8,6 @@ requires test "$(id -u)" = 0
 requires setpriv --version
 requires python3 --version
 chmod 755 "$work"
-as() # UID COMMAND...
-{
-	local uid=$1
-	shift
-	timeout -k 5 "$patience" setpriv --reuid "$uid" --regid "$uid" --clear-groups "$@"
-}
 # secret SEED: 4 KiB of the pattern that the faulty plugin searches for
 secret()
 {

@@ -16,12 +16,6 @@ cp "$data/add.mlir" .
 sed 's/@add/@other/' add.mlir >other.mlir
 sed 's/@add/@third/' add.mlir >third.mlir
 chmod 644 ./*.mlir
-as() # UID COMMAND...
-{
-	local uid=$1
-	shift
-	timeout -k 5 "$patience" setpriv --reuid "$uid" --regid "$uid" --clear-groups "$@"
-}
 command() # UID COMMAND: its reply
 {
 	as "$1" bash -c 'exec 3<>"$1"; printf "%s\n" "$2" >&3; cat <&3' - "$mnt/control" "$2"
@@ -36,7 +30,7 @@ has() # UID RESOURCE NUMBER
 }
 
 # -- executions at once: the third is refused, other users' are not
-faults execute=slow:1500
+faults execute=held
 command 1001 "$(execute a1)" >one &
 first=$!
 command 1001 "$(execute a2)" >two &
@@ -46,11 +40,14 @@ eventually has 1001 faulty:0/executions 2
 command 1001 "$(execute a3)" >three
 jq -e '.error.errno == "EDQUOT"' three >/dev/null || fail "$(cat three)"
 tells three 'user 1001 has 2 of 2 executions that have not ended: users/1001/executions.max'
-command 1002 "$(execute b1)" >four
-tells four '"ok":true'
-wait "$first" "$second"
-tells one '"ok":true'
-tells two '"ok":true'
+command 1002 "$(execute b1)" >four &
+third=$!
+eventually has 1002 executions 1
+faults
+wait "$first" "$second" "$third"
+for reply in one two four; do
+	tells $reply '"ok":true'
+done
 eventually has 1001 executions 0
 eventually has 1001 faulty:0/executions 0
 faults execute=error:INTERNAL # those that fail do not count any more
@@ -71,15 +68,15 @@ equal "at once" "$(cat "$u/1001/executions.current")" 0
 echo max >"$u/1001/faulty:0/executions.max"
 
 # -- jobs
-faults execute=slow:1500
+faults execute=held
 for job in 1 2; do
 	command 1001 "$(execute "j$job" ',"async":true')" >reply
 	tells reply '"ok":true'
 done
 command 1001 "$(execute j3 ',"async":true')" >reply
 tells reply 'user 1001 has 2 of 2 jobs that have not ended: users/1001/jobs.max'
-eventually has 1001 jobs 0
 faults
+eventually has 1001 jobs 0
 command 1001 "$(execute j3 ',"async":true')" >reply
 tells reply '"ok":true'
 

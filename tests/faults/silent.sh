@@ -26,11 +26,13 @@ grep -qE "^pjrtfs_worker_silent_seconds\{plugin=\"$p\"\} 1[0-9]\$" "$mnt/metrics
 	fail "metrics do not count its silence"
 jq -es "any(.event == \"worker.silent\" and .pid == $pid)" "$mnt/events" >/dev/null ||
 	fail "no event worker.silent"
+eventually grep -q "the worker of plugin $p, process $pid, has been silent for 10 s" "$mnt.log"
 kill -CONT "$pid"
 eventually grep -qx ready "$state"
 shows "$mnt/health" ok
 [ ! -s "$mnt/plugins/$p/error" ] || fail "error: $(cat "$mnt/plugins/$p/error")"
 eventually grep -q '"event":"worker.answers"' "$mnt/events"
+eventually grep -q "the worker of plugin $p answers again" "$mnt.log"
 shows "$mnt/plugins/$p/restarts" 0
 run add 'x y -> z'
 

@@ -14,8 +14,7 @@ bounded cp "$at/topology.pb" two.pb
 chmod 644 two.pb
 cp_as() # UID FILE NAME
 {
-	timeout -k 5 "$patience" setpriv --reuid "$1" --regid "$1" --clear-groups \
-		cp "$2" "$mnt/topologies/$3"
+	as "$1" cp "$2" "$mnt/topologies/$3"
 }
 restarts()
 {

@@ -37,6 +37,23 @@ static void check_params(const struct pf_param *params, size_t n)
 	}
 }
 
+static void check_callbacks(const struct pf_signature *sig)
+{
+	for (size_t i = 0; i < sig->n_callbacks; i++) {
+		const struct pf_callback_sig *c = &sig->callbacks[i];
+
+		assert(c->target && (i == 0 || c[-1].index < c->index));
+		for (size_t k = 0; k < c->n_inputs + c->n_outputs; k++) {
+			const struct pf_param *param =
+				k < c->n_inputs ? &c->inputs[k]
+						: &c->outputs[k - c->n_inputs];
+
+			assert(pf_dtype_valid((int)param->dtype));
+			assert(pf_layout_is_row_major(&param->layout));
+		}
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	for (int with_config = 0; with_config < 2; with_config++) {
@@ -55,6 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			continue;
 		check_params(sig->inputs, sig->n_inputs);
 		check_params(sig->outputs, sig->n_outputs);
+		check_callbacks(sig);
 		for (size_t i = 0; i < sig->n_inputs; i++)
 			assert(sig->inputs[i].alias_output < (int)sig->n_outputs);
 		json_object_put(pf_signature_json(sig, "cpu", "device"));

@@ -9,6 +9,24 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* The program with a main without tokens: it has the facts that a check of it finds. */
+static void check_tokens(struct pf_program_facts *facts, const uint8_t *data, size_t size)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT, head = PF_BUF_INIT;
+	struct pf_program_facts again;
+	size_t start = facts->main, end;
+
+	if (!pf_program_drop_tokens(facts, data, size, &head, &end))
+		return;
+	assert(start <= end && end <= size);
+	pf_buf_append(&text, data, start);
+	pf_buf_append(&text, head.data, head.len);
+	pf_buf_append(&text, data + end, size - end);
+	assert(facts->len == text.len && !facts->tokens);
+	if (pf_program_check(PF_PROGRAM_MLIR, text.data, text.len, &again, NULL) == 0)
+		assert(again.arguments == facts->arguments && again.main == facts->main);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *name = malloc(size + 1);
@@ -25,6 +43,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			assert(facts.num_replicas >= 0 && facts.num_partitions >= 0);
 			assert(strlen(facts.platforms) < sizeof(facts.platforms));
 			pf_program_check_platform(&facts, "cpu", NULL);
+			if (facts.tokens)
+				check_tokens(&facts, data, size);
 		}
 
 		assert(r == err.code);

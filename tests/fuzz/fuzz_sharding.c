@@ -79,6 +79,7 @@ static void check_bytes(const struct pf_sharding *s, const struct pf_shape *whol
 			size_t n)
 {
 	unsigned char *from = calloc(1, n + 1), *to = calloc(1, n + 1), *part;
+	const struct pf_block all = { .whole = *whole, .part = *whole };
 
 	memset(from, 1, n);
 	for (unsigned i = 0; i < s->n; i++) {
@@ -92,7 +93,7 @@ static void check_bytes(const struct pf_sharding *s, const struct pf_shape *whol
 		pf_block_cut(&b, 1, from, part);
 		if (pf_block_is_run(&b, &first))
 			assert(first + (uint64_t)len <= n);
-		pf_block_paste(&b, 1, part, to);
+		pf_block_copy(&b, part, &all, to, 1);
 		free(part);
 	}
 	assert(memcmp(from, to, n) == 0);

@@ -21,10 +21,7 @@ done
 # refused STATUS PATTERN ARGUMENT...: one line on standard error, and no mount.
 refused()
 {
-	local status=0
-	timeout 60 "$pjrtfs" "${@:3}" >out 2>err </dev/null || status=$?
-	equal "status of ${*:3} ($(cat err))" "$status" "$1"
-	grep -Eq -e "$2" err || fail "${*:3}: '$(cat err)' instead of '$2'"
+	refuses "$@"
 	equal "what ${*:3} prints" "$(cat out)" ''
 	equal "lines about ${*:3} ($(cat err))" "$(wc -l <err)" 1
 	! mountpoint -q m || fail "mounted: ${*:3}"

@@ -7,35 +7,26 @@ requires test -e "$plugins/$name/pjrt_plugin.so"
 umask 022
 mkdir m home config
 
-# refused STATUS PATTERN [pjrtfs options]
-refused()
-{
-	local status=0
-	timeout 60 "$pjrtfs" "${@:3}" >out 2>err </dev/null || status=$?
-	equal "status of ${*:3} ($(cat err))" "$status" "$1"
-	grep -Eq -e "$2" err || fail "${*:3}: '$(cat err)' instead of '$2'"
-}
-
 # -- errors name file, line and column
 echo '{"plugin_dir": 5,' >bad.json
-refused 2 'bad.json:2:1: expected a key in double quotes, found its end' "$name" m --config bad.json
+refuses 2 'bad.json:2:1: expected a key in double quotes, found its end' "$name" m --config bad.json
 printf '{\n  "memory_limits": "4G"\n}\n' >bad.json
-refused 2 'bad.json:2:3: memory_limits: unknown key \(did you mean "memory_limit"\?\); expected one of foreground' \
+refuses 2 'bad.json:2:3: memory_limits: unknown key \(did you mean "memory_limit"\?\); expected one of foreground' \
 	"$name" m --config bad.json
 printf '{\n "compile_jobs":\n  "2"}' >bad.json
-refused 2 'bad.json:2:2: compile_jobs: expected an integer, found "2"' m -o config=bad.json
+refuses 2 'bad.json:2:2: compile_jobs: expected an integer, found "2"' m -o config=bad.json
 printf '{"plugins": [{"name": "%s",\n\t"options": 5}]}' "$name" >bad.json
-refused 2 'bad.json:2:2: plugins\[0\].options: expected an object, found 5' --config bad.json m
+refuses 2 'bad.json:2:2: plugins\[0\].options: expected an object, found 5' --config bad.json m
 printf '{"devices": 2,\n "devices": 3}' >bad.json
-refused 2 'bad.json:2:2: the key "devices" is given twice' --config bad.json --dump-config
-refused 2 'read the configuration none.json: No such file' m --config none.json
+refuses 2 'bad.json:2:2: the key "devices" is given twice' --config bad.json --dump-config
+refuses 2 'read the configuration none.json: No such file' m --config none.json
 echo '{}' >open.json
 chmod g+w open.json
-refused 2 'open.json can name plugins to run: .*only its owner' --config open.json --dump-config
+refuses 2 'open.json can name plugins to run: .*only its owner' --config open.json --dump-config
 if [ "$(id -u)" = 0 ]; then
 	chmod 644 open.json
 	chown 12345 open.json
-	refused 2 'open.json can name plugins to run: .*found user 12345' m --config open.json
+	refuses 2 'open.json can name plugins to run: .*found user 12345' m --config open.json
 fi
 
 # -- --dump-config prints a file with the same settings
@@ -121,7 +112,7 @@ cat >config/pjrtfs.json <<END
    "options": {"cpu_device_count": "four"}},
   "$name"]}
 END
-refused 2 'pjrtfs.json:3:16: plugins\[0\].options.cpu_device_count: .*expected an integer from 1 to 1024, found the string "four"' \
+refuses 2 'pjrtfs.json:3:16: plugins\[0\].options.cpu_device_count: .*expected an integer from 1 to 1024, found the string "four"' \
 	"$name" m
 
 # -- the user's file in the home directory; /dev/null for none

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # All conformance cases in the sandbox strict: as root, as root with the rights of Landlock's ABI 2
 # only (Linux 5.19), and as an ordinary user.  Each time they give the same bytes.  Those of linear
-# algebra, which call LAPACK, run as an ordinary user.
+# algebra, which call LAPACK, and of callbacks run as an ordinary user.
 . "$srcdir/tests/lib.sh"
 requires_mount
 requires has_landlock
@@ -29,6 +29,7 @@ cases()
 }
 
 archive=linalg cases linalg '[1-9][0-9]*' ordinary
+archive=callbacks cases callbacks '[1-9][0-9]*' ordinary
 cases user '[1-9][0-9]*' ordinary
 [ "$(id -u)" = 0 ] || exit 0
 [ ! -O user ] || fail "the ordinary user is root"

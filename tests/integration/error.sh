@@ -86,7 +86,7 @@ if [ -n "$others" ]; then
 	mount_pjrtfs -o allow_other
 	chmod 755 "$work"
 	fails_with '' mkdir "$mnt/x"
-	bounded setpriv --reuid 1001 --regid 1001 --clear-groups cat "$mnt/error" >other
+	as 1001 cat "$mnt/error" >other
 	same other /dev/null
 	tells "$mnt/error" '^mkdir x: '
 fi

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # scripts/fetch-plugins: what each name brings, and that nothing is fetched twice or written into a
-# file that has other links.  pip takes small wheels made here.
+# file that has other links; the form that is installed; what is wrong is refused with a sentence.
+# pip takes small wheels made here.
 . "$srcdir/tests/lib.sh"
+own_namespace --mount --propagation private
 requires /usr/bin/python3 -m pip --version
 mkdir -p tree/scripts wheels
 cp "$top/scripts/fetch-plugins" tree/scripts/
@@ -12,14 +14,15 @@ export PIP_NO_INDEX=1 PIP_FIND_LINKS=$work/wheels
 wheel()
 {
 	/usr/bin/python3 - "$@" <<'END2'
-import hashlib, sys, zipfile
+import hashlib, os, sys, zipfile
 
+padding = " " * int(os.environ.get("padding", 0))
 name, version, *members = sys.argv[1:]
 stem = f"{name.replace('-', '_')}-{version}"
 path = f"wheels/{stem}-py3-none-any.whl"
 with zipfile.ZipFile(path, "w") as file:
     for member in members:
-        file.writestr(member, f"{name} {version} {member}\n")
+        file.writestr(member, f"{name} {version} {member}\n" + padding)
     file.writestr(f"{stem}.dist-info/METADATA",
                   f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     file.writestr(f"{stem}.dist-info/WHEEL",
@@ -92,3 +95,47 @@ tells out 'HASHES' '^fetch-plugins: pip could not download lammps-jax-pjrt-cpu'
 shows tree/plugins/cpu-0.115/pjrt_plugin.so \
 	'lammps-jax-pjrt-cpu 0.11.2 lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so'
 equal "left over" "$(find tree/plugins -name '.fetch*')" ''
+
+# -- the installed form fetches cpu to where pjrtfs searches: for a user, and for root
+chmod 755 "$work"
+mkdir home
+[ -z "$others" ] || chown 1001:1001 home
+sed "s|^pins=.*|pins=$work/tree/scripts/plugins.txt|" "$build/pjrtfs-fetch-plugins" >installed
+chmod 755 installed
+user()
+{
+	HOME=$work/home ${others:+as 1001} "$@"
+}
+user "$work/installed" >out 2>&1 || fail "installed: $(cat out)"
+dir=home/.local/lib/pjrtfs/plugins
+fetched 1 cpu/pjrt_plugin.so
+chown "$(id -u)" home # pjrtfs takes no other user's
+HOME=$work/home bounded "$pjrtfs" --list-plugins >out 2>/dev/null || : # it has no ELF header
+tells out "^    the user's directory $work/$dir: 1\$"
+if [ -n "$others" ]; then
+	"$work/installed" --help >out
+	tells out '^/.*/pjrtfs/plugins\. '
+	fails_with "pjrtfs-fetch-plugins: may not write in $work/some" user "$work/installed" --dir "$work/some"
+fi
+
+# -- wrong words, and a folder that cannot be made
+for word in 'cp*u' cpu-0 '' '..'; do
+	fails_with "pjrtfs-fetch-plugins: $word: expected a name of" "$work/installed" --dir some "$word"
+done
+fails_with 'unknown option --all' "$work/installed" --all
+fails_with '--dir: expected a folder' "$work/installed" --dir
+fails_with 'cannot make the folder installed/x' "$work/installed" --dir installed/x cpu
+
+# -- without a network
+PIP_NO_INDEX='' PIP_FIND_LINKS='' PIP_RETRIES=0 PIP_INDEX_URL=http://127.0.0.1:9/ \
+	fails_with 'pip could not download fastatomstruct-xla-cpu into' "$work/installed" --dir unreached
+
+# -- a full disk: nothing remains of a plugin that does not fit beside its wheel
+padding=$((1 << 20)) wheel fastatomstruct-xla-cpu 2028.1 fastatomstruct_xla_cpu/libpjrt_cpu.so \
+	>tree/scripts/plugins.txt
+mkdir disk
+mount -t tmpfs -o size=1536K tmpfs disk
+fails_with "cannot extract fastatomstruct_xla_cpu/libpjrt_cpu.so in $work/disk: OSError: [Errno 28] No space left" \
+	./installed --dir disk cpu
+equal "left over" "$(find disk -type f ! -name .lock)" ''
+umount disk

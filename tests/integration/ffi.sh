@@ -3,7 +3,8 @@
 # FFI libraries: programs call handlers in C.
 . "$srcdir/tests/lib.sh"
 name=${plugin:-cpu}
-requires "${CC:-cc}" --version
+read -ra cc <<<"${CC:-cc}" # it may have options
+requires "${cc[@]}" --version
 examples=$top/docs/examples/ffi
 fault=$build/tests/faults/ffi_library.so
 
@@ -113,7 +114,7 @@ tells "$mnt/executables/generic/error" 'calls lapack_dgesdd_ffi \(LAPACK: singul
 unmount_pjrtfs
 
 # -- the map of a configuration, for a library that does not list its handlers
-"${CC:-cc}" -shared -fPIC -O2 -I"$top/include" -Dpjrtfs_ffi_library=unused -Dstatic= -o mapped.so leaky_relu.c
+"${cc[@]}" -shared -fPIC -O2 -I"$top/include" -Dpjrtfs_ffi_library=unused -Dstatic= -o mapped.so leaky_relu.c
 cat >config.json <<-END
 	{"ffi_libraries": [{"path": "$work/mapped.so", "plugin": "$name", "platform": "cpu",
 	                    "targets": {"relu.of$\"them": "leaky_relu", "leaky_relu": "leaky_relu"}}]}

@@ -8,12 +8,6 @@ requires setpriv --version
 requires jq --version
 p=${plugin:-cpu}
 chmod 755 "$work"
-as() # UID COMMAND...
-{
-	local uid=$1
-	shift
-	timeout -k 5 "$patience" setpriv --reuid "$uid" --regid "$uid" --clear-groups "$@"
-}
 as_run() # UID EXECUTABLE LINE
 {
 	as "$1" bash -c 'printf "%s\n" "$2" >"$1"' - "$mnt/executables/$2/run" "$3"
@@ -122,7 +116,7 @@ eventually freed
 equal "bytes in use" "$(used)" "$had"
 unmount_pjrtfs
 
-# -- no more processes than the limit; a user who has none is told why, and gets one later
+# -- no more processes than the limit; a user without one gets a sentence, and one later
 mount_pjrtfs -o allow_other --mode 1777 --isolate user --isolate-idle 2 --isolate-max 1
 u=$mnt/plugins/$p/users
 b=$mnt/buffers

@@ -4,11 +4,6 @@
 # fail, and no caller waits for ever.
 . "$srcdir/tests/lib.sh"
 LD_PRELOAD=$build/tests/tools/no_resend.so mount_pjrtfs --keep --sandbox off
-another()
-{
-	local now
-	now=$(bounded cat "$mnt/pid") && [ "$now" != "$1" ]
-}
 ls -l "/proc/$(bounded cat "$mnt/pid")/fd" >fds
 [ "$(grep -c /dev/fuse fds)" -ge 2 ] || fail "the connection was not cloned: $(cat fds)"
 for _ in 1 2 3; do

@@ -120,3 +120,15 @@ done
 wait "$busy"
 counts "$(cat runs)" 'pjrtfs_executable_execution_seconds_count{executable="add"}'
 ! command -v promtool >/dev/null || bounded promtool check metrics <"$m"
+
+# -- docs/metrics.md: each line of it works, and each name in its queries is there
+mkdir collector
+export HOME=$work
+sed -n 's/^    //p' "$top/docs/metrics.md" |
+	sed "s|/mnt/pjrt|$mnt|; s|^collector=.*|collector=$work/collector|; s|9477|$((20000 + $$ % 20000))|" >page
+bounded bash -eu page >out 2>&1 || fail "docs/metrics.md: $(cat out)"
+[ "$(tail -n 1 out)" -gt 50 ] || fail "the web server gives $(cat out)"
+grep -q '^pjrtfs_info' collector/pjrtfs.prom
+grep -o 'pjrtfs_[a-z_]*' "$top/docs/metrics.md" | sort -u | while read -r name; do
+	[ "$name" = pjrtfs_ ] || grep -q "^$name\({\| \)" collector/pjrtfs.prom || fail "there is no $name"
+done

@@ -113,10 +113,6 @@ tells reply '"errno":"EINVAL".*whose name is ns'
 # -- each refusal is kept for its user
 if [ -n "$others" ]; then
 	bounded chmod 777 "$b"
-	as()
-	{
-		timeout -k 5 "$patience" setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}"
-	}
 	fails_with 'Invalid argument' as 1001 touch "$b/mine.npz"
 	as 1001 grep -q numpy "$b/mine.json"
 	fails_with 'ermission denied' as 1002 cat "$b/mine.json"

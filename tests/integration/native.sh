@@ -94,12 +94,6 @@ shows "$mnt/plugins/$second/restarts" 0
 unmount_pjrtfs
 
 # -- permitted owners of the files
-as() # UID COMMAND...
-{
-	local uid=$1
-	shift
-	timeout -k 5 "$patience" setpriv --reuid "$uid" --regid "$uid" --clear-groups "$@"
-}
 chmod 755 "$work"
 chmod 644 ./*.pjrtexe
 mount_pjrtfs -o allow_other

@@ -10,11 +10,7 @@ mkdir m
 # refused STATUS PATTERN [pjrtfs options]
 refused()
 {
-	local status=0
-	timeout 120 "$pjrtfs" "$name" m --plugin-dir "$plugins" "${@:3}" >out 2>err </dev/null ||
-		status=$?
-	equal "status of ${*:3} ($(cat err))" "$status" "$1"
-	grep -Eq -e "$2" err || fail "${*:3}: '$(cat err)' instead of '$2'"
+	refuses "$1" "$2" "$name" m --plugin-dir "$plugins" "${@:3}"
 	! timeout 5 mountpoint -q m || fail "mounted with ${*:3}"
 }
 

@@ -166,7 +166,8 @@ func.func @main(%x: tuple<tensor<f32>, tensor<f32>>) -> tensor<f32> {
 }
 END
 cat >token.mlir <<'END'
-func.func @main(%x: !stablehlo.token) -> !stablehlo.token { return %x : !stablehlo.token }
+!t = !stablehlo.token
+func.func @main(%x: !t) -> !t { return %x : !t }
 END
 for n in bounded tuple token; do
 	refused "$n" '' cp "$n.mlir" "$to/"

@@ -12,12 +12,6 @@ mount_pjrtfs -o allow_other,mode=1777 --memory-limit 256M --quota memory=32M \
 chmod 755 "$work"
 b=$mnt/buffers
 u=$mnt/users
-as() # UID COMMAND...
-{
-	local uid=$1
-	shift
-	timeout -k 5 "$patience" setpriv --reuid "$uid" --regid "$uid" --clear-groups "$@"
-}
 why() # UID REGEX: the last refused call of the user
 {
 	as "$1" cat "$mnt/error" >why || :

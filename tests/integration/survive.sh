@@ -87,8 +87,17 @@ bounded mv "$p/renamed.part" "$p/renamed.mlir"
 bounded chmod 600 "$p/renamed.mlir"
 eventually compiled
 bounded cp "$x/add/serialized" "$p/native.pjrtexe"
+say "$x/add/bind" 'x * -> *'
+say "$x/dir/again/bind" '* y'
+if [ -n "$others" ]; then
+	bounded setpriv --reuid 1001 --clear-groups bash -c "echo '* *' >'$x/add/bind'"
+fi
 unchanged programs
+[ -z "$others" ] || equal "the binding of another user" \
+	"$(bounded setpriv --reuid 1001 --clear-groups cat "$x/add/bind")" '* *'
+{ bounded cat "$data/y.npy"; bounded cat <&1 >sum.npy; } 1<>"$x/add/call"
 run add 'x y -> z'
+same sum.npy "$b/z.npy"
 run dir/again 'x y -> ns/deep/w'
 run native 'x y -> v'
 shows "$b/z.txt" $'11 22 33\n44 55 66'

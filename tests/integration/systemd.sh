@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The unit pjrtfs@.service under a real systemd, in namespaces of its own: the mount is the host's,
-# the plugin has its sandbox, and what dies is started again.
+# The units under a real systemd, in namespaces of its own: the mount is the host's, the plugin has
+# its sandbox, and what dies or hangs is started again; users have mounts of their own.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 own_namespace --mount --propagation private
@@ -10,8 +10,35 @@ requires setpriv --version
 requires systemd-analyze --version
 requires test -x /lib/systemd/systemd
 name=pjrtfs@$(systemd-escape --path "$work/mnt").service
-mkdir mnt run units cgroups generators
+hangs=pjrtfs@$(systemd-escape --path "$work/hangs").service
+wrong=pjrtfs@$(systemd-escape --path "$work/wrong").service
+device=pjrtfs@$(systemd-escape --path "$work/device").service
+mkdir -p mnt hangs wrong device run units units/{"$hangs","$wrong","$device"}.d user-units cgroups generators seen home/.config run-user
 chmod 755 "$work"
+user=nobody
+chown "$user" home run-user
+
+parent='' group=''
+# shellcheck disable=SC2154 # status is set there
+trap 'status=$?
+	set +e
+	[ "$status" = 0 ] || cat "$work/systemd.log"
+	[ -z "$parent" ] || kill -KILL "$parent"
+	wait $parent 2>/dev/null
+	until [ -z "$group" ] || find "$group" -depth -type d -exec rmdir {} + 2>/dev/null; do
+		sleep 0.1
+	done
+	umount -l "$work/cgroups" /sbin /dev/fuse "$work/seen" 2>/dev/null # (or they are not mounted)
+	(exit $status)
+	lib_end' EXIT
+
+# Where others can read it, and open /dev/fuse.
+mount -t tmpfs -o mode=755 tmpfs seen
+mkdir seen/build seen/plugins
+mount --rbind "$build" seen/build
+mount --rbind "$plugins" seen/plugins
+mknod -m 666 seen/fuse c 10 229
+mount --bind seen/fuse /dev/fuse
 # Of files that nobody may write, a user's second cp would not write the copies either.
 cp "$data"/{add.mlir,x.npy,y.npy} .
 chmod 644 -- *.mlir *.npy
@@ -23,22 +50,54 @@ sed "s|^ExecStart=.*/pjrtfs %f|ExecStart=$pjrtfs %f --config $work/config.json|"
 	"$build/systemd/pjrtfs@.service" >units/pjrtfs@.service
 grep -q "^ExecStart=$pjrtfs %f --config .* -o allow_other\$" units/pjrtfs@.service ||
 	fail "what does ExecStart start? $(cat units/pjrtfs@.service)"
-for target in sysinit basic shutdown umount multi-user; do
+for target in sysinit basic shutdown umount multi-user default; do
 	printf '[Unit]\nDefaultDependencies=no\n' >"units/$target.target"
+	cp "units/$target.target" user-units
 done
+printf '[Unit]\nStartLimitIntervalSec=0\n[Service]\nWatchdogSec=1\n' >"units/$hangs.d/watchdog.conf"
+
+# Two that cannot begin; what they print is in files, because no journal runs here.
+cat >"units/$wrong.d/start.conf" <<END
+[Service]
+ExecStart=
+ExecStart=$pjrtfs nothing %f -f --keep --plugin-dir $plugins
+StandardError=append:$work/wrong.log
+END
+printf '[Service]\nPrivateDevices=yes\nStandardError=append:%s\n' "$work/device.log" \
+	>"units/$device.d/start.conf"
+
+# The unit of users likewise.  A systemd of a user needs a login session; so a copy with User= runs.
+echo "{\"plugin_dir\": [\"$work/seen/plugins\"]}" >home/.config/pjrtfs.json
+sed "s|^ExecStart=.*/pjrtfs |ExecStart=$work/seen/build/pjrtfs |" \
+	"$build/systemd/user/pjrtfs@.service" >user-units/pjrtfs@.service
+sed "s|%h|$work/home|g; s|^\[Service\]|&\nUser=$user\nEnvironment=HOME=$work/home|" \
+	user-units/pjrtfs@.service >units/own@.service
+
+# A line of fstab with x-systemd.automount, as the generator of systemd makes units of it.
+mkdir inst lazy
+sed "s|@bindir@|$build|" "$top/mount/mount.pjrtfs.in" >inst/mount.pjrtfs
+chmod +x inst/mount.pjrtfs
+requires mount -t overlay -o "lowerdir=$work/inst:/sbin" overlay /sbin
+echo "cpu $work/lazy pjrtfs noauto,x-systemd.automount,plugin_dir=$plugins,no_cache 0 0" >fstab
+SYSTEMD_FSTAB=$work/fstab SYSTEMD_PROC_CMDLINE='' \
+	/lib/systemd/system-generators/systemd-fstab-generator units units units
+lazy=$(systemd-escape --path "$work/lazy")
 
 # -- no mistake in it; and as much is forbidden as can be: 10 is nothing, 0 everything
-bounded systemd-analyze verify --man=no "$work/units/pjrtfs@.service" >out 2>&1 ||
-	fail "systemd-analyze verify: $(cat out)"
-[ ! -s out ] || fail "systemd-analyze verify: $(cat out)"
+for unit in '--system units' '--user user-units'; do
+	XDG_RUNTIME_DIR=$work/run-user bounded systemd-analyze "${unit% *}" verify --man=no "$work/${unit#* }/pjrtfs@.service" >out 2>&1 ||
+		fail "systemd-analyze $unit verify: $(cat out)"
+	[ ! -s out ] || fail "systemd-analyze $unit verify: $(cat out)"
+done
 bounded systemd-analyze security --offline=yes --threshold=40 --no-pager \
 	"$work/units/pjrtfs@.service" >out 2>&1 || fail "too much is permitted: $(grep -v ✓ out)"
 tail -n 1 out
 
 # -- start systemd, in a control group of its own
 requires mount -t cgroup2 cgroup2 cgroups
-group=$work/cgroups$(sed -n 's/^0:://p' /proc/self/cgroup)/pjrtfs-test-$$
-requires mkdir "$group"
+name_of_group=$work/cgroups$(sed -n 's/^0:://p' /proc/self/cgroup)/pjrtfs-test-$$
+requires mkdir "$name_of_group"
+group=$name_of_group
 export group work
 bash -c 'echo $$ >"$group/cgroup.procs" &&
 	exec unshare --mount --pid --fork --kill-child --uts --ipc --cgroup bash -eu -c "$1"' - '
@@ -55,18 +114,6 @@ bash -c 'echo $$ >"$group/cgroup.procs" &&
 	exec /lib/systemd/systemd --system --unit=basic.target --log-target=console' \
 	>systemd.log 2>&1 </dev/null &
 parent=$!
-# shellcheck disable=SC2154 # status is set there
-trap 'status=$?
-	set +e
-	[ "$status" = 0 ] || cat "$work/systemd.log"
-	kill -KILL "$parent"
-	wait "$parent" 2>/dev/null
-	until find "$group" -depth -type d -exec rmdir {} + 2>/dev/null; do
-		sleep 0.1
-	done
-	umount "$work/cgroups"
-	(exit $status)
-	lib_end' EXIT
 
 # within COMMAND...: run it where systemd runs.
 within()
@@ -83,6 +130,8 @@ eventually started
 # -- the mount is where systemd and all others see it, and other users use it
 within systemctl start "$name"
 within grep -q " $work/mnt fuse.pjrtfs " /proc/1/mounts
+within systemctl show --value --property StatusText "$name" >text
+tells text '^cpu: [0-9]+ devices$'
 within cat "$work/mnt/plugins/cpu/sandbox" >sandbox
 tells sandbox '^strict$' '^seccomp yes$'
 ! has_landlock || tells sandbox '^landlock [1-9]'
@@ -138,3 +187,71 @@ shows z $'11 22 33\n44 55 66'
 within systemctl stop "$name"
 equal "its state" "$(within systemctl is-active "$name" || :)" inactive
 ! within grep -q fuse.pjrtfs /proc/1/mounts || fail "it is still mounted"
+
+# -- the page's lines, but for the names
+sed -n '/^## A service for all/,/^## /s/^    //p' "$top/docs/systemd.md" |
+	sed "s|/mnt/pjrt|$work/mnt|; s|pjrtfs@mnt-pjrt|'${name//\\/\\\\}'|; s|enable --now|start|" >lines
+[ "$(wc -l <lines)" = 5 ] || fail "the page has other lines: $(cat lines)"
+within bash -eu "$work/lines" >out 2>&1 || fail "$(cat out)"
+tells out 'Status: "cpu: [0-9]+ devices"'
+equal "its state" "$(within systemctl is-active "$name" || :)" inactive
+
+# -- a daemon that hangs: systemd starts another holder
+within systemctl start "$hangs"
+within cat "$work/hangs/version" >version
+hanging=$(within cat "$work/hangs/pid")
+within kill -STOP "$hanging"
+serves_again()
+{
+	[ "$(within cat "$work/hangs/pid")" != "$hanging" ]
+}
+eventually serves_again
+within systemctl show --value --property NRestarts "$hangs" >restarts
+! grep -qx 0 restarts || fail "systemd did not notice the daemon that hangs"
+within systemctl stop "$hangs"
+
+# -- a plugin that is not there: one sentence, no second start
+has_failed()
+{
+	within systemctl is-failed "$1"
+}
+! within systemctl start "$wrong" 2>out || fail "it starts without a plugin"
+has_failed "$wrong" >out || fail "its state: $(cat out)"
+equal "its exit status" "$(within systemctl show --value --property ExecMainStatus "$wrong")" 2
+equal "its restarts" "$(within systemctl show --value --property NRestarts "$wrong")" 0
+equal "its log" "$(wc -l <wrong.log)" 1
+tells wrong.log '^pjrtfs: error: plugin nothing: not found'
+
+# -- no /dev/fuse: tried again, as it may appear, but not for ever
+! within systemctl start "$device" 2>out || fail "it starts without /dev/fuse"
+eventually has_failed "$device"
+equal "its exit status" "$(within systemctl show --value --property ExecMainStatus "$device")" 1
+equal "its starts" "$(wc -l <device.log)" 10
+equal "its sentences" "$(sort -u device.log | wc -l)" 1
+tells device.log '^pjrtfs: error: .*/dev/fuse is missing'
+
+# -- a mount that begins when it is first used
+within systemctl start "$lazy.automount"
+! within grep -q fuse.pjrtfs /proc/1/mounts || fail "it is mounted before it is used"
+within cat "$work/lazy/health" >health
+shows health ok
+within systemctl stop "$lazy.automount" "$lazy.mount"
+! within grep -q fuse.pjrtfs /proc/1/mounts || fail "the automount is still mounted"
+
+# -- a user's own: it makes the directory, outlives its processes, and is the user's alone
+within systemctl start own@pjrt
+as_user()
+{
+	within setpriv --reuid "$user" --regid nogroup --clear-groups "$@"
+}
+as_user bash -c "$use" - "$work/home/pjrt" "$work" >z
+shows z $'11 22 33\n44 55 66'
+fails_with 'Permission denied' within ls "$work/home/pjrt"
+for victim in $(as_user cat "$work/home/pjrt/pid") $(within systemctl show --value --property MainPID own@pjrt); do
+	within kill -KILL "$victim"
+	eventually as_user grep -qx ok "$work/home/pjrt/health"
+	as_user cat "$work/home/pjrt/buffers/z.txt" >z
+	shows z $'11 22 33\n44 55 66'
+done
+within systemctl stop own@pjrt
+! within grep -q fuse.pjrtfs /proc/1/mounts || fail "the user's is still mounted"

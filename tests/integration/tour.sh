@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The tour in README.md: pasted as it stands, each line does what is written beside it.
+# The tour in README.md, and its lines for pip: pasted as they stand, each does what is written
+# beside it.
 . "$srcdir/tests/lib.sh"
 requires test -w /dev/fuse
 requires test -e "$plugins/${plugin:-cpu}/pjrt_plugin.so"
+export PIP_CACHE_DIR=${PIP_CACHE_DIR:-$HOME/.cache/pip} PIP_DISABLE_PIP_VERSION_CHECK=1
 export HOME=$work/home PJRTFS_BUILD=$build PJRTFS_CACHE_DIR=$work/cache
 mkdir home plugins
 # The tour mounts what is called cpu.
@@ -34,3 +36,17 @@ equal "lines that fail" "$(grep -c . err)" 1
 tells err 'Invalid argument$'
 tail -c 24 "$HOME/z.npy" | cmp - <(packed 'f<*' 11 22 33 44 55 66)
 gone "$HOME/pjrt"
+
+# -- a plugin of pip, in a virtual environment, which pjrtfs finds by its name
+sed -n '/^Where pjrtfs is installed, pip/,/^## /s/^    //p' "$top/README.md" >lines
+[ "$(wc -l <lines)" = 3 ] || fail "the lines for pip are others: $(cat lines)"
+timeout -k 5 $((patience * 6)) python3 -m pip download -q --no-deps -d wheels fastatomstruct-xla-cpu >out 2>&1 || {
+	echo "SKIP: this part: pip reaches no index: $(cat out)"
+	exit 77
+}
+env -u PJRTFS_PLUGIN_PATH -u PYTHONPATH PATH="$build:$PATH" timeout -k 5 $((patience * 6)) \
+	bash -eu lines >out 2>err || fail "the lines for pip: $(cat out err)"
+tells out '^ok$'
+bounded cat "$HOME/pjrt/plugins/cpu/path" >path
+tells path "^$HOME/venv/lib.*/libpjrt_cpu\.so\$"
+bounded fusermount3 -u "$HOME/pjrt"

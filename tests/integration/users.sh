@@ -8,12 +8,6 @@ requires setpriv --version
 mount_pjrtfs -o allow_other
 chmod 755 "$work"
 b=$mnt/buffers
-as() # UID COMMAND...
-{
-	local uid=$1
-	shift
-	timeout -k 5 "$patience" setpriv --reuid "$uid" --regid "$uid" --clear-groups "$@"
-}
 as_run() # UID LINE
 {
 	as "$1" bash -c 'printf "%s\n" "$2" >"$1"' - "$mnt/executables/add/run" "$2"

@@ -2,6 +2,7 @@
 /* The programs that clients execute, and clients that compile. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -34,6 +35,13 @@ static const char plus[] = "func.func @main(%x: tensor<4xi32>) -> tensor<4xi32> 
 			   "  %c = stablehlo.constant dense<$> : tensor<4xi32>\n"
 			   "  %0 = stablehlo.add %x, %c : tensor<4xi32>\n"
 			   "  return %0 : tensor<4xi32>\n}\n";
+/* The host answers, and the program adds its input. */
+static const char asks[] =
+	"func.func @main(%x: tensor<4xi32>) -> tensor<4xi32> {\n"
+	"  %0 = stablehlo.custom_call @pjrtfs_callback(%x) {api_version = 4 : i32,\n"
+	"    backend_config = {index = 0 : ui64}} : (tensor<4xi32>) -> tensor<4xi32>\n"
+	"  %1 = stablehlo.add %0, %x : tensor<4xi32>\n"
+	"  return %1 : tensor<4xi32>\n}\n";
 /* Here it makes the name new; the faulty plugin ends its process when it reads the first one. */
 static const char aborts[] =
 	"func.func @soak_abort$(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {\n"
@@ -283,8 +291,8 @@ static void faulty_step(void)
 		if (op_lacks(state))
 			wrong("a program ended the worker, and there is no sentence");
 		op_ok();
-	} else if (abort) {
-		wrong("a program that ends the worker: %s", strerror(err));
+	} else if (abort && !err) {
+		wrong("a program that ends the worker was compiled");
 	} else if (err) {
 		op_failed(err, NULL);
 	} else {
@@ -294,3 +302,151 @@ static void faulty_step(void)
 }
 
 const struct kind kind_faulty = { "faulty plugin", 1, false, NULL, faulty_step, NULL };
+
+/* --- a program that calls its host ---------------------------------------------------- */
+
+static int host = -1; /* the file of its callback */
+
+static const char *host_path(const char *file)
+{
+	static char path[64];
+
+	snprintf(path, sizeof(path), "executables/c%u/host/%s", me->index, file);
+	return path;
+}
+
+static void host_begin(void)
+{
+	char path[64], state[64];
+
+	snprintf(path, sizeof(path), "programs/c%u/host.mlir", me->index);
+	op_begin(OP_COMPILE, "%s", path);
+	for (int err = 0; read_file(host_path("state"), state, sizeof(state)) < 0 ||
+			  strcmp(state, "ready\n") != 0;) {
+		err = compile(path, asks);
+		if (err)
+			op_failed(err, NULL);
+	}
+	op_ok();
+}
+
+/* Wait for a request, on a new descriptor if the daemon was restarted since the last one, unless the
+ * call CALL ends before (0); or -errno: the request has ended. */
+static ssize_t host_read(int call, char *text, size_t size)
+{
+	struct pollfd polled[2] = { { host, POLLIN, 0 }, { call, POLLIN, 0 } };
+	ssize_t n;
+
+	while (poll(polled, 2, -1) < 0)
+		;
+	if (polled[1].revents)
+		return 0;
+	n = read(host, text, size);
+	if (n >= 0 || !was_there(DAEMON, 1))
+		return n < 0 ? -errno : n;
+	close(host);
+	host = talk_open(host_path("callbacks/0.txt"));
+	polled[0].fd = host;
+	if (host < 0 || poll(polled, 2, -1) < 0)
+		return -errno;
+	if (polled[1].revents)
+		return 0;
+	n = read(host, text, size);
+	return n < 0 ? -errno : n;
+}
+
+/* Answer X + NUMBER, an error, or nothing, as HOW says, to what the program asks, unless the call CALL
+ * ends before.  0, or an errno: the request has ended. */
+static int host_answer(int call, const struct value *x, uint32_t number, unsigned how)
+{
+	char text[LINE], *at = text;
+	int32_t v[4];
+	ssize_t n;
+
+	n = host_read(call, text, sizeof(text) - 1);
+	if (n <= 0)
+		return (int)-n;
+	text[n] = '\0';
+	for (unsigned i = 0; i < 4; i++)
+		v[i] = (int32_t)strtol(at, &at, 10);
+	if (*at != '\n' || !value_is(x, v, sizeof(v)))
+		wrong("the program asks for '%s'", text);
+	if (how == 0) {
+		close(host);
+		host = -1;
+		return 0;
+	}
+	for (unsigned i = 0; i < 4; i++)
+		v[i] = (int32_t)((uint32_t)v[i] + number);
+	n = how == 1
+		    ? snprintf(
+			      text, sizeof(text),
+			      "{\"error\":{\"code\":\"ABORTED\",\"message\":\"soak\"}}\n")
+		    : snprintf(text, sizeof(text), "%d %d %d %d\n", v[0], v[1], v[2],
+			       v[3]);
+	return write(host, text, (size_t)n) == n ? 0 : errno;
+}
+
+static void host_step(void)
+{
+	struct value x = value_random('i', 4), want = x;
+	unsigned how = below(16);
+	char data[HEAD + 16];
+	uint32_t number = below(1000);
+	int call, err = 0;
+
+	op_begin(OP_CALLBACK, "%s", host_path("call"));
+	npy_head(&x, data);
+	value_fill(&x, data + HEAD);
+	want.base = 2 * x.base + number;
+	want.step = 2 * x.step;
+	call = talk_open(host_path("call"));
+	if (host < 0)
+		host = talk_open(host_path("callbacks/0.txt"));
+	if (host < 0 && errno == ENOENT && was_there(DAEMON, me->began)) {
+		/* A restarted daemon compiles the program first. */
+		if (call >= 0)
+			close(call);
+		host_begin();
+		return;
+	}
+	if (call < 0 || host < 0 || write(call, data, sizeof(data)) < 0) {
+		err = errno;
+	} else {
+		int ended = host_answer(call, &x, number, how);
+
+		if (read(call, data, sizeof(data)) < 0)
+			err = errno;
+		if (how < 2 && err == ECONNABORTED)
+			err = 0;
+		else if (!err && (how < 2 || ended || !value_is(&want, data + HEAD, 16)))
+			wrong("the program did not get the host's answer: %s",
+			      strerror(ended));
+	}
+	if (err && host >= 0) { /* a restarted daemon does not know it */
+		close(host);
+		host = -1;
+	}
+	if (err)
+		op_failed(err, NULL);
+	else
+		op_ok();
+	if (call >= 0)
+		close(call);
+	if (err)
+		host_begin();
+	pause_ms(below(20));
+}
+
+static void host_end(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "programs/c%u/host.mlir", me->index);
+	if (host >= 0)
+		close(host);
+	if (unlink(path))
+		wrong("%s: %s", path, strerror(errno));
+}
+
+const struct kind kind_host = { "host", 2, false, host_begin, host_step, host_end };

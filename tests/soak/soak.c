@@ -40,7 +40,7 @@ const struct kind *const kinds[] = {
 	&kind_files,   &kind_mmap,   &kind_attributes, &kind_foreign,     &kind_lister,
 	&kind_renamer, &kind_facts,  &kind_events,     &kind_control,     &kind_run,
 	&kind_call,    &kind_batch,  &kind_jobs,       &kind_checkpoints, &kind_shards,
-	&kind_compile, &kind_faulty,
+	&kind_compile, &kind_faulty, &kind_host,
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 

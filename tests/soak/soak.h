@@ -54,6 +54,7 @@ enum {
 	X(CONTROL, "control")                                                            \
 	X(RUN, "run")                                                                    \
 	X(CALL, "call")                                                                  \
+	X(CALLBACK, "callback")                                                          \
 	X(BATCH, "batch")                                                                \
 	X(REPEAT, "repeat")                                                              \
 	X(JOB, "job")                                                                    \
@@ -299,6 +300,6 @@ extern const struct kind *const kinds[];
 extern const struct kind kind_files, kind_mmap, kind_attributes, kind_foreign,
 	kind_lister, kind_renamer, kind_facts, kind_events, kind_control, kind_run,
 	kind_call, kind_batch, kind_jobs, kind_checkpoints, kind_shards, kind_compile,
-	kind_faulty;
+	kind_faulty, kind_host;
 
 #endif

@@ -14,7 +14,7 @@ for doc in "$srcdir"/docs/*.md; do
 			echo "${doc##*/} names $name, which does not exist"
 			status=1
 		}
-	done < <(grep -oE '`(tests/[a-z/_-]+/)?(check_[a-z_]+\.c|[a-z_-]+\.sh|tests/bench/[a-z]+)' "$doc" |
+	done < <(grep -oE '`(tests/[a-z/_-]+/)?(check_[a-z_]+\.c|[a-z_-]+\.sh|tests/bench/[a-z.]+)' "$doc" |
 		tr -d '`')
 done
 exit "$status"

@@ -9,5 +9,5 @@ command -v shellcheck >/dev/null || {
 cd "$srcdir"
 {
 	echo tests/lib.sh
-	grep -rlE '^#!.*\b(ba)?sh\b' scripts tests .ci demo 2>/dev/null
+	grep -rlE '^#!.*\b(ba)?sh\b' scripts tests .ci completions debian demo mount 2>/dev/null
 } | xargs -n 8 -P "$(nproc)" shellcheck

@@ -198,7 +198,7 @@ def no_inputs(d):
         fails("EBUSY", os.write, fd, b"\n")
         equal("iota", read_all(fd), want)
     fails("EINVAL", os.write, fd, b"x\n")
-    told(fd, "EINVAL", "takes no inputs")
+    told(fd, "EINVAL", "no inputs to be written")
     equal("a newline", os.write(fd, b"\n"), 1)
     equal("iota", read_all(fd), want)
     os.close(fd)
@@ -268,6 +268,227 @@ def column_major(d):
     want = struct.pack(f"<{rows * columns}I", *range(rows * columns))
     holds("it is turned", read_all(fd) == npy("<u4", (rows, columns), want))
     os.close(fd)
+
+
+# --- arrays without headers, and inputs that are bound ------------------------------------
+
+
+def raw(*values):
+    return struct.pack(f"<{len(values)}f", *values)
+
+
+def raw_sum(fd, x, y, want):
+    equal("write", os.write(fd, x + y), len(x + y))
+    equal("sum", os.read(fd, 4096), want)
+    equal("behind it", os.read(fd, 4096), b"")
+
+
+@case
+def raw_bytes(d):
+    fd = opened(adder() + ".raw")
+    x, y, z = (raw(*v) for v in ((1, 2, 3, 4, 5, 6), [10] * 6, (11, 12, 13, 14, 15, 16)))
+    raw_sum(fd, x, y, z)
+    for cut in range(1, 48):
+        equal("first", os.write(fd, (x + y)[:cut]), cut)
+        equal("second", os.write(fd, (x + y)[cut:]), 48 - cut)
+        equal("sum", read_all(fd, 7), z)
+    equal("short", os.write(fd, x + y + b"more"), 48)
+    fails("EBUSY", os.write, fd, x)
+    equal("sum", read_all(fd), z)
+    os.write(fd, x[:5])
+    told(fd, "EINVAL", "input 0 (x): 5 of 24 bytes of data came")
+    raw_sum(fd, x, y, z)
+    raw_sum(fd, b"bind x *" + x[8:], y, struct.pack("<2f", *(  # no binding
+        struct.unpack("<f", b)[0] + 10 for b in (b"bind", b" x *"))) + z[8:])
+    os.close(fd)
+
+
+@case
+def raw_empty_arrays(d):
+    path = function("call_odd_raw", "%e: tensor<0xf32>, %x: tensor<f32>, %f: tensor<0xf32>",
+                    "tensor<0xf32>, tensor<f32>", "return %e, %x : tensor<0xf32>, tensor<f32>")
+    fd = opened(path + ".raw")
+    for _ in range(3):
+        equal("write", os.write(fd, raw(7)), 4)
+        equal("x", read_all(fd), raw(7))
+    os.close(fd)
+    path = function("call_none_raw", "%e: tensor<0xf32>", "tensor<3xi32>",
+                    "%0 = stablehlo.iota dim = 0 : tensor<3xi32>\nreturn %0 : tensor<3xi32>")
+    fd = opened(path + ".raw")
+    equal("a newline", os.write(fd, b"\n"), 1)
+    equal("iota", read_all(fd), struct.pack("<3i", 0, 1, 2))
+    os.close(fd)
+
+
+def bind(path, line):
+    make(os.path.dirname(path) + "/bind", line.encode() + b"\n")
+
+
+def bound(path):
+    return content(os.path.dirname(path) + "/bind")
+
+
+@case
+def bound_inputs(d):
+    path, name = adder("call_bound"), os.path.basename(d)
+    make(f"{d}/x.npy", X)
+    fd, other = opened(path), opened(path + ".raw")
+    adds(fd)
+    equal("at first", bound(path), b"")
+    bind(path, f"{name}/x * -> *")
+    equal("the line", bound(path), f"{name}/x * -> *\n".encode())
+    equal("its size", os.stat(os.path.dirname(path) + "/bind").st_size, len(bound(path)))
+    for _ in range(3):
+        equal("y", os.write(fd, Y + Y), len(Y))
+        equal("sum", read_all(fd), SUM)
+        raw_sum(other, Y[HEAD:], b"", SUM[HEAD:])
+    # a new value counts from the next call on, also in the middle of nothing
+    os.write(fd, Y[:50])
+    make(f"{d}/new.npy", f32((2, 3), *[1] * 6))
+    os.rename(f"{d}/new.npy", f"{d}/x.npy")
+    os.write(fd, Y[50:])
+    equal("with the new one", read_all(fd), f32((2, 3), 11, 21, 31, 41, 51, 61))
+    kill_worker()
+    raw_sum(other, Y[HEAD:], b"", raw(11, 21, 31, 41, 51, 61))
+    # without the value
+    os.unlink(f"{d}/x.npy")
+    fails("ENOENT", os.write, fd, Y)
+    told(fd, "ENOENT", f"call_bound: bound input 0: there is no buffer {name}/x")
+    make(f"{d}/x.npy", f32((3,), 1, 2, 3))
+    os.write(fd, Y)
+    told(fd, "EINVAL", f"input 0 (x): {name}/x is F32[3], the program wants F32[2,3]")
+    # all of them: a newline starts it
+    make(f"{d}/x.npy", X)
+    make(f"{d}/y.npy", Y)
+    bind(path, f"{name}/ -> *")
+    equal("a newline", os.write(fd, b"\n"), 1)
+    equal("sum", read_all(fd), SUM)
+    fails("EINVAL", os.write, fd, Y)
+    told(fd, "EINVAL", "no inputs to be written")
+    bind(path, "* *")
+    adds(fd)
+    bind(path, "")
+    equal("no line", bound(path), b"")
+    adds(fd)
+    os.close(fd)
+    os.close(other)
+
+
+@case
+def bound_by_the_first_line(d):
+    path, name = adder("call_line"), os.path.basename(d)
+    make(f"{d}/x.npy", X)
+    fd, other = opened(path), opened(path)
+    line = f"bind {name}/x *\n".encode()
+    equal("the line alone", os.write(fd, line + Y), len(line))
+    equal("no reply", os.read(fd, 100), b"")
+    os.write(fd, Y)
+    equal("sum", read_all(fd), SUM)
+    adds(other)  # it holds for its descriptor
+    bind(path, "* * -> *")
+    os.write(fd, Y)
+    equal("sum", read_all(fd), SUM)
+    equal("unbound", os.write(fd, b"bind\n"), 5)
+    adds(fd)
+    fails("EINVAL", os.write, fd, b"bind " + line[5:-1])
+    told(fd, "EINVAL", "expected a line")
+    fails("ENOENT", os.write, fd, b"bind no/x *\n")
+    told(fd, "ENOENT", "bound input 0: there is no directory no ")
+    os.write(fd, b"bind\n")
+    adds(fd)
+    bind(path, "")
+    os.close(fd)
+    os.close(other)
+
+
+@case
+def wrong_bindings(d):
+    path, name = adder("call_wrong"), os.path.basename(d)
+    make(f"{d}/x.npy", X)
+    bind(path, f"{name}/x *")
+    for code, line, why in (
+            ("EINVAL", f"{name}/x", "takes 2 inputs, 1 was given"),
+            ("EINVAL", "* * *", "takes 2 inputs, 3 were given"),
+            ("EINVAL", "* * -> * *", "gives 1 output, 2 names were given"),
+            ("EINVAL", "* * -> z", "expected '*', found z"),
+            ("EINVAL", "* -> * -> *", "found two"), ("EINVAL", "* * -> * donate=x", "an option of run"),
+            ("EINVAL", '* "* -> *', "closing quote"), ("EINVAL", "* *\n* *", "one line"),
+            ("ENOENT", f"{name}/w * -> *", f"there is no buffer {name}/w"),
+            ("ENOENT", "none/ * -> *", "none"), ("EFBIG", "* " * 3000, "4096")):
+        fails(code, bind, path, line)
+        told_by_error = content(cases.mnt + "/error").decode()
+        holds(f"{why!r} in {told_by_error!r}", why in told_by_error)
+        equal("the line before", bound(path), f"{name}/x *\n".encode())
+    # a program that is not compiled yet: the next call looks at its inputs
+    make(f"{cases.mnt}/programs/call_wrong.mlir", b"")
+    bind(path, "no/x *")
+    adder("call_wrong")
+    fd = opened(path)
+    fails("ENOENT", os.write, fd, X)
+    told(fd, "ENOENT", "bound input 0: there is no directory no ")
+    os.close(fd)
+    # a binding goes with its program
+    os.unlink(f"{cases.mnt}/programs/call_wrong.mlir")
+    equal("a new one", bound(adder("call_wrong")), b"")
+
+
+@case
+def bound_values_that_change(d):
+    """Results are made of one value or the other, never of both."""
+    path, name = adder("call_change"), os.path.basename(d)
+    stop = f"{cases.mnt}/buffers/{name}/stop.npy"
+    make(f"{d}/x.npy", f32((2, 3), *[0] * 6))
+    bind(path, f"{name}/x *")
+
+    def change():
+        for i in range(100000):
+            make(f"{d}/next.npy", f32((2, 3), *[i] * 6))
+            os.rename(f"{d}/next.npy", f"{d}/x.npy")
+            if os.path.exists(stop):
+                return
+
+    pid = child(change)
+    fd, last = opened(path + ".raw"), 0.0
+    for _ in range(2000):
+        os.write(fd, raw(*[0.5] * 6))
+        got = struct.unpack("<6f", os.read(fd, 24))
+        equal("one value", set(got), {got[0]})
+        holds(f"{got[0]} comes after {last}", got[0] >= last)
+        last = got[0]
+    make(stop, X)
+    equal("the writer", end_of(pid), 0)
+    holds("values changed", last > 1)
+    os.close(fd)
+
+
+@root_case
+def bindings_of_users(d):
+    path, name = adder("call_ours"), os.path.basename(d)
+    os.chmod(d, 0o755)
+    make(f"{d}/x.npy", X)
+    make(f"{d}/mine.npy", X, 0o600)
+    bind(path, f"{name}/mine *")
+
+    def another():
+        equal("no binding", bound(path), b"")
+        fails("EACCES", bind, path, f"{name}/mine *")
+        bind(path, f"* {name}/x")
+        fd = opened(path)
+        os.write(fd, Y)
+        equal("sum", read_all(fd), SUM)
+        os.close(fd)
+
+    cases.as_user(1001, another)
+    equal("as before", bound(path), f"{name}/mine *\n".encode())
+    fd = opened(path)
+    os.write(fd, Y)
+    equal("sum", read_all(fd), SUM)
+    os.close(fd)
+    for uid in range(2000, 2062):
+        cases.as_user(uid, bind, path, "* *")
+    cases.as_user(2062, fails, "EUSERS", bind, path, "* *")
+    cases.as_user(2061, bind, path, "")
+    cases.as_user(2062, bind, path, "* *")
 
 
 # --- several at once --------------------------------------------------------------------

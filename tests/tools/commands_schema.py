@@ -4,6 +4,7 @@
 import copy
 import json
 import os
+import shutil
 
 import cases
 import schema
@@ -11,10 +12,21 @@ from cases import ADD, ask, case, content, equal, holds, make
 
 OTHERS = [None, True, 7, -1, 1.5, 10**12, "", "word", [], [7], ["x", []], [[]], {}, {"a": 1}]
 fd = -1
+libraries = 0  # copies of the FFI library in $FFI_LIBRARY
+
+
+def register():
+    """Register a library that the mount does not have."""
+    global libraries
+    libraries += 1
+    path = f"{os.environ['FFI_LIBRARY']}.{libraries}"
+    shutil.copy(os.environ["FFI_LIBRARY"], path)
+    return {"op": "register", "library": path, "plugin": cases.plugin, "platform": "Host",
+            "traits": 0, "targets": {f"target_{libraries}": "leaky_relu"}}
 
 
 def examples(d):
-    """A command of each op that succeeds, also when repeated."""
+    """A command of each op that succeeds, also when repeated, but for register."""
     here = os.path.basename(d) + "/"
     job = ask(fd, {"op": "stat", "buffer": here + "x", "async": True})["job"]
     ask(fd, {"op": "wait", "job": job})
@@ -46,6 +58,7 @@ def examples(d):
     yield create
     yield delete
     ask(fd, {**create, "uninitialized": False})
+    yield register()
 
 
 def changed(request):

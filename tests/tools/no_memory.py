@@ -18,6 +18,7 @@ import itertools
 import json
 import mmap
 import os
+import select
 import shutil
 import struct
 import time
@@ -375,6 +376,66 @@ def call(d):
 
 
 @operation()
+def call_bound(d):
+    bind = cases.mnt + "/executables/kept/bind"
+    yield
+    make(bind, b"kept/x *\n")
+    fd = os.open(cases.mnt + "/executables/kept/call.raw", os.O_RDWR)
+    try:
+        os.write(fd, Y[-12:])
+        got = os.read(fd, 65536)
+    finally:
+        os.close(fd)
+        make(bind, b"\n")
+    yield
+    equal("z", got, Z[-12:])
+
+
+# ENOSPC: the plugin's error says RESOURCE_EXHAUSTED
+@operation("ENOSPC")
+def callback(d):
+    name = os.path.basename(d)
+    text = """func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = stablehlo.custom_call @pjrtfs_callback(%x) {api_version = 4 : i32,
+         backend_config = {index = 0 : ui64}} : (tensor<3xf32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}
+"""
+    make(f"{cases.mnt}/programs/{name}/ask.mlir", text.encode())
+    at = f"{cases.mnt}/executables/{name}/ask"
+    got = {}
+    yield
+    fds = []
+    try:
+        fds.append(os.open(at + "/call", os.O_RDWR))
+        for file, answer in (("0", Y), ("0.txt", b"11 22 33\n")):
+            host = os.open(f"{at}/callbacks/{file}", os.O_RDWR)
+            fds.append(host)
+            os.write(fds[0], X)
+            poll = select.poll()
+            poll.register(fds[0], select.POLLIN)
+            poll.register(host, select.POLLIN | select.POLLOUT)
+            while True:
+                ready = dict(poll.poll(cases.PATIENCE * 1000))
+                holds("something happens", ready)
+                if any(events & select.POLLERR for events in ready.values()):
+                    raise OSError(errno.ENOMEM, "no memory for poll(2)")
+                if fds[0] in ready:
+                    break
+                if ready[host] & select.POLLIN:
+                    os.read(host, 4096)
+                else:
+                    os.write(host, answer)
+            got[file] = os.read(fds[0], 4096)
+            os.close(fds.pop())
+    finally:
+        for fd in fds:
+            os.close(fd)
+    yield
+    equal("results", got, {"0": Y, "0.txt": Z})
+
+
+@operation()
 def batch(d):
     execute = {"op": "execute", "executable": "kept", "inputs": ["kept/x", "kept/y"]}
     yield
@@ -444,6 +505,9 @@ def compile_new(d):
     yield
     equal("state", content(f"{cases.mnt}/executables/{os.path.basename(d)}/p/state"), b"ready\n")
     equal("p", content(at + "/p.mlir"), program)
+    for entry in os.listdir(f"{cases.mnt}/cache/entries"):
+        holds(f"the cache's {entry} has its facts",
+              "inputs" in json.loads(content(f"{cases.mnt}/cache/entries/{entry}")))
 
 
 @operation()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON Schema (draft 2020-12), as much of it as docs/commands.schema.json uses.
+"""JSON Schema (draft 2020-12), as much of it as the schemas in docs use.
 
     errors(value, "#/$defs/replies/execute")    sentences; none: it is valid
 

@@ -85,4 +85,13 @@ static inline void answer_end(struct answer *a)
 	pthread_cond_destroy(&a->changed);
 }
 
+/* As answer_wait, and end it. */
+static inline ssize_t answer_take(struct answer *a)
+{
+	ssize_t n = answer_wait(a);
+
+	answer_end(a);
+	return n;
+}
+
 #endif

@@ -377,82 +377,74 @@ static inline struct matrix matrix_was(const struct array *a, int m, int n, int6
 	return r;
 }
 
-static inline struct matrix times(const struct matrix *a, const struct matrix *b)
+static inline struct matrix times(struct matrix a, struct matrix b)
 {
-	struct matrix r = { .m = a->m, .n = b->n };
+	struct matrix r = { .m = a.m, .n = b.n };
 
-	ck_assert_int_eq(a->n, b->m);
-	for (int i = 0; i < a->m; i++)
-		for (int j = 0; j < b->n; j++)
-			for (int k = 0; k < a->n; k++)
-				r.v[j * r.m + i] +=
-					a->v[k * a->m + i] * b->v[j * b->m + k];
+	ck_assert_int_eq(a.n, b.m);
+	for (int i = 0; i < a.m; i++)
+		for (int j = 0; j < b.n; j++)
+			for (int k = 0; k < a.n; k++)
+				r.v[j * r.m + i] += a.v[k * a.m + i] * b.v[j * b.m + k];
 	return r;
 }
 
 /* The transpose, of conjugates if CONJUGATE. */
-static inline struct matrix flip(const struct matrix *a, int conjugate)
+static inline struct matrix flip(struct matrix a, int conjugate)
 {
-	struct matrix r = { .m = a->n, .n = a->m };
+	struct matrix r = { .m = a.n, .n = a.m };
 
-	for (int i = 0; i < a->m; i++)
-		for (int j = 0; j < a->n; j++)
+	for (int i = 0; i < a.m; i++)
+		for (int j = 0; j < a.n; j++)
 			r.v[i * r.m + j] =
-				conjugate ? conj(a->v[j * a->m + i]) : a->v[j * a->m + i];
+				conjugate ? conj(a.v[j * a.m + i]) : a.v[j * a.m + i];
 	return r;
 }
 
 /* A's first COLUMNS of its columns. */
-static inline struct matrix first_columns(const struct matrix *a, int columns)
+static inline struct matrix first_columns(struct matrix a, int columns)
 {
-	struct matrix r = *a;
-
-	r.n = columns;
-	return r;
+	a.n = columns;
+	return a;
 }
 
 /* The triangle of A; its diagonal is 1 if UNIT. */
-static inline struct matrix triangle(const struct matrix *a, int lower, int unit)
+static inline struct matrix triangle(struct matrix a, int lower, int unit)
 {
-	struct matrix r = *a;
-
-	for (int i = 0; i < a->m; i++)
-		for (int j = 0; j < a->n; j++) {
+	for (int i = 0; i < a.m; i++)
+		for (int j = 0; j < a.n; j++) {
 			if (lower ? i < j : i > j)
-				r.v[j * a->m + i] = 0;
+				a.v[j * a.m + i] = 0;
 			if (unit && i == j)
-				r.v[j * a->m + i] = 1;
+				a.v[j * a.m + i] = 1;
 		}
-	return r;
+	return a;
 }
 
 /* The columns of A, each multiplied by its number of S. */
-static inline struct matrix scaled(const struct matrix *a, const number *s)
+static inline struct matrix scaled(struct matrix a, const number *s)
 {
-	struct matrix r = *a;
-
-	for (int i = 0; i < a->m * a->n; i++)
-		r.v[i] *= s[i / a->m];
-	return r;
+	for (int i = 0; i < a.m * a.n; i++)
+		a.v[i] *= s[i / a.m];
+	return a;
 }
 
-static inline void check_equal(const struct matrix *got, const struct matrix *want,
-			       double eps)
+static inline void check_equal(struct matrix got, struct matrix want, double eps)
 {
-	ck_assert_int_eq(got->m, want->m);
-	ck_assert_int_eq(got->n, want->n);
-	for (int i = 0; i < want->m * want->n; i++)
-		check_near(got->v[i], want->v[i], 30 * eps);
+	ck_assert_int_eq(got.m, want.m);
+	ck_assert_int_eq(got.n, want.n);
+	for (int i = 0; i < want.m * want.n; i++)
+		check_near(got.v[i], want.v[i], 30 * eps);
 }
 
 /* A's columns are orthonormal. */
-static inline void check_unitary(const struct matrix *a, double eps)
+static inline void check_unitary(struct matrix a, double eps)
 {
-	const struct matrix adjoint = flip(a, 1), got = times(&adjoint, a);
+	const struct matrix got = times(flip(a, 1), a);
 
-	for (int i = 0; i < a->n; i++)
-		for (int j = 0; j < a->n; j++)
-			check_near(got.v[j * a->n + i], i == j, 30 * eps);
+	for (int i = 0; i < a.n; i++)
+		for (int j = 0; j < a.n; j++)
+			check_near(got.v[j * a.n + i], i == j, 30 * eps);
 }
 
 #endif

@@ -17,6 +17,8 @@
 
 enum { MAX_ARGS = 40 };
 
+static struct options o; /* of the last parse */
+static struct pf_err err;
 static char dir[] = "/tmp/check_options.XXXXXX"; /* the working directory of the tests */
 
 static inline void touch(const char *path)
@@ -67,40 +69,43 @@ static inline void remove_files(void)
 
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
 		remove(paths[i]);
+	options_release(&o);
 	ck_assert_int_eq(chdir("/"), 0);
 	ck_assert_int_eq(rmdir(dir), 0);
 }
 
-/* Parse LINE, which is split at blanks, and find its plugins. */
-static inline int parse(const char *line, struct options *o, struct pf_err *err)
+/* Parse LINE, which is split at blanks, into O, and find its plugins. */
+static inline int parse(const char *line)
 {
 	static char words[8192];
 	char *argv[MAX_ARGS + 2] = { (char *)(uintptr_t) "pjrtfs" }, *save = NULL;
 	int argc = 1;
 
+	options_release(&o);
+	err = (struct pf_err)PF_ERR_INIT;
 	snprintf(words, sizeof(words), "%s", line);
 	for (char *w = strtok_r(words, " ", &save); w && argc <= MAX_ARGS;
 	     w = strtok_r(NULL, " ", &save))
 		argv[argc++] = w;
-	if (cmdline_parse(argc, argv, o, err) < 0)
-		return err->code;
-	if ((o->mountpoint || o->check_plugin) && plugin_choice(o, NULL, err) < 0)
-		return err->code;
-	return o->mountpoint ? cmdline_find_mountpoint(o, err) : 0;
+	if (cmdline_parse(argc, argv, &o, &err) < 0)
+		return err.code;
+	if ((o.mountpoint || o.check_plugin) && plugin_choice(&o, NULL, &err) < 0)
+		return err.code;
+	return o.mountpoint ? cmdline_find_mountpoint(&o, &err) : 0;
 }
 
-/* "name=path-in-dir" of each plugin, and the words for FUSE. */
-static inline const char *shown_plugins(const struct options *o)
+/* "name=path-in-dir" of each plugin. */
+static inline const char *shown_plugins(void)
 {
 	static char text[1024];
 
 	*text = '\0';
-	for (unsigned i = 0; i < o->n_plugins; i++) {
-		const char *path = o->plugins[i].path;
+	for (unsigned i = 0; i < o.n_plugins; i++) {
+		const char *path = o.plugins[i].path;
 		const char *at = strstr(path, dir);
 
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s=%s",
-			 i ? " " : "", o->plugins[i].name,
+			 i ? " " : "", o.plugins[i].name,
 			 at ? at + strlen(dir) + 1 : path);
 	}
 	return text;

@@ -14,12 +14,9 @@ static inline int open_by(struct pf_tree *tree, uint64_t ino, int flags,
 			  const struct pf_cred *cred, struct pf_open **ret)
 {
 	struct answer a;
-	int r;
 
 	pf_vfs_open(tree, ino, flags, cred, ret, answer_begin(&a));
-	r = (int)answer_wait(&a);
-	answer_end(&a);
-	return r;
+	return (int)answer_take(&a);
 }
 
 static inline ssize_t write_by(void (*fn)(struct pf_open *, const void *, size_t,
@@ -28,23 +25,17 @@ static inline ssize_t write_by(void (*fn)(struct pf_open *, const void *, size_t
 			       uint64_t off)
 {
 	struct answer a;
-	ssize_t n;
 
 	fn(of, data, len, off, answer_begin(&a));
-	n = answer_wait(&a);
-	answer_end(&a);
-	return n;
+	return answer_take(&a);
 }
 
 static inline int flush_by(struct pf_open *of, pid_t pid)
 {
 	struct answer a;
-	int r;
 
 	pf_vfs_flush(of, pid, answer_begin(&a));
-	r = (int)answer_wait(&a);
-	answer_end(&a);
-	return r;
+	return (int)answer_take(&a);
 }
 
 static inline int flush(struct pf_open *of)
@@ -72,12 +63,9 @@ static inline int flush_dying(struct pf_open *of)
 static inline int sync_file(struct pf_open *of)
 {
 	struct answer a;
-	int r;
 
 	pf_vfs_fsync(of, answer_begin(&a));
-	r = (int)answer_wait(&a);
-	answer_end(&a);
-	return r;
+	return (int)answer_take(&a);
 }
 
 #endif

@@ -449,8 +449,10 @@ static void commit_end(struct commit *c, int r, const struct pf_err *err)
 		inode_changed(c->node);
 	/* Incomplete content is not reported; a file of several tensors is when it is linked. */
 	if (r < 0 || (c->value && !c->moved))
-		files_report_committed(c->buffer, r < 0 ? err : NULL,
-				       pf_seconds_since(CLOCK_MONOTONIC, &c->start));
+		files_report_transfer(c->buffer,
+				      r < 0 ? "buffer.refused" : "buffer.ready",
+				      r < 0 ? err : NULL,
+				      pf_seconds_since(CLOCK_MONOTONIC, &c->start));
 	if (c->reply)
 		pf_reply_fail(c->reply, r < 0 ? r : 0, err);
 	atomic_store(&c->ended, true);
@@ -521,7 +523,7 @@ static void commit_begin(struct commit *c, bool slow, bool never_here)
 	bool waits = c->reply != NULL;
 	struct pf_err err = PF_ERR_INIT;
 
-	if (slow && files_on_thread(commit_run, c)) {
+	if (slow && pf_thread_start(NULL, commit_run, c) == 0) {
 		commit_unref(c);
 		return;
 	}

@@ -58,7 +58,7 @@ static void fetch_below(struct fetch *f, struct pf_node *dir)
 	free(list);
 }
 
-unsigned pf_fs_fetch(struct pf_fs *fs, unsigned seconds)
+unsigned pf_fs_fetch(struct pf_fs *fs, const struct pf_worker *worker, unsigned seconds)
 {
 	struct fetch f = { .waiter = { .wake = wake },
 			   .until = pf_now_ms() + (int64_t)seconds * 1000 };
@@ -66,7 +66,8 @@ unsigned pf_fs_fetch(struct pf_fs *fs, unsigned seconds)
 	if (sem_init(&f.done, 0, 0))
 		abort();
 	for (unsigned i = 0; i < fs->n_devices; i++)
-		fetch_below(&f, fs->devices[i].buffers);
+		if (!worker || fs->devices[i].worker == worker)
+			fetch_below(&f, fs->devices[i].buffers);
 	sem_destroy(&f.done);
 	return f.lost;
 }

@@ -479,6 +479,7 @@ struct opening {
 	struct pf_open *of; /* stays until reply is answered */
 	struct pf_reply *reply;
 	struct pf_value *value;     /* whose bytes are needed: pinned, with a reference */
+	struct timespec fetch;      /* when they were asked for; 0: they are there */
 	char name[PF_NAME_MAX + 1]; /* the tensor's, in a .safetensors file */
 };
 
@@ -558,12 +559,15 @@ static void view_wake(struct pf_wait *waiter)
 {
 	struct opening *w = pf_container_of(waiter, struct opening, waiter);
 
+	if (w->fetch.tv_sec && pf_value_host(w->value))
+		files_report_transfer(buffer_of(w->of->node), "buffer.fetched", NULL,
+				      pf_seconds_since(CLOCK_MONOTONIC, &w->fetch));
 	if (begin_text(w->of)) {
 		opening_end(w, 0, NULL);
 		return;
 	}
 	if (!pf_snapshot_is_slow(buffer_of(w->of->node), view_of(w->of->node)->format) ||
-	    !files_on_thread(view_finish, w))
+	    pf_thread_start(NULL, view_finish, w))
 		view_finish(w);
 }
 
@@ -580,8 +584,11 @@ static void opening_fetch(struct opening *w)
 		inode_stem(w->of->node, w->name);
 	if (format != PF_FORMAT_JSON)
 		w->value = pf_snapshot_pin(buffer_of(w->of->node), format);
-	if (!w->value || pf_value_fetch(w->value, &w->waiter, NULL) != 0)
-		view_wake(&w->waiter);
+	clock_gettime(CLOCK_MONOTONIC, &w->fetch);
+	if (w->value && pf_value_fetch(w->value, &w->waiter, NULL) == 0)
+		return; /* W may be freed */
+	w->fetch.tv_sec = 0;
+	view_wake(&w->waiter);
 }
 
 static bool opening_pause(struct opening *w)

@@ -38,8 +38,8 @@ void files_report_result(struct pf_node *node, const char *by, bool replaced)
 	pf_event_send(&e);
 }
 
-void files_report_committed(struct pf_buffer *buffer, const struct pf_err *err,
-			    double seconds)
+void files_report_transfer(struct pf_buffer *buffer, const char *event,
+			   const struct pf_err *err, double seconds)
 {
 	struct pf_telemetry *telemetry =
 		pf_worker_telemetry(pf_buffer_location(buffer)->worker);
@@ -49,8 +49,7 @@ void files_report_committed(struct pf_buffer *buffer, const struct pf_err *err,
 
 	if (!pf_telemetry_name(telemetry, atomic_load(&buffer->subject), &path, &user))
 		return;
-	pf_event_begin(&e, telemetry, err ? "buffer.refused" : "buffer.ready", user, "%s",
-		       path.data);
+	pf_event_begin(&e, telemetry, event, user, "%s", path.data);
 	describe(&e, buffer);
 	pf_event_seconds(&e, "seconds", seconds);
 	pf_event_error(&e, err);

@@ -82,10 +82,10 @@ static inline bool buffers_is_directory(const struct pf_node *node)
 /* Report that a command made the buffer NODE, perhaps in place of another. */
 void files_report_result(struct pf_node *node, const char *by, bool replaced);
 
-/* Report that BUFFER's bytes became an array on its device after SECONDS (ERR is NULL),
- * or were refused as ERR says.  The name lock may be held. */
-void files_report_committed(struct pf_buffer *buffer, const struct pf_err *err,
-			    double seconds);
+/* Report EVENT of BUFFER: a transfer has ended after SECONDS, with ERR, or NULL.  The name lock may
+ * be held. */
+void files_report_transfer(struct pf_buffer *buffer, const char *event,
+			   const struct pf_err *err, double seconds);
 
 /* A process has opened an inode that was dead already: defer frees for two seconds. */
 void deferred_free_alarm(struct pf_fs *fs);

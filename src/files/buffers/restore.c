@@ -103,6 +103,10 @@ int buffers_restore_file(struct restoring *r, struct pf_node *dir,
 	code = find_inode(r, record, old->attr.uid, &inode, err);
 	if (code < 0 || !inode)
 		return code;
+	if (old->written)
+		code = pf_map_put(&r->written, record->inode, r);
+	if (code < 0)
+		return code;
 	pf_tree_adopt(r->fs->tree, old->ino);
 	node = *ret = view_new(r->fs->tree, &kind_buffer, inode, record->format,
 			       (mode_t)-1, NULL);
@@ -115,20 +119,50 @@ int buffers_restore_file(struct restoring *r, struct pf_node *dir,
 	return 0;
 }
 
+/* A rename across formats was not done, or not all of it: the name says what NODE is. */
+static void settle_format(struct pf_node *node)
+{
+	char name[PF_NAME_MAX + 1];
+	enum pf_format format;
+
+	pf_node_name(node, name);
+	format = pf_format_of(name, NULL);
+	if (view_of(node)->format == format)
+		return;
+	view_of(node)->format = format;
+	view_save(node);
+	pf_buffer_set_format(buffer_of(node), format);
+}
+
+/* INODE has a name or, if not, is open. */
+static void settle(const struct restoring *r, struct buffer_inode *inode)
+{
+	if (!inode->listed) {
+		/* Open files hold its nodes; the last one that closes frees it. */
+		atomic_store(&inode->gone, true);
+		for (unsigned f = 0; f < PF_FORMAT_COUNT; f++)
+			pf_node_unref(pf_steal(&inode->views[f]));
+		return;
+	}
+	if (inode->directory)
+		return;
+	settle_format(inode->listed);
+	/* The daemon ended before it had made an array of bytes that a rename completed.  If a file
+	 * is open for writing, its close does that. */
+	if (pf_buffer_awaits_commit(inode->buffer) && !pf_map_get(&r->written, inode->id))
+		(void)buffer_commit_start(inode->listed, true, NULL);
+}
+
 void buffers_restored(struct restoring *r)
 {
 	struct buffer_inode *inode;
 	size_t pos = 0;
 
 	while ((inode = pf_map_next(&r->inodes, &pos))) {
-		if (!inode->listed) {
-			/* Open files hold its nodes; the last one that closes frees it. */
-			atomic_store(&inode->gone, true);
-			for (unsigned f = 0; f < PF_FORMAT_COUNT; f++)
-				pf_node_unref(pf_steal(&inode->views[f]));
-		}
+		settle(r, inode);
 		inode_unref(inode);
 	}
+	pf_map_release(&r->written);
 	pf_map_release(&r->inodes);
 	pf_map_release(&r->files);
 }

@@ -15,6 +15,7 @@ command_op op_copy;
 command_op op_shard;
 command_op op_gather;
 command_op op_reshard;
+command_op op_register;
 
 /* The device of TARGET, in the home of TASK's user.  -errno of files_home. */
 int command_device(const struct task *task, const struct target *target,

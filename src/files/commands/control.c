@@ -100,6 +100,7 @@ static const struct {
 	{ "shard", op_shard, false, DROPPED, true },
 	{ "gather", op_gather, false, DROPPED, true },
 	{ "reshard", op_reshard, false, DROPPED, true },
+	{ "register", op_register, false, "the registration goes on", false },
 };
 
 static int unknown_op(const char *name, struct pf_err *err)
@@ -243,6 +244,7 @@ static void keep(struct batch *b, int code, struct json_object *reply)
 	pf_buf_puts(&b->replies, reply ? pf_json_text(reply) : NULL);
 	b->code = code;
 	b->at++;
+	task_progress(b->task, b->at, json_object_array_length(b->steps));
 	if (code < 0 && json_object_object_get_ex(reply, "error", &e))
 		json_object_object_get_ex(e, "message", &message);
 	if (code < 0)
@@ -418,6 +420,7 @@ static int begin_steps(struct task *task, struct json_object *steps,
 	b->task = task;
 	b->steps = steps;
 	b->common = common;
+	task_progress(task, 0, json_object_array_length(steps));
 	go_on(b);
 	return 0;
 }

@@ -215,7 +215,7 @@ static void shards_copy(struct shards *all, uint64_t len,
 			int (*next)(struct shards *all, struct pf_err *err))
 {
 	all->next = next;
-	if (len <= SHARDS_SLOW || !files_on_thread(copy, all))
+	if (len <= SHARDS_SLOW || pf_thread_start(NULL, copy, all))
 		copy(all);
 }
 

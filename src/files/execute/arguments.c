@@ -9,14 +9,17 @@
 
 /* --- devices ------------------------------------------------------------------------------ */
 
-/* The device INDEX of the worker that has loaded RUN's program. */
-static const struct device *device_at(const struct named_exec *run, unsigned index)
+const struct device *run_device(const struct program *program,
+				const struct pf_loaded *loaded, size_t row,
+				struct pf_err *err)
 {
-	const struct device *d = run->program->home->devices;
+	const struct device *d = program->home->devices;
+	unsigned index = loaded->n_devices ? loaded->devices[row] : 0;
 
-	for (unsigned i = 0; i < run->task->fs->n_devices; i++, d++)
-		if (d->worker == run->loaded->worker && d->index == index)
+	for (unsigned i = 0; i < program->fs->n_devices; i++, d++)
+		if (d->worker == loaded->worker && d->index == index)
 			return d;
+	pf_err_set(err, -ENODEV, "its device %u is not in devices/", index);
 	return NULL;
 }
 
@@ -50,19 +53,17 @@ static int chosen_device(struct named_exec *run, const struct device **ret,
 
 static int find_devices(struct named_exec *run, struct pf_err *err)
 {
-	const struct pf_loaded *l = run->loaded;
 	const struct device *chosen = NULL;
 	int r = 0;
 
 	if (run->spec.device)
 		r = chosen_device(run, &chosen, err);
 	for (size_t i = 0; i < run->n_rows && r == 0; i++) {
-		unsigned index = l->n_devices ? l->devices[i] : 0;
-		const struct device *device = chosen ? chosen : device_at(run, index);
+		const struct device *device =
+			chosen ? chosen : run_device(run->program, run->loaded, i, err);
 
 		if (!device)
-			return pf_err_set(err, -ENODEV,
-					  "its device %u is not in devices/", index);
+			return -ENODEV;
 		run->rows[i].device = device;
 		run->devices[i] = (char *)(uintptr_t)device->name;
 	}
@@ -111,7 +112,8 @@ static int list_inputs(struct named_exec *run, size_t i, struct pf_err *err)
 	if (run->spec.by_name)
 		return list_by_name(run, row, err);
 	for (size_t k = 0; k < given->n && r == 0; k++)
-		r = run_list_input(run, row, given->at[k], err);
+		r = run_list_input(run->loaded->signature, row, given->at[k],
+				   &run->task->cred, err);
 	return r == -ENOMEM ? pf_err_set(err, r, "no memory for names") : r;
 }
 
@@ -659,29 +661,34 @@ static bool is_next_door(const struct pf_value *v, const struct device *d)
 	       pf_worker_shared(v->worker) == pf_worker_shared(d->worker);
 }
 
-/* With "move", arguments on other devices become copies; so do always those of another home, for
- * the program's own worker. */
+int run_move(struct pf_value **value, const struct device *d, bool move,
+	     struct pf_account *account, struct pf_err *err)
+{
+	bool next_door = is_next_door(*value, d);
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *v = NULL;
+
+	if (!move && !next_door)
+		return 0;
+	v = pf_steal(value);
+	*value = pf_value_at(v, d->worker, d->index,
+			     next_door ? v->memory : PF_ANY_MEMORY);
+	if (!*value)
+		return pf_err_set(err, -ENOMEM, "no memory for an argument");
+	if (*value != v)
+		(*value)->account = account;
+	return 0;
+}
+
 static int move_arguments(const struct named_exec *run, struct pf_execution *e,
 			  struct pf_err *err)
 {
 	struct pf_account *account = files_account(run->task->fs, run->task->cred.uid);
+	int r = 0;
 
-	for (size_t i = 0; i < e->n_args; i++) {
-		const struct device *d = run->rows[i / run->n_in].device;
-		bool next_door = is_next_door(e->args[i].value, d);
-		PF_CLEANUP(pf_value_unrefp) struct pf_value *v = NULL;
-
-		if (!run->spec.move && !next_door)
-			continue;
-		v = pf_steal(&e->args[i].value);
-		e->args[i].value = pf_value_at(v, d->worker, d->index,
-					       next_door ? v->memory : PF_ANY_MEMORY);
-		if (!e->args[i].value)
-			return pf_err_set(err, -ENOMEM, "no memory for an argument");
-		if (e->args[i].value != v)
-			e->args[i].value->account = account;
-	}
-	return 0;
+	for (size_t i = 0; i < e->n_args && r == 0; i++)
+		r = run_move(&e->args[i].value, run->rows[i / run->n_in].device,
+			     run->spec.move, account, err);
+	return r;
 }
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * executables/NAME/call: inputs in, outputs out, on one descriptor.
+ * executables/NAME/call: inputs in, outputs out, on one descriptor, as .npy files; call.raw: the same
+ * without headers.
  *
  * write(2) returns once the request is sent to the worker, or earlier; read(2) waits for
  * the answer.  So the execution overlaps with the requests of the caller, and a read
@@ -52,12 +53,17 @@ struct call {
 	_Atomic unsigned refs;   /* the open file's, and those of operations under way */
 	struct program *program; /* owned reference */
 	struct pf_node *node;    /* owned reference: for pf_node_ready */
-	uid_t uid;               /* of the caller */
+	struct pf_cred cred;     /* the caller's */
 
 	struct pf_stream stream; /* its lock protects the fields below */
 	enum call_state state;
-	struct call_inputs in;
-	struct call_outputs out;
+	struct pf_loaded *loaded; /* owned reference: what in is for; NULL: none yet */
+	char *line;               /* owned: of this call's own binding, or NULL */
+	uint64_t rebindings;      /* of the program, when bound was made */
+	struct bound bound;       /* inputs that are not written */
+	struct arrays_in in;
+	struct array_heads out_heads;
+	struct arrays_out out;
 	struct pf_err err;       /* what failed */
 	struct writer *writer;   /* parked until the program is compiled, or NULL */
 	struct pf_wait wait;     /* the writer's, for the program */
@@ -84,7 +90,7 @@ static void report(const struct call *c, uint64_t n, struct pf_worker *worker,
 
 	files_program_name(c->program, &name);
 	report.executable = name.data ? name.data : "";
-	report.user = c->uid;
+	report.user = c->cred.uid;
 	report.devices = &device;
 	report.n_devices = 1;
 	pf_report_calls(c->program->fs->config.telemetry, pf_worker_meter(worker), n,
@@ -130,8 +136,12 @@ static void call_unref(struct call *c)
 	if (!c || atomic_fetch_sub(&c->refs, 1) != 1)
 		return;
 	report_tally(c);
-	call_inputs_release(&c->in);
-	call_outputs_release(&c->out);
+	arrays_in_release(&c->in);
+	array_heads_release(&c->out_heads);
+	bound_release(&c->bound);
+	free(c->line);
+	pf_loaded_unref(c->loaded);
+	arrays_out_release(&c->out);
 	pf_stream_release(&c->stream);
 	pf_node_unref(c->node);
 	program_unref(c->program);
@@ -154,22 +164,52 @@ static int call_fail_locked(struct call *c, const struct pf_err *why)
 	pf_autobuf struct pf_buf file = PF_BUF_INIT;
 
 	files_program_name(c->program, &name);
-	pf_buf_printf(&file, "executables/%s/call", name.data ? name.data : "");
+	pf_buf_printf(&file, "executables/%s/%s", name.data ? name.data : "",
+		      c->node->kind->name);
 	c->err = *why;
 	pf_err_wrap(&c->err, why->code, "%s", name.data ? name.data : "");
-	files_report_failed(c->program->fs, file.data ? file.data : "", c->uid, NULL,
+	files_report_failed(c->program->fs, file.data ? file.data : "", c->cred.uid, NULL,
 			    &c->err);
-	if (c->in.loaded)
-		call_inputs_drop(&c->in);
+	arrays_in_drop(&c->in);
 	pf_control_error_line(&text, &c->err);
 	pf_buf_puts(&text, "\n");
-	call_outputs_say(&c->out, &text);
+	arrays_out_say(&c->out, &text);
 	c->state = CALL_FAILED;
 	pf_node_ready(c->node);
 	return c->err.code;
 }
 
 /* --- running -------------------------------------------------------------------------- */
+
+static void execution_drop(void *e)
+{
+	pf_execution_free(e);
+}
+
+/* Make the results of E (taken), which ran on the inputs, the bytes to be read.  -ENOMEM. */
+static int give_locked(struct call *c, struct pf_execution *e)
+{
+	size_t len = c->out_heads.text.len;
+	int r;
+
+	for (size_t i = 0; i < e->n_outs; i++)
+		len += e->outs[i].transient ? e->outs[i].len : 0;
+	r = arrays_out_begin(&c->out, 2 * e->n_outs + 1, len);
+	c->out.kept = e;
+	c->out.drop = execution_drop;
+	for (size_t i = 0; i < e->n_outs && r == 0; i++) {
+		const struct pf_exec_result *result = &e->outs[i];
+		const char *head = array_head(&c->out_heads, i, &len);
+
+		if (!c->in.raw)
+			arrays_out_text(&c->out, head, len);
+		if (result->transient)
+			arrays_out_text(&c->out, result->data, result->len);
+		else
+			arrays_out_data(&c->out, result->data, result->len);
+	}
+	return r;
+}
 
 static void call_done(struct pf_execution *e, int code, const struct pf_err *why)
 {
@@ -188,14 +228,14 @@ static void call_done(struct pf_execution *e, int code, const struct pf_err *why
 		pf_execution_free(e);
 	} else {
 		count(c, e);
-		code = call_outputs_fill(&c->out, &c->in, e);
+		code = give_locked(c, e);
 		if (code < 0)
 			pf_err_set(&err, code, "no memory for the outputs");
 	}
 	if (code < 0) {
 		call_fail_locked(c, &err);
 	} else {
-		call_inputs_drop(&c->in);
+		arrays_in_drop(&c->in);
 		c->state = CALL_GIVING;
 		pf_node_ready(c->node);
 	}
@@ -210,16 +250,20 @@ static struct pf_execution *prepare_locked(struct call *c)
 {
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_execution *e =
-		pf_execution_new(c->program->x, c->in.loaded->signature->n_inputs, 1);
+		pf_execution_new(c->program->x, c->loaded->signature->n_inputs, 1);
 
-	if (!e) {
+	if (!e)
 		pf_err_set(&err, -ENOMEM, "no memory for a call");
+	else
+		bound_find(&c->bound, e, &c->cred, c->in.account, &err);
+	if (err.code) {
+		pf_execution_free(e);
 		call_fail_locked(c, &err);
 		return NULL;
 	}
-	pf_execution_lend(e, c->in.loaded, c->in.bytes, c->in.offs);
+	pf_execution_lend(e, c->loaded, c->in.bytes, c->in.offs);
 	e->user = call_ref(c);
-	e->uid = c->uid;
+	e->uid = c->cred.uid;
 	e->account = c->in.account;
 	e->done = call_done;
 	atomic_store(&c->done, false);
@@ -233,14 +277,15 @@ static void *transpose_and_run(void *arg)
 	struct pf_execution *e = arg;
 	struct call *c = e->user;
 
-	call_inputs_transpose(&c->in); /* no other thread uses them until it has run */
+	arrays_in_transpose(&c->in); /* no other thread uses them until it has run */
 	pf_execution_start(e, false);
 	return NULL;
 }
 
 static void run(struct call *c, struct pf_execution *e)
 {
-	if (c->in.to_transpose < SLOW_TRANSPOSE || !files_on_thread(transpose_and_run, e))
+	if (c->in.to_transpose < SLOW_TRANSPOSE ||
+	    pf_thread_start(NULL, transpose_and_run, e))
 		transpose_and_run(e);
 }
 
@@ -251,7 +296,7 @@ static ssize_t take_locked(struct call *c, const char *src, size_t len,
 			   struct pf_execution **ret)
 {
 	struct pf_err err = PF_ERR_INIT;
-	ssize_t n = call_inputs_take(&c->in, src, len, &err);
+	ssize_t n = arrays_in_take(&c->in, src, len, &err);
 
 	*ret = NULL;
 	c->state = CALL_TAKING;
@@ -260,6 +305,59 @@ static ssize_t take_locked(struct call *c, const char *src, size_t len,
 	if (c->in.whole && !(*ret = prepare_locked(c)))
 		return c->err.code;
 	return n;
+}
+
+/* Find out which of LOADED's inputs are bound.  *PARAMS (*N) are the others. */
+static int bind_locked(struct call *c, const struct pf_loaded *loaded,
+		       const struct pf_param **params, size_t *n, struct pf_err *err)
+{
+	pf_autobuf struct pf_buf line = PF_BUF_INIT;
+	int r = 0;
+
+	bound_release(&c->bound);
+	*params = loaded->signature->inputs;
+	*n = loaded->signature->n_inputs;
+	if (c->line)
+		pf_buf_puts(&line, c->line);
+	else
+		program_binding(c->program, c->cred.uid, &line);
+	if (line.failed)
+		return pf_err_set(err, -ENOMEM, "no memory for a binding");
+	if (!line.len || !line.data[strspn(line.data, " \t")])
+		return 0;
+	r = bound_make(&c->bound, line.data, c->program, loaded, &c->cred, err);
+	*params = c->bound.params;
+	*n = c->bound.n;
+	return r;
+}
+
+/* The next inputs are LOADED's.  -EOPNOTSUPP, -E2BIG: it is not callable; -ENOMEM, -EOVERFLOW; -errno
+ * of bound_make. */
+static int set_program_locked(struct call *c, struct pf_loaded *loaded,
+			      struct pf_err *err)
+{
+	uint64_t rebindings = atomic_load(&c->program->rebindings);
+	const struct pf_signature *s = loaded->signature;
+	const struct pf_param *params;
+	size_t n;
+	int r;
+
+	if (c->loaded == loaded && c->rebindings == rebindings)
+		return 0;
+	arrays_in_release(&c->in);
+	pf_loaded_unref(pf_steal(&c->loaded));
+	r = bind_locked(c, loaded, &params, &n, err);
+	if (r == 0)
+		r = pf_execution_check_lent(loaded, params, n, err);
+	if (r == 0)
+		r = array_heads_print(&c->out_heads, s->outputs, s->n_outputs, err);
+	if (r == 0)
+		r = arrays_in_begin(&c->in, loaded->program->arena, params, n, err);
+	if (r == 0) {
+		c->loaded = pf_loaded_ref(loaded);
+		c->rebindings = rebindings;
+	}
+	return r;
 }
 
 /* The program is loaded, or cannot be (LOADED is NULL, and *ERR says why): continue the
@@ -277,7 +375,7 @@ static void writer_end(struct call *c, struct pf_loaded *loaded, struct pf_err *
 	/* If the reply cannot be claimed, the interrupt frees W. */
 	if (w && !pf_reply_claim(w->parked.reply))
 		w = NULL;
-	if (w && loaded && call_inputs_begin(&c->in, loaded, err) < 0)
+	if (w && loaded && set_program_locked(c, loaded, err) < 0)
 		loaded = NULL;
 	if (w) {
 		n = loaded ? take_locked(c, w->data, w->parked.len, &e)
@@ -300,7 +398,7 @@ static void load(struct call *c)
 	struct pf_err err = PF_ERR_INIT;
 
 	/* If it returns 0, load_wake may have run already on another thread. */
-	if (pf_executable_load(c->program->x, c->uid, &c->wait, &loaded, &err) != 0)
+	if (pf_executable_load(c->program->x, c->cred.uid, &c->wait, &loaded, &err) != 0)
 		writer_end(c, loaded, &err);
 }
 
@@ -341,20 +439,49 @@ static int wait_locked(struct call *c, const void *src, size_t len,
 }
 
 /* Begin a call's inputs.  1: take them; 0: wait for the program; -errno: it has failed. */
-static int begin_locked(struct call *c, const struct pf_cred *cred)
+static int begin_locked(struct call *c)
 {
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
 	struct pf_err err = PF_ERR_INIT;
 
-	if (!files_program_may(c->program, cred, R_OK)) {
+	if (!files_program_may(c->program, &c->cred, R_OK)) {
 		pf_err_set(&err, -EACCES, "permission denied");
 		return call_fail_locked(c, &err);
 	}
 	loaded = pf_executable_loaded(c->program->x);
 	if (!loaded)
 		return 0;
-	return call_inputs_begin(&c->in, loaded, &err) < 0 ? call_fail_locked(c, &err)
-							   : 1;
+	return set_program_locked(c, loaded, &err) < 0 ? call_fail_locked(c, &err) : 1;
+}
+
+/* Is a write of LEN bytes at SRC a binding of this call, and no .npy file? */
+static bool is_binding(const struct call *c, const char *src, size_t len)
+{
+	return !c->in.raw && len > 4 && !memcmp(src, "bind", 4) &&
+	       (src[4] == ' ' || src[4] == '\n');
+}
+
+/* Take the line at SRC, which holds for the calls on this descriptor from now on.  The bytes of it, or
+ * -errno: the call has failed. */
+static ssize_t take_line_locked(struct call *c, const char *src, size_t len)
+{
+	const char *newline = memchr(src, '\n', len < BIND_MAX ? len : BIND_MAX);
+	struct pf_err err = PF_ERR_INIT;
+
+	if (!newline) {
+		pf_err_set(&err, -EINVAL,
+			   "bind: expected a line of at most %d bytes, in one write",
+			   BIND_MAX);
+		return call_fail_locked(c, &err);
+	}
+	free(c->line);
+	c->line = strndup(src + 4, (size_t)(newline - src - 4));
+	pf_loaded_unref(pf_steal(&c->loaded));
+	if (!c->line)
+		pf_err_set(&err, -ENOMEM, "no memory for a binding");
+	else if (c->line[strspn(c->line, " \t")])
+		bind_check(c->program, c->line, &c->cred, &err);
+	return err.code ? call_fail_locked(c, &err) : newline + 1 - src;
 }
 
 static void call_send(struct pf_open *of, const void *src, size_t len,
@@ -363,7 +490,7 @@ static void call_send(struct pf_open *of, const void *src, size_t len,
 	struct call *c = of->state;
 	struct pf_execution *e = NULL;
 	struct pf_err err = PF_ERR_INIT;
-	bool waits = false;
+	bool waits = false, binds = false;
 	ssize_t n = 1;
 
 	pf_lock(&c->stream.lock);
@@ -375,9 +502,13 @@ static void call_send(struct pf_open *of, const void *src, size_t len,
 	else if (c->state != CALL_TAKING)
 		n = pf_err_set(&err, -EBUSY,
 			       "the results of the call before are not read yet");
-	else if (!call_inputs_begun(&c->in))
-		n = begin_locked(c, &of->cred);
-	if (n == 0) {
+	else if (!arrays_in_begun(&c->in) && is_binding(c, src, len))
+		binds = (n = take_line_locked(c, src, len)) > 0;
+	else if (!arrays_in_begun(&c->in))
+		n = begin_locked(c);
+	if (binds) {
+		pf_open_idle(of, true);
+	} else if (n == 0) {
 		n = wait_locked(c, src, len, reply);
 		waits = n >= 0;
 	} else if (n > 0) {
@@ -417,10 +548,10 @@ static void answer(struct pf_stream *stream, size_t len, struct pf_reply *reply)
 	const char *data;
 	size_t n;
 
-	if (c->state == CALL_TAKING && call_inputs_begun(&c->in)) {
+	if (c->state == CALL_TAKING && arrays_in_begun(&c->in)) {
 		struct pf_err err = PF_ERR_INIT;
 
-		call_inputs_missing(&c->in, &err);
+		arrays_in_missing(&c->in, &err);
 		call_fail_locked(c, &err);
 	}
 	if (c->state == CALL_FAILED) {
@@ -434,10 +565,10 @@ static void answer(struct pf_stream *stream, size_t len, struct pf_reply *reply)
 		pf_reply_send(reply, 0, "", 0);
 		return;
 	}
-	n = call_outputs_peek(&c->out, len, &data, &joined);
+	n = arrays_out_peek(&c->out, len, &data, &joined);
 	/* Sent under the lock, so that no other thread refills that memory first. */
 	pf_reply_send(pf_reply_ref(reply), 0, data, n);
-	if (call_outputs_read(&c->out, n)) {
+	if (arrays_out_read(&c->out, n)) {
 		c->state = CALL_TAKING;
 		pf_open_idle(reply->held, true);
 		pf_node_ready(c->node);
@@ -451,8 +582,7 @@ static void spin(struct call *c)
 	struct pf_instance *instance;
 
 	pf_lock(&c->stream.lock);
-	instance =
-		c->state == CALL_RUNNING ? pf_instance_ref(c->in.loaded->instance) : NULL;
+	instance = c->state == CALL_RUNNING ? pf_instance_ref(c->loaded->instance) : NULL;
 	pf_unlock(&c->stream.lock);
 	if (instance)
 		pf_instance_spin(instance, &c->done, SPIN_US);
@@ -501,8 +631,10 @@ static int call_open(struct pf_open *of, struct pf_err *err)
 	atomic_init(&c->refs, 1);
 	c->program = program_ref(program);
 	c->node = pf_node_ref(of->node);
-	c->uid = of->cred.uid;
-	c->in.account = files_account(fs_of(of->node), c->uid);
+	c->cred = of->cred;
+	c->in.account = files_account(fs_of(of->node), c->cred.uid);
+	c->in.what = "input";
+	c->in.raw = of->node->kind == &kind_call_raw;
 	of->state = c;
 	return 0;
 }
@@ -534,21 +666,17 @@ static void abandoned(struct pf_timer *timer)
 		worker = e->loaded->worker;
 	pf_unlock(&c->stream.lock);
 	if (worker)
-		files_abandon(fs_of(c->node), worker, name.data ? name.data : "", c->uid,
-			      NULL);
+		files_abandon(fs_of(c->node), worker, name.data ? name.data : "",
+			      c->cred.uid, NULL);
 	call_unref(c);
 }
 
-/* No process will read the results of a call that still runs: arm its abandon timer. */
-static void call_closed(struct pf_open *of)
+/* Have the worker end if C's execution goes on for too long. */
+static void arm_abandon_locked(struct call *c)
 {
-	struct call *c = of->state;
-	struct pf_fs *fs = fs_of(of->node);
+	struct pf_fs *fs = fs_of(c->node);
 
-	if (!c || !files_may_abandon(fs, c->uid))
-		return;
-	PF_LOCK_SCOPE(&c->stream.lock);
-	if (!c->running)
+	if (!files_may_abandon(fs, c->cred.uid))
 		return;
 	c->closed = true;
 	c->abandon.fire = abandoned;
@@ -557,19 +685,36 @@ static void call_closed(struct pf_open *of)
 		call_unref(c);
 }
 
+/* No process will read the results of a call that still runs. */
+static void call_closed(struct pf_open *of)
+{
+	struct call *c = of->state;
+	struct pf_execution *e = NULL;
+
+	if (!c)
+		return;
+	pf_lock(&c->stream.lock);
+	if (c->running) {
+		e = pf_execution_ref(c->running);
+		arm_abandon_locked(c);
+	}
+	pf_unlock(&c->stream.lock);
+	if (!e)
+		return;
+	pf_execution_cancel_calls(e);
+	pf_execution_unref(e);
+}
+
 static void call_release(struct pf_open *of)
 {
 	call_unref(of->state);
 }
 
-const struct pf_kind kind_call = {
-	.name = "call",
-	.mode = S_IFREG | 0666,
-	.open = call_open,
-	.closed = call_closed,
-	.release = call_release,
-	.read = call_read,
-	.send = call_send,
-	.poll = call_poll,
-	.free = program_node_free,
-};
+#define CALL(file)                                                                       \
+	{                                                                                \
+		.name = file, .mode = S_IFREG | 0666, .open = call_open,                 \
+		.closed = call_closed, .release = call_release, .read = call_read,       \
+		.send = call_send, .poll = call_poll, .free = program_node_free          \
+	}
+const struct pf_kind kind_call = CALL("call");
+const struct pf_kind kind_call_raw = CALL("call.raw");

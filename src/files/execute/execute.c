@@ -256,6 +256,8 @@ static void run_began(struct pf_execution *e)
 {
 	struct named_exec *run = e->user;
 
+	if (!run->began)
+		run->began = pf_now_ms();
 	task_began(run->task);
 }
 
@@ -269,6 +271,24 @@ static void run_report(struct pf_execution *e, struct pf_report_execution *repor
 	report->repeated = run->done;
 	report->repeated_seconds = run->seconds;
 	report->repeated_device_seconds = run->device_seconds;
+	report->transfer_seconds += run->transfer_seconds;
+	report->queue_seconds += run->queue_seconds;
+}
+
+/* Report the repetitions, or, of a step that has only one, the steps. */
+static void note_progress(const struct named_exec *run, struct pf_execution *e)
+{
+	struct task *task = run->task;
+
+	if (run->spec.repeat > 1)
+		task_progress(task, run->done, run->spec.repeat);
+	else if (task->whole)
+		task = task->whole;
+	if (atomic_load(&task->of)) {
+		e->slot.work.done = atomic_load(&task->done);
+		e->slot.work.of = atomic_load(&task->of);
+	}
+	e->slot.work.began = run->began;
 }
 
 /* Start E, which has its arguments, for the repetitions that are left. */
@@ -279,6 +299,7 @@ static void start(struct named_exec *run, struct pf_execution *e)
 	run->spin = false; /* later ones start on threads that take answers */
 	e->repeat = (uint32_t)(run->spec.repeat - run->done);
 	e->launch_id = (int32_t)run->spec.launch_id;
+	note_progress(run, e);
 	e->name = strdup(run->name);
 	e->want_outs = run->n_out;
 	e->user = run;

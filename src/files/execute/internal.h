@@ -51,19 +51,33 @@ struct named_exec {
 	const struct sharded *mesh;
 	struct pf_node *mesh_node;
 	uint64_t done; /* repetitions so far */
+	int64_t began; /* CLOCK_MONOTONIC, ms: the first one was sent; 0: not yet */
 	bool consumed; /* the first one consumed inputs */
 	/* Owned references: inputs that it consumed, and that results will replace. */
 	struct pf_value **replaced;
 	double seconds, device_seconds, transfer_seconds, queue_seconds;
 };
 
+/* The device in PROGRAM's home of row ROW of what is LOADED of it; borrowed.  NULL: it is not in
+ * devices/, and *ERR is -ENODEV.  (arguments.c) */
+const struct device *run_device(const struct program *program,
+				const struct pf_loaded *loaded, size_t row,
+				struct pf_err *err);
+
 /*
- * Append to ROW's inputs what WORD stands for.  The leaves of a directory are put in the
- * order of the next parameters if their paths equal the parameters' names without the
- * prefix that all of these have.  -errno of files_expand.  (leaves.c)
+ * If *VALUE is of another home than D, let it be a copy for D's worker, which ACCOUNT is charged
+ * for; if MOVE, also if it is on another device.  -ENOMEM: it is NULL.  (arguments.c)
  */
-int run_list_input(const struct named_exec *run, struct row *row, const char *word,
-		   struct pf_err *err);
+int run_move(struct pf_value **value, const struct device *d, bool move,
+	     struct pf_account *account, struct pf_err *err);
+
+/*
+ * Append to ROW's inputs what WORD stands for, for a program with signature S.  The leaves of a
+ * directory are put in the order of the next parameters if their paths equal the parameters' names
+ * without the prefix that all of these have.  -errno of files_expand.  (leaves.c)
+ */
+int run_list_input(const struct pf_signature *s, struct row *row, const char *word,
+		   const struct pf_cred *cred, struct pf_err *err);
 
 /*
  * WORD, a directory among the outputs, stands for NAMES: sort them like the leaves of the
@@ -88,79 +102,139 @@ int run_make_directories(struct named_exec *run, struct pf_err *err);
 int run_put_shardings_locked(struct named_exec *run, const struct pf_execution *e,
 			     struct pf_err *err);
 
-/* Shared by the files of executables/NAME/call. */
+/* What a line of bind means for a program: its inputs, and those that a call takes.  All zeros: none
+ * is bound.  (bind.c) */
+struct bound {
+	const struct device *device; /* borrowed: where names begin */
+	struct names inputs;         /* owned: a name for each input, "*" for a call's */
+	struct pf_param
+		*params; /* owned, but what they refer to: those of the call's inputs */
+	size_t n;        /* of params */
+};
 
-/* The inputs of a call: the offset of each, and how much was written so far. */
-struct call_inputs {
-	struct pf_account *account; /* borrowed: the caller's, charged for them */
-	struct pf_loaded *loaded;   /* owned reference: of the call; NULL: none yet */
-	uint64_t *offs;             /* owned: where in bytes each input lies */
-	uint64_t size;              /* of all inputs */
-	struct pf_bytes *bytes;     /* owned reference, or NULL: not allocated yet */
-	struct pf_bytes *
-		*transposed;   /* owned: of each input, the bytes of a column-major one */
-	uint64_t to_transpose; /* bytes of these, to be copied before the execution */
-	/* The headers of the inputs, then of the outputs, as NumPy prints them. */
-	struct pf_buf heads;
+/*
+ * Set *B, which is all zeros, to what LINE means for the inputs of LOADED, which PROGRAM has, and for
+ * CRED.  The leaves of a directory are those that it has now.  -EINVAL, -ENOENT, -EACCES, -E2BIG,
+ * -ENODEV, -ENOMEM: *B is all zeros.
+ */
+int bound_make(struct bound *b, const char *line, const struct program *program,
+	       const struct pf_loaded *loaded, const struct pf_cred *cred,
+	       struct pf_err *err);
+
+/* Give the arguments of E that are bound their present values, which CRED may read; ACCOUNT is charged
+ * for copies.  B stays until E has ended.  -ENOENT, -EACCES, -ENODATA, -EINVAL, -ENOMEM. */
+int bound_find(const struct bound *b, struct pf_execution *e, const struct pf_cred *cred,
+	       struct pf_account *account, struct pf_err *err);
+
+void bound_release(struct bound *b);
+
+/* Is LINE one that a user with CRED may bind?  If PROGRAM is compiled, all that it names must be there.
+ * 0, or -errno of bound_make and bound_find. */
+int bind_check(struct program *program, const char *line, const struct pf_cred *cred,
+	       struct pf_err *err);
+
+/*
+ * Arrays of a conversation on one descriptor: .npy files, or their data alone, one after another,
+ * in pieces of any size.  (arrays.c)
+ */
+
+/* The headers of N arrays, as NumPy prints them.  All zeros is an empty list. */
+struct array_heads {
+	struct pf_buf text;
 	size_t *ends; /* owned: where each begins and ends */
+};
 
-	size_t next;        /* the current input */
+/* Print those of the N arrays that PARAMS describe.  -ENOMEM. */
+int array_heads_print(struct array_heads *heads, const struct pf_param *params, size_t n,
+		      struct pf_err *err);
+
+/* Header I, borrowed, of *LEN bytes. */
+const char *array_head(const struct array_heads *heads, size_t i, size_t *len);
+
+void array_heads_release(struct array_heads *heads);
+
+/* Arrays that a client writes, and how much of them it has written so far. */
+struct arrays_in {
+	/* The caller's. */
+	struct pf_account *account; /* borrowed: the client's, charged for them */
+	const char *what;           /* static: "input", for sentences */
+	bool raw;                   /* arrays come without headers */
+
+	struct pf_arena *arena;        /* borrowed, as the next one: from begin on */
+	const struct pf_param *params; /* what each must be */
+	size_t n;                      /* 0: not begun, or there are none */
+	uint64_t *offs;                /* owned: where in bytes each lies */
+	uint64_t size;                 /* of all */
+	struct pf_bytes *bytes;        /* owned reference, or NULL: not allocated yet */
+	struct pf_bytes *
+		*transposed;   /* owned: of each, the bytes of a column-major one */
+	uint64_t to_transpose; /* bytes of these, to be copied before they are used */
+	struct array_heads heads;
+
+	size_t next;        /* the current one */
 	struct pf_buf head; /* the beginning of its header */
 	bool in_data;       /* its header is complete, and */
 	uint64_t len, got;  /* the length of its data, and of those so far */
-	bool whole;         /* all inputs are complete */
+	bool whole;         /* all are complete */
 };
 
-/* Begin inputs for LOADED.  -EOPNOTSUPP, -E2BIG: not callable; -ENOMEM, -EOVERFLOW. */
-int call_inputs_begin(struct call_inputs *in, struct pf_loaded *loaded,
-		      struct pf_err *err);
+/* Begin anew, for N arrays as PARAMS describe them, which live in ARENA; both are borrowed until the
+ * next begin, or the release.  -ENOMEM, -EOVERFLOW. */
+int arrays_in_begin(struct arrays_in *in, struct pf_arena *arena,
+		    const struct pf_param *params, size_t n, struct pf_err *err);
 
 /*
- * Take the bytes of SRC (LEN) up to the end of the last input.  Returns how many.
- * -EINVAL: not such an input, as soon as that shows; -ENOSPC, -ENOMEM.
+ * Take the bytes of SRC (LEN) up to the end of the last array.  Returns how many.
+ * -EINVAL: not such an array, as soon as that shows; -ENOSPC, -EDQUOT, -ENOMEM.
  */
-ssize_t call_inputs_take(struct call_inputs *in, const char *src, size_t len,
-			 struct pf_err *err);
+ssize_t arrays_in_take(struct arrays_in *in, const char *src, size_t len,
+		       struct pf_err *err);
 
 /* Was any byte of them written? */
-bool call_inputs_begun(const struct call_inputs *in);
+bool arrays_in_begun(const struct arrays_in *in);
 
-/* Set *ERR: input in->next is not complete. */
-void call_inputs_missing(const struct call_inputs *in, struct pf_err *err);
+/* Set *ERR: array in->next is not complete. */
+void arrays_in_missing(const struct arrays_in *in, struct pf_err *err);
 
-/* Copy column-major inputs into row-major order. */
-void call_inputs_transpose(struct call_inputs *in);
+/* Copy column-major arrays into row-major order. */
+void arrays_in_transpose(struct arrays_in *in);
 
-/* Drop the inputs; a little memory is kept for the next ones. */
-void call_inputs_drop(struct call_inputs *in);
-void call_inputs_release(struct call_inputs *in);
+/* Drop what was written; a little memory is kept for the next ones. */
+void arrays_in_drop(struct arrays_in *in);
+void arrays_in_release(struct arrays_in *in);
 
-/* Unread outputs. */
-struct call_outputs {
-	struct pf_buf text;   /* headers, small results, or an error */
-	struct iovec *pieces; /* owned: of text and of what the execution holds */
+/* Bytes that a client has not read yet: headers and arrays, or a text.  All zeros: none. */
+struct arrays_out {
+	struct pf_buf text;   /* headers, small arrays, or what the text says */
+	struct iovec *pieces; /* owned: of text, and of memory that is borrowed */
 	size_t n, cap;
 	size_t next; /* the first that was not read to its end; the others are whole */
-	struct pf_execution *execution; /* owned, or NULL: what pieces point to */
+	void *kept;  /* or NULL: what the borrowed memory belongs to; at the end, */
+	void (*drop)(void *kept); /* this is called */
 };
 
-/* Make the results of E (taken), which ran on IN, the bytes to be read.  -ENOMEM. */
-int call_outputs_fill(struct call_outputs *out, const struct call_inputs *in,
-		      struct pf_execution *e);
+/* Begin anew, with room for N pieces and LEN bytes of text, which then stay where they are.
+ * -ENOMEM. */
+int arrays_out_begin(struct arrays_out *out, size_t n, size_t len);
 
-/* Make TEXT and a newline the bytes to be read. */
-void call_outputs_say(struct call_outputs *out, const struct pf_buf *text);
+/* Append LEN bytes: borrowed ones, and copied ones. */
+void arrays_out_data(struct arrays_out *out, const void *data, size_t len);
+void arrays_out_text(struct arrays_out *out, const void *text, size_t len);
+
+/* Make TEXT the bytes to be read.  -ENOMEM. */
+int arrays_out_say(struct arrays_out *out, const struct pf_buf *text);
 
 /*
  * Set *DATA to the next bytes, up to LEN.  Returns how many, 0 at the end.  The caller
- * frees *JOINED, which may be NULL, and calls call_outputs_read for the bytes that were
+ * frees *JOINED, which may be NULL, and calls arrays_out_read for the bytes that were
  * read.
  */
-size_t call_outputs_peek(struct call_outputs *out, size_t len, const char **data,
-			 char **joined);
+size_t arrays_out_peek(struct arrays_out *out, size_t len, const char **data,
+		       char **joined);
 /* LEN bytes were read.  Returns true if these were the last. */
-bool call_outputs_read(struct call_outputs *out, size_t len);
+bool arrays_out_read(struct arrays_out *out, size_t len);
 
-void call_outputs_release(struct call_outputs *out);
+void arrays_out_clear(struct arrays_out *out);
+void arrays_out_release(struct arrays_out *out);
 
 #endif

@@ -96,13 +96,12 @@ static size_t skip_of(const char *word)
 	return len + 1;
 }
 
-int run_list_input(const struct named_exec *run, struct row *row, const char *word,
-		   struct pf_err *err)
+int run_list_input(const struct pf_signature *s, struct row *row, const char *word,
+		   const struct pf_cred *cred, struct pf_err *err)
 {
-	const struct pf_signature *s = run->loaded->signature;
 	struct leaves l = { .first = row->inputs.n, .skip = skip_of(word) };
 	struct leaves *more;
-	int r = files_expand(row->device, word, &run->task->cred, &row->inputs, err);
+	int r = files_expand(row->device, word, cred, &row->inputs, err);
 
 	l.n = row->inputs.n - l.first;
 	if (r < 0 || r == FILES_ITSELF || l.n == 0)

@@ -310,11 +310,13 @@ static int request_show(struct pf_node *node, struct pf_buf *out, struct pf_err 
 	return 0;
 }
 
-/* {"job","state","position","user","started","ended","seconds","result"}, those that are known. */
+/* {"job","state","position","done","of","user","started","ended","seconds","result"}, those that are
+ * known. */
 static struct json_object *job_describe(struct job *job)
 {
 	struct json_object *o = json_object_new_object();
 	unsigned position = task_position(&job->task);
+	uint64_t of = atomic_load(&job->task.of);
 	struct timespec until;
 
 	pf_json_add_int(o, "job", (int64_t)job->number);
@@ -322,6 +324,10 @@ static struct json_object *job_describe(struct job *job)
 	pf_json_add_string(o, "state", state_names[job->state]);
 	if (job->state == PF_REPORT_JOB_QUEUED && position)
 		pf_json_add_int(o, "position", position);
+	if (of && !has_ended(job->state)) {
+		pf_json_add_int(o, "done", (int64_t)atomic_load(&job->task.done));
+		pf_json_add_int(o, "of", (int64_t)of);
+	}
 	pf_json_add_int(o, "user", job->task.cred.uid);
 	pf_json_add_time(o, "started", &job->started);
 	until = job->ended;

@@ -58,9 +58,11 @@ struct task {
 	struct task_wait *wait;          /* borrowed, or NULL */
 
 	/* Not protected: */
+	_Atomic uint64_t done,
+		of; /* its parts, repetitions or steps; of is 0: it has none */
 	struct pf_timer timer;
-	struct pf_timer abandon; /* armed once no process waits for it */
-	atomic_bool left, over;  /* no process waits for it; it has ended */
+	struct pf_timer stop, abandon; /* armed once no process waits for it */
+	atomic_bool left, over;        /* no process waits for it; it has ended */
 	uint64_t timeout_ms;
 	const char *at_timeout; /* static: what happens to it at its timeout */
 };
@@ -109,6 +111,13 @@ void task_wait_begin(struct task_wait *wait);
 void task_wait_check(struct task *task);
 void task_wait_end(struct task *task);
 
+/* DONE of TASK's OF parts are done. */
+static inline void task_progress(struct task *task, uint64_t done, uint64_t of)
+{
+	atomic_store(&task->done, done);
+	atomic_store(&task->of, of);
+}
+
 /* TASK has begun. */
 void task_began(struct task *task);
 
@@ -124,7 +133,7 @@ int task_set_timeout(struct task *task, uint64_t ms, const char *at_timeout,
 		     struct pf_err *err);
 
 /*
- * No process waits for TASK any more: if an execution of it, or of its step, still runs after
+ * No process waits for TASK any more: the callbacks of what it executes fail; if an execution of it, or of its step, still runs after
  * --abandoned-timeout, its worker is ended.  Takes the timers' lock and no other.
  */
 void task_left(struct task *task);

@@ -11,11 +11,14 @@
 
 static void timed_out(struct pf_timer *timer);
 static void abandoned(struct pf_timer *timer);
+static void stop_calls(struct pf_timer *timer);
 
-/* T has ended: disarm its abandon timer. */
+/* T has ended: disarm the timers of a task that was left. */
 static void stop_waiting(struct task *t)
 {
 	if (pf_timer_disarm(t->fs->timers, &t->abandon))
+		task_unref(t);
+	if (pf_timer_disarm(t->fs->timers, &t->stop))
 		task_unref(t);
 }
 
@@ -28,6 +31,7 @@ void task_init(struct task *t, const struct task_ops *ops, struct pf_node *file,
 	t->cred = *cred;
 	t->timer.fire = timed_out;
 	t->abandon.fire = abandoned;
+	t->stop.fire = stop_calls;
 	atomic_init(&t->refs, 1);
 	if (pthread_mutex_init(&t->lock, NULL))
 		abort();
@@ -165,9 +169,10 @@ static struct task *whole_of(struct task *t)
 void task_executes(struct task *t, struct pf_execution *e, struct pf_worker *worker)
 {
 	task_runs_at(t, worker, NULL);
-	t = whole_of(t);
-	PF_LOCK_SCOPE(&t->lock);
-	t->execution = e;
+	for (; t; t = t->whole) {
+		PF_LOCK_SCOPE(&t->lock);
+		t->execution = e;
+	}
 }
 
 void task_runs_at(struct task *t, struct pf_worker *worker,
@@ -272,6 +277,20 @@ unsigned task_position(struct task *t)
 	return t->execution ? pf_execution_position(t->execution) : 0;
 }
 
+/* T is cancelled: the callbacks of the program that it executes fail. */
+static void cancel_calls(struct task *t)
+{
+	struct pf_execution *e;
+
+	pf_lock(&t->lock);
+	e = t->execution ? pf_execution_ref(t->execution) : NULL;
+	pf_unlock(&t->lock);
+	if (!e)
+		return;
+	pf_execution_cancel_calls(e);
+	pf_execution_unref(e);
+}
+
 static void timed_out(struct pf_timer *timer)
 {
 	struct task *t = pf_container_of(timer, struct task, timer);
@@ -288,6 +307,7 @@ static void timed_out(struct pf_timer *timer)
 		   t->timeout_ms, at_timeout);
 	answer(t, err.code, reply_failure(&err));
 	end_taken(taken);
+	cancel_calls(t);
 	if (!t->whole)
 		task_left(t);
 	task_unref(t);
@@ -314,14 +334,29 @@ static void abandoned(struct pf_timer *timer)
 	task_unref(t);
 }
 
+static void stop_calls(struct pf_timer *timer)
+{
+	struct task *t = pf_container_of(timer, struct task, stop);
+
+	cancel_calls(t);
+	task_unref(t);
+}
+
+static void arm(struct task *t, struct pf_timer *timer, uint64_t ms)
+{
+	task_ref(t);
+	if (pf_timer_arm(t->fs->timers, timer, ms) < 0)
+		task_unref(t);
+}
+
 void task_left(struct task *t)
 {
-	if (!files_may_abandon(t->fs, t->cred.uid) || atomic_exchange(&t->left, true))
+	if (atomic_exchange(&t->left, true))
 		return;
-	task_ref(t);
-	if (pf_timer_arm(t->fs->timers, &t->abandon, t->fs->config.abandoned_ms) < 0)
-		task_unref(t);
-	else if (atomic_load(&t->over))
+	arm(t, &t->stop, 0); /* a lock may be held */
+	if (files_may_abandon(t->fs, t->cred.uid))
+		arm(t, &t->abandon, t->fs->config.abandoned_ms);
+	if (atomic_load(&t->over))
 		stop_waiting(t);
 }
 

@@ -397,8 +397,10 @@ static const struct pf_kind program_link = { .name = "program",
 
 static const struct pf_kind *const children[] = {
 	&program_link, /* not in an executable without a program */
-	&state,        &error,     &signature, &options,   &options_pb, &info, &cost,
-	&memory,       &optimized, &kind_run,  &kind_call, &serialized, NULL,
+	&state,        &error,          &signature,  &options,
+	&options_pb,   &info,           &cost,       &memory,
+	&optimized,    &kind_run,       &kind_call,  &kind_call_raw,
+	&kind_bind,    &kind_callbacks, &serialized, NULL,
 };
 
 static const struct pf_kind kind_executable = {
@@ -536,8 +538,9 @@ void files_follow_program(struct pf_node *of, struct pf_node *executable)
 	pf_node_follow(executable, &attr, mode_of_executable(attr.mode));
 	for (struct pf_node **n = list; n && *n; n++) {
 		pf_node_follow(*n, &attr,
-			       (*n)->kind->write ? attr.mode & 0666
-						 : (*n)->kind->mode & 0777);
+			       (*n)->kind->write && !((*n)->kind->mode & 0022)
+				       ? attr.mode & 0666
+				       : (*n)->kind->mode & 0777);
 		pf_node_unref(*n);
 	}
 	free(list);

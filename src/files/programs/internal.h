@@ -7,6 +7,8 @@
 /* As files_drop_executable, the name lock held. */
 void files_drop_executable_locked(struct program *program);
 
+extern const struct pf_kind kind_callbacks; /* callbacks.c */
+
 /* programs.c; functions of kinds whose object is a program with a source */
 extern const struct pf_kind kind_program;
 int source_open(struct pf_open *of, struct pf_err *err);
@@ -26,11 +28,16 @@ int program_of_executable(struct pf_fs *fs, const struct home *home, uid_t owner
 			  struct pf_executable *x, bool forced, struct program **ret,
 			  struct pf_err *err);
 
-/* The payload of PF_STATE_OBJECT of a program's file, and of the directory of "as". */
+/* The payload of PF_STATE_OBJECT of a program's file, and of the directory of "as".  A line for each
+ * binding follows: the user's number and the binding's line. */
 struct program_record {
 	uint64_t executable;
 	uint64_t user; /* its maker */
 };
+
+/* program_bind without the journal; the caller holds the name lock, or is PROGRAM's only user. */
+int program_add_binding(struct program *program, uid_t uid, const char *line, size_t len,
+			struct pf_err *err);
 
 /* Write the executable of NODE, a program's file or that of "as", to the journal. */
 void program_save(const struct pf_node *node);

@@ -28,6 +28,7 @@ int program_of_executable(struct pf_fs *fs, const struct home *home, uid_t owner
 	program->fs = fs;
 	program->home = home;
 	program->x = x;
+	x->timers = fs->timers;
 	pf_executable_charge_to(x, account);
 	r = pf_file_charge(&program->charge, fs->config.arena, account, PF_PROGRAMS,
 			   PROGRAM_HEAP, forced, err);
@@ -65,8 +66,74 @@ void program_save(const struct pf_node *node)
 {
 	const struct program *program = node->object;
 	const struct program_record r = { program->x->id, program->x->user };
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 
-	pf_state_put(PF_STATE_OBJECT, node->ino, &r, sizeof(r), NULL, 0);
+	for (const struct binding *b = program->bindings; b; b = b->next)
+		pf_buf_printf(&text, "%u %s\n", b->uid, b->line);
+	pf_state_put(PF_STATE_OBJECT, node->ino, &r, sizeof(r), text.data, text.len);
+}
+
+/* Where the binding of UID is linked, or the end of the list. */
+static struct binding **find_binding(struct program *program, uid_t uid)
+{
+	struct binding **at = &program->bindings;
+
+	while (*at && (*at)->uid != uid)
+		at = &(*at)->next;
+	return at;
+}
+
+int program_add_binding(struct program *program, uid_t uid, const char *line, size_t len,
+			struct pf_err *err)
+{
+	struct binding **at = find_binding(program, uid), *old = *at, *b = NULL;
+	unsigned n = 0;
+
+	for (const struct binding *i = program->bindings; i; i = i->next)
+		n++;
+	if (!old && len && n == BIND_USERS)
+		return pf_err_set(err, -EUSERS,
+				  "%u users have bound inputs of the program already", n);
+	if (len && !(b = malloc(sizeof(*b) + len + 1)))
+		return pf_err_set(err, -ENOMEM, "no memory for a binding");
+	if (b) {
+		b->uid = uid;
+		memcpy(b->line, line, len);
+		b->line[len] = '\0';
+		b->next = old ? old->next : NULL;
+		*at = b;
+	} else if (old) {
+		*at = old->next;
+	}
+	free(old);
+	atomic_fetch_add(&program->rebindings, 1);
+	return 0;
+}
+
+int program_bind(struct program *program, uid_t uid, const char *line, size_t len,
+		 struct pf_err *err)
+{
+	const struct pf_node *node;
+	int r;
+
+	pf_tree_lock_names(program->fs->tree);
+	r = program_add_binding(program, uid, line, len, err);
+	node = program->node ? program->node : program->executable;
+	if (r == 0 && node)
+		program_save(node);
+	pf_tree_unlock_names(program->fs->tree);
+	return r;
+}
+
+void program_binding(struct program *program, uid_t uid, struct pf_buf *ret)
+{
+	const struct binding *b;
+
+	pf_tree_lock_names(program->fs->tree);
+	b = *find_binding(program, uid);
+	if (b)
+		pf_buf_puts(ret, b->line);
+	pf_tree_unlock_names(program->fs->tree);
 }
 
 struct program *program_ref(struct program *program)
@@ -81,6 +148,8 @@ void program_unref(struct program *program)
 		return;
 	pf_file_discharge(&program->charge);
 	pf_executable_unref(program->x);
+	while (program->bindings)
+		(void)program_add_binding(program, program->bindings->uid, "", 0, NULL);
 	free(program);
 }
 

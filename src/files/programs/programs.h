@@ -11,8 +11,43 @@ extern const struct pf_kind kind_topologies;
 
 /* Files of an executable's directory that are defined in execute/.  Their object: a counted
  * struct program. */
+extern const struct pf_kind kind_bind;
 extern const struct pf_kind kind_call;
+extern const struct pf_kind kind_call_raw;
 extern const struct pf_kind kind_run;
+
+/* Files of callbacks/, defined in execute/, too.  Their object: a struct callback. */
+extern const struct pf_kind kind_callback;      /* requests and answers are .npy files, */
+extern const struct pf_kind kind_callback_text; /* or lines */
+
+/* A callback of a program's executable. */
+struct callback {
+	struct program *program; /* owned reference */
+	uint64_t index;
+};
+
+/* The free of kinds whose object is a struct callback. */
+void callback_node_free(struct pf_node *node);
+
+/* Callback INDEX of SIGNATURE (NULL: nothing is compiled), borrowed, or NULL. */
+const struct pf_callback_sig *files_find_callback(const struct pf_signature *signature,
+						  uint64_t index);
+
+/* May CRED answer PROGRAM's callbacks?  A user who may write the program may; where it has no file,
+ * its owner.  Takes the name lock. */
+bool files_program_may_answer(struct program *program, const struct pf_cred *cred);
+
+enum {
+	BIND_MAX = 4096, /* bytes of a line of bind */
+	BIND_USERS = 64, /* that have bound inputs of one program */
+};
+
+/* What a user has bound of a program's inputs. */
+struct binding {
+	struct binding *next;
+	uid_t uid;
+	char line[]; /* "params * -> *" */
+};
 
 /* A program and its executable: the object of both sides' nodes.  Counted. */
 struct program {
@@ -25,9 +60,11 @@ struct program {
 		*node; /* its file; NULL: weak, under the name lock; made by "as" */
 	struct pf_node *executable; /* owned reference: its directory, or NULL */
 	bool made_as; /* by the compile command's "as"; set before it is linked */
-	_Atomic unsigned opens; /* open files of the program */
-	_Atomic bool removed;   /* it has lost its name */
-	_Atomic bool dead;      /* its source is freed, too: opens are ESTALE */
+	_Atomic unsigned opens;      /* open files of the program */
+	_Atomic bool removed;        /* it has lost its name */
+	_Atomic bool dead;           /* its source is freed, too: opens are ESTALE */
+	struct binding *bindings;    /* owned; under the name lock, each one immutable */
+	_Atomic uint64_t rebindings; /* changes of bindings */
 };
 
 /* A program of USER's without a source, in USER's home: *RET, with one reference.  -ENOMEM;
@@ -39,6 +76,14 @@ void program_charge_to(struct program *program, uid_t uid);
 struct program *program_ref(struct program *program);
 void program_unref(struct program *program); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct program *, program_unref)
+
+/* Bind inputs of PROGRAM for user UID as LINE says, of which LEN bytes have no newline; 0: unbind
+ * them.  -EUSERS, -ENOMEM.  Takes the name lock. */
+int program_bind(struct program *program, uid_t uid, const char *line, size_t len,
+		 struct pf_err *err);
+
+/* Append user UID's line to RET; nothing: none is bound.  Takes the name lock. */
+void program_binding(struct program *program, uid_t uid, struct pf_buf *ret);
 
 /* A copy of PROGRAM's options as text, which the caller frees; NULL: it has none, or no memory. */
 char *program_options(struct program *program);

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
@@ -37,6 +38,30 @@ int programs_restore_directory(struct restoring *r, struct pf_node *dir,
 	return code;
 }
 
+/* Add the bindings in the LEN bytes of TEXT, lines as program_save writes them. */
+static int restore_bindings(struct program *program, const char *text, size_t len,
+			    struct pf_err *err)
+{
+	const char *end = text + len, *newline;
+	int r = 0;
+
+	for (; text < end && r == 0; text = newline + 1) {
+		char *line;
+		uid_t uid;
+
+		newline = memchr(text, '\n', (size_t)(end - text));
+		if (!newline)
+			return pf_err_set(err, -EPROTO, "the record of a binding");
+		uid = (uid_t)strtoul(text, &line, 10);
+		if (line >= newline)
+			return pf_err_set(err, -EPROTO, "the record of a binding");
+		line++;
+		r = program_add_binding(program, uid, line, (size_t)(newline - line),
+					err);
+	}
+	return r;
+}
+
 int programs_find_restored(struct restoring *r, const struct pf_restored *old,
 			   struct program **ret, struct pf_err *err)
 {
@@ -47,7 +72,7 @@ int programs_find_restored(struct restoring *r, const struct pf_restored *old,
 	int code;
 
 	*ret = NULL;
-	if (!record || old->len != sizeof(*record))
+	if (!record || old->len < sizeof(*record))
 		return pf_err_set(err, -EPROTO, "the record of a program");
 	code = files_home(fs, record->user, &home, err);
 	if (code < 0)
@@ -57,7 +82,13 @@ int programs_find_restored(struct restoring *r, const struct pf_restored *old,
 				     err);
 	if (code < 0)
 		return code == -ENOENT ? 0 : code;
-	return program_of_executable(fs, home, old->attr.uid, x, true, ret, err);
+	code = program_of_executable(fs, home, old->attr.uid, x, true, ret, err);
+	if (code == 0)
+		code = restore_bindings(*ret, (const char *)(record + 1),
+					old->len - sizeof(*record), err);
+	if (code < 0)
+		program_unref(pf_steal(ret));
+	return code;
 }
 
 int programs_restore_file(struct restoring *r, struct pf_node *dir,

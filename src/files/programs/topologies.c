@@ -109,7 +109,7 @@ static void topology_commit(struct pf_open *of, enum pf_commit why,
 		*c = (struct check){ of, reply };
 	if (why == PF_COMMIT_FSYNC) {
 		pf_reply_code(reply, 0);
-	} else if (!c || !files_on_thread(check, c)) {
+	} else if (!c || pf_thread_start(NULL, check, c)) {
 		free(c);
 		pf_reply_code(reply, -ENOMEM);
 	}

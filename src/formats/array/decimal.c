@@ -52,28 +52,13 @@ static double convert(enum pf_dtype dtype, const char *text)
 
 size_t pf_decimal_print_u64(char *dst, uint64_t n)
 {
-	static const char pairs[] = "0001020304050607080910111213141516171819"
-				    "2021222324252627282930313233343536373839"
-				    "4041424344454647484950515253545556575859"
-				    "6061626364656667686970717273747576777879"
-				    "8081828384858687888990919293949596979899";
-	char text[20], *p = text + sizeof(text);
+	char text[20], *end = text + sizeof(text), *p = end;
 
-	while (n >= 100) {
-		p -= 2;
-		memcpy(p, pairs + n % 100 * 2, 2);
-		n /= 100;
-	}
-	if (n >= 10) {
-		p -= 2;
-		memcpy(p, pairs + n * 2, 2);
-	} else {
-		*--p = (char)('0' + n);
-	}
-	size_t len = (size_t)(text + sizeof(text) - p);
-
-	memcpy(dst, p, len);
-	return len;
+	do
+		*--p = (char)('0' + n % 10);
+	while (n /= 10);
+	memcpy(dst, p, (size_t)(end - p));
+	return (size_t)(end - p);
 }
 
 /* mantissa * 10^exponent as a double if that takes one rounding. */

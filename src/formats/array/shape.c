@@ -311,13 +311,6 @@ void pf_block_cut(const struct pf_block *b, size_t size, const void *whole, void
 	pf_block_copy(&all, whole, b, part, size);
 }
 
-void pf_block_paste(const struct pf_block *b, size_t size, const void *part, void *whole)
-{
-	const struct pf_block all = { .whole = b->whole, .part = b->whole };
-
-	pf_block_copy(b, part, &all, whole, size);
-}
-
 bool pf_block_within(const struct pf_block *a, const struct pf_block *b)
 {
 	for (unsigned d = 0; d < a->part.rank; d++)

@@ -42,15 +42,10 @@ static int no_fit(struct parser *ps, const char *word, size_t len)
 	return refuse(ps, -ERANGE, word, len, "does not fit");
 }
 
+/* Append the low SIZE bytes of BITS.  The host is little-endian, as arrays in files are. */
 static void append_bits(struct parser *ps, uint64_t bits, size_t size)
 {
-	unsigned char *dst = (unsigned char *)pf_buf_reserve(ps->data, size);
-
-	if (!dst)
-		return;
-	for (size_t i = 0; i < size; i++)
-		dst[i] = (unsigned char)(bits >> 8 * i);
-	ps->data->len += size;
+	pf_buf_append(ps->data, &bits, size);
 }
 
 static bool is_word(const char *word, size_t len, const char *name)
@@ -370,15 +365,14 @@ static uint64_t load(const unsigned char *p, size_t size)
 	/* Sizes that the compiler knows become one instruction each. */
 	switch (size) {
 	case 1:
-		return p[0];
+		return *p;
 	case 2:
-		return (uint64_t)p[0] | (uint64_t)p[1] << 8;
+		return *p | (uint64_t)p[1] << 8;
 	case 4:
-		return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 |
-		       (uint64_t)p[3] << 24;
+		memcpy(&n, p, 4);
+		return n;
 	default:
-		for (size_t i = 0; i < 8; i++)
-			n |= (uint64_t)p[i] << 8 * i;
+		memcpy(&n, p, 8);
 		return n;
 	}
 }
@@ -399,25 +393,19 @@ static size_t print_integer(char *dst, uint64_t n, unsigned bits, bool is_signed
 
 static size_t print_real(char *dst, enum pf_dtype dtype, const unsigned char *p)
 {
-	uint64_t n;
-	uint32_t bits;
 	float narrow;
-	double wide;
+	double value;
 
-	switch (dtype) {
-	case PF_DTYPE_F32:
-		bits = (uint32_t)load(p, 4);
-		memcpy(&narrow, &bits, sizeof(narrow));
-		return pf_decimal_print(dst, dtype, (double)narrow);
-	case PF_DTYPE_F64:
-		n = load(p, 8);
-		memcpy(&wide, &n, sizeof(wide));
-		return pf_decimal_print(dst, dtype, wide);
-	default:
-		bits = (uint32_t)load(p, pf_dtype_size(dtype));
-		return pf_decimal_print(dst, dtype,
-					pf_small_float_decode(dtype, (uint16_t)bits));
+	if (dtype == PF_DTYPE_F64) {
+		memcpy(&value, p, sizeof(value));
+	} else if (dtype == PF_DTYPE_F32) {
+		memcpy(&narrow, p, sizeof(narrow));
+		value = (double)narrow;
+	} else {
+		value = pf_small_float_decode(dtype,
+					      (uint16_t)load(p, pf_dtype_size(dtype)));
 	}
+	return pf_decimal_print(dst, dtype, value);
 }
 
 static size_t print_complex(char *dst, enum pf_dtype part, const unsigned char *p)
@@ -504,6 +492,21 @@ bool pf_text_print_some(struct pf_buf *buf, enum pf_dtype dtype,
 		buf->len = (size_t)(dst - buf->data);
 	}
 	return *at < (uint64_t)n;
+}
+
+bool pf_text_print_line(struct pf_buf *buf, enum pf_dtype dtype,
+			const struct pf_shape *shape, const void *data, uint64_t *at,
+			uint64_t max)
+{
+	struct pf_shape line = { .rank = 1 };
+	bool more;
+
+	if (pf_shape_count(shape, &line.dims[0], NULL) < 0 || !line.dims[0])
+		return false;
+	more = pf_text_print_some(buf, dtype, &line, data, at, max);
+	if (!more && !buf->failed)
+		buf->data[--buf->len] = '\0';
+	return more;
 }
 
 void pf_text_print(struct pf_buf *buf, enum pf_dtype dtype, const struct pf_shape *shape,

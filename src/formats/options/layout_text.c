@@ -43,17 +43,13 @@ static bool read_numbers(const char **p, char open, char close, int64_t *ret,
 	return true;
 }
 
-/* Are the N numbers those from 0 to N-1 in some order? */
-static bool is_permutation(const int64_t *numbers, size_t n)
+/* Is LAYOUT an order of the dimensions of SHAPE? */
+static bool is_order(const Pjrtfs__Hlo__Layout *layout, const struct pf_shape *shape)
 {
-	uint64_t seen = 0;
+	struct pf_layout ignored;
 
-	for (size_t i = 0; i < n; i++) {
-		if (numbers[i] < 0 || (uint64_t)numbers[i] >= n || seen >> numbers[i] & 1)
-			return false;
-		seen |= UINT64_C(1) << numbers[i];
-	}
-	return true;
+	return pf_layout_make(shape, layout->minor_to_major, layout->n_minor_to_major,
+			      &ignored) == 0;
 }
 
 static int xla_type(enum pf_dtype dtype)
@@ -95,8 +91,9 @@ static int encode_array(struct json_object *value, ProtobufCBinaryData *ret)
 		return -EINVAL;
 	of.rank = (unsigned)shape.n_dimensions;
 	if (*p) {
+		layout.minor_to_major = order;
 		if (!read_numbers(&p, '{', '}', order, &layout.n_minor_to_major) || *p ||
-		    layout.n_minor_to_major != of.rank || !is_permutation(order, of.rank))
+		    !is_order(&layout, &of))
 			return -EINVAL;
 		shape.layout = &layout;
 	}
@@ -106,7 +103,6 @@ static int encode_array(struct json_object *value, ProtobufCBinaryData *ret)
 	shape.has_element_type = 1;
 	shape.element_type = xla_type(dtype);
 	shape.dimensions = of.dims;
-	layout.minor_to_major = order;
 	return pack(&shape, ret);
 }
 
@@ -137,8 +133,8 @@ int pf_layout_encode(struct json_object *value, ProtobufCBinaryData *ret)
 	return r;
 }
 
-/* Has LAYOUT, of RANK dimensions, nothing but an order of these? */
-static bool is_plain(const Pjrtfs__Hlo__Layout *layout, unsigned rank)
+/* Has LAYOUT nothing but an order of the dimensions of SHAPE? */
+static bool is_plain(const Pjrtfs__Hlo__Layout *layout, const struct pf_shape *shape)
 {
 	for (unsigned i = 0; i < layout->base.n_unknown_fields; i++) {
 		const ProtobufCMessageUnknownField *f = &layout->base.unknown_fields[i];
@@ -146,8 +142,7 @@ static bool is_plain(const Pjrtfs__Hlo__Layout *layout, unsigned rank)
 		if (f->tag != LAYOUT_PADDING || f->len != 1 || *f->data > 1)
 			return false;
 	}
-	return !layout->memory_space && layout->n_minor_to_major == rank &&
-	       is_permutation(layout->minor_to_major, rank);
+	return !layout->memory_space && is_order(layout, shape);
 }
 
 /* Append the text of SHAPE; false: it has none. */
@@ -159,8 +154,7 @@ static bool print(const Pjrtfs__Hlo__Shape *shape, struct pf_buf *out)
 	char text[PF_SHAPE_TEXT];
 
 	if (shape->base.n_unknown_fields || shape->n_tuple_shapes ||
-	    !pf_dtype_valid((int)dtype) || shape->n_dimensions > PF_MAX_RANK ||
-	    (layout && !is_plain(layout, of.rank)))
+	    !pf_dtype_valid((int)dtype) || shape->n_dimensions > PF_MAX_RANK)
 		return false;
 	for (size_t i = 0; i < shape->n_is_dynamic_dimension; i++)
 		if (shape->is_dynamic_dimension[i])
@@ -170,6 +164,8 @@ static bool print(const Pjrtfs__Hlo__Shape *shape, struct pf_buf *out)
 		if (of.dims[i] < 0)
 			return false;
 	}
+	if (layout && !is_plain(layout, &of))
+		return false;
 	pf_buf_puts(out, pf_shape_str(text, sizeof(text), dtype, &of));
 	for (unsigned i = 0; layout && i < of.rank; i++)
 		pf_buf_printf(out, "%s%" PRId64 "%s", i ? "," : "{",

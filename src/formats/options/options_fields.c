@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -124,53 +125,25 @@ static const char digits[] =
 
 struct json_object *pf_options_base64(const void *src, size_t len)
 {
-	const uint8_t *data = src;
-	pf_autobuf struct pf_buf out = PF_BUF_INIT;
+	pf_autofree char *text = malloc(len / 3 * 4 + 5);
 
-	for (size_t i = 0; i < len; i += 3) {
-		size_t left = len - i;
-		uint32_t n = (uint32_t)data[i] << 16;
-
-		n |= left > 1 ? (uint32_t)data[i + 1] << 8 : 0;
-		n |= left > 2 ? data[i + 2] : 0;
-		for (unsigned k = 0; k < 4; k++)
-			pf_buf_append(&out,
-				      k > left ? "=" : &digits[n >> (18 - 6 * k) & 63],
-				      1);
-	}
-	if (out.failed)
+	if (!text)
 		return NULL;
-	return json_object_new_string_len(out.data ? out.data : "", (int)out.len);
+	return json_object_new_string_len(text, EVP_EncodeBlock((unsigned char *)text,
+								src, (int)len));
 }
 
 /* Read the LEN characters at TEXT, which is padded, to RET, which has room.  False: it is no such
  * text. */
 static bool read_base64(const char *text, size_t len, ProtobufCBinaryData *ret)
 {
-	size_t pad = 0;
+	size_t n = strspn(text, digits), pad = len - n;
 
-	while (pad < 2 && pad < len && text[len - 1 - pad] == '=')
-		pad++;
-	if (len % 4)
+	if (len % 4 || n > len || pad > 2 || strspn(text + n, "=") != pad)
 		return false;
-	for (size_t i = 0; i < len; i += 4) {
-		uint8_t *to = ret->data + i / 4 * 3;
-		uint32_t n = 0;
-
-		for (size_t k = i; k < i + 4; k++) {
-			const char *digit =
-				k < len - pad ? strchr(digits, text[k]) : digits;
-
-			if (!digit || !*digit)
-				return false;
-			n = n << 6 | (uint32_t)(digit - digits);
-		}
-		to[0] = (uint8_t)(n >> 16);
-		to[1] = (uint8_t)(n >> 8);
-		to[2] = (uint8_t)n;
-	}
 	ret->len = len / 4 * 3 - pad;
-	return true;
+	return !len ||
+	       EVP_DecodeBlock(ret->data, (const unsigned char *)text, (int)len) >= 0;
 }
 
 /* --- one value ------------------------------------------------------------------------ */
@@ -235,7 +208,8 @@ static void print_want(const ProtobufCFieldDescriptor *field, struct pf_buf *out
 	}
 }
 
-static int refuse(const ProtobufCFieldDescriptor *field, struct json_object *value,
+/* Reading VALUE as one of FIELD has failed with R. */
+static int refuse(const ProtobufCFieldDescriptor *field, struct json_object *value, int r,
 		  struct pf_err *err)
 {
 	pf_autobuf struct pf_buf want = PF_BUF_INIT;
@@ -243,8 +217,9 @@ static int refuse(const ProtobufCFieldDescriptor *field, struct json_object *val
 	if (field->label == PROTOBUF_C_LABEL_REPEATED)
 		pf_buf_puts(&want, "a list of ");
 	print_want(field, &want);
-	return want.failed ? no_memory(err)
-			   : pf_options_refuse(field->name, want.data, value, err);
+	return r == -ENOMEM || want.failed
+		       ? no_memory(err)
+		       : pf_options_refuse(field->name, want.data, value, err);
 }
 
 /* The values of fields: a variant for each type that the schema uses. */
@@ -449,7 +424,7 @@ static int set_list(ProtobufCMessage *message, const ProtobufCFieldDescriptor *f
 	size_t size = size_of(field), n_values;
 
 	if (!json_object_is_type(value, json_type_array))
-		return refuse(field, value, err);
+		return refuse(field, value, -EINVAL, err);
 	n_values = json_object_array_length(value);
 	*list = calloc(n_values + 1, size);
 	if (!*list)
@@ -459,7 +434,7 @@ static int set_list(ProtobufCMessage *message, const ProtobufCFieldDescriptor *f
 		int r = read_value(field, json_object_array_get_idx(value, i), &one);
 
 		if (r < 0)
-			return r == -ENOMEM ? no_memory(err) : refuse(field, value, err);
+			return refuse(field, value, r, err);
 		memcpy(*list + i * size, &one, size);
 	}
 	return 0;
@@ -496,7 +471,7 @@ int pf_options_field_set(Pjrtfs__Options__CompileOptions *proto, const char *key
 		return set_list(message, field, value, err);
 	r = read_value(field, value, &one);
 	if (r < 0)
-		return r == -ENOMEM ? no_memory(err) : refuse(field, value, err);
+		return refuse(field, value, r, err);
 	if (is_default(field, &one)) {
 		free(field->type == PROTOBUF_C_TYPE_STRING  ? one.text
 		     : field->type == PROTOBUF_C_TYPE_BYTES ? (void *)one.bytes.data
@@ -524,11 +499,13 @@ static int check_known(const ProtobufCMessage *message, const char *name,
 			  message->unknown_fields[0].tag, name);
 }
 
-static int override_json(const Pjrtfs__Options__CompileOptions__Flag *flag,
-			 struct json_object *flags, struct pf_err *err)
+/* Add FLAG to FLAGS. */
+static int flag_json(const Pjrtfs__Options__CompileOptions__Flag *flag,
+		     struct json_object *flags, struct pf_err *err)
 {
 	const Pjrtfs__Options__CompileOptions__Override *o = flag->value;
-	struct json_object *value = NULL;
+	const char *name = flag->key ? flag->key : "", *want = NULL;
+	struct json_object *value;
 	int r = check_known(&flag->base, "a flag", err);
 
 	if (r == 0 && o)
@@ -538,35 +515,29 @@ static int override_json(const Pjrtfs__Options__CompileOptions__Flag *flag,
 	if (!o || !!o->string_field + o->has_bool_field + o->has_int_field +
 				  o->has_double_field !=
 			  1)
+		want = "one value";
+	else if (o->has_double_field && !isfinite(o->double_field))
+		want = "a finite number";
+	if (want)
 		return pf_err_set(err, -EINVAL,
-				  "option env_option_overrides.%.80s: expected one value",
-				  flag->key ? flag->key : "");
-	if (o->has_double_field && !isfinite(o->double_field))
-		return pf_err_set(err, -EINVAL,
-				  "option env_option_overrides.%.80s: expected a finite "
-				  "number",
-				  flag->key ? flag->key : "");
-	if (o->string_field)
-		value = json_object_new_string(o->string_field);
-	else if (o->has_bool_field)
-		value = json_object_new_boolean(o->bool_field);
-	else if (o->has_int_field)
-		value = json_object_new_int64(o->int_field);
-	else
-		value = json_object_new_double(o->double_field);
-	pf_json_add(flags, flag->key ? flag->key : "", value);
+				  "option env_option_overrides.%.80s: expected %s", name,
+				  want);
+	value = o->string_field     ? json_object_new_string(o->string_field)
+		: o->has_bool_field ? json_object_new_boolean(o->bool_field)
+		: o->has_int_field  ? json_object_new_int64(o->int_field)
+				    : json_object_new_double(o->double_field);
+	pf_json_add(flags, name, value);
 	return 0;
 }
 
-static int flags_json(const Pjrtfs__Options__CompileOptions *proto,
+static int flags_json(Pjrtfs__Options__CompileOptions__Flag *const *flags, size_t n,
 		      struct json_object **ret, struct pf_err *err)
 {
-	struct json_object *flags = json_object_new_object();
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < proto->n_env_option_overrides; i++)
-		r = override_json(proto->env_option_overrides[i], flags, err);
-	*ret = flags;
+	*ret = json_object_new_object();
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = flag_json(flags[i], *ret, err);
 	return r;
 }
 
@@ -606,40 +577,6 @@ static int bad_value(const ProtobufCFieldDescriptor *field, struct pf_err *err)
 			  "option %s: expected %s, found a value that JSON does not "
 			  "have here",
 			  field->name, want.data ? want.data : "another value");
-}
-
-/* FIELD of MESSAGE in *RET; NULL: it is not there, or says no more than that. */
-static int field_json(const ProtobufCMessage *message,
-		      const ProtobufCFieldDescriptor *field, struct json_object **ret,
-		      struct pf_err *err)
-{
-	const char *at = (const char *)message + field->offset;
-	const size_t *n =
-		(const void *)((const char *)message + field->quantifier_offset);
-	union value one = { .bytes = { 0 } };
-
-	*ret = NULL;
-	if (field->label != PROTOBUF_C_LABEL_REPEATED) {
-		memcpy(&one, at, size_of(field));
-		if (field->type == PROTOBUF_C_TYPE_STRING && !one.text)
-			return 0;
-		if (is_default(field, &one))
-			return 0;
-		*ret = value_json(field, at);
-		return *ret ? 0 : bad_value(field, err);
-	}
-	if (!*n)
-		return 0;
-	*ret = json_object_new_array();
-	memcpy(&at, at, sizeof(at));
-	for (size_t i = 0; i < *n; i++) {
-		struct json_object *value = value_json(field, at + i * size_of(field));
-
-		if (!value)
-			return bad_value(field, err);
-		pf_json_append(*ret, value);
-	}
-	return 0;
 }
 
 /* The transpose again: row REPLICA of the lists that the proto has for each partition. */
@@ -696,33 +633,65 @@ int pf_options_assignment_json(const void *proto, size_t len, struct json_object
 	return r;
 }
 
-static int add_fields(struct json_object *o, const Pjrtfs__Options__CompileOptions *proto,
-		      const ProtobufCMessage *message, struct pf_err *err)
+/* The N values at AT of FIELD, a list, in *RET, also on failure. */
+static int list_json(const ProtobufCFieldDescriptor *field, const char *at, size_t n,
+		     struct json_object **ret, struct pf_err *err)
+{
+	if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+		return flags_json((const void *)at, n, ret, err);
+	*ret = json_object_new_array();
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *value = value_json(field, at + i * size_of(field));
+
+		if (!value)
+			return bad_value(field, err);
+		pf_json_append(*ret, value);
+	}
+	return 0;
+}
+
+/* FIELD of MESSAGE in *RET; NULL: it is not there, or says no more than that. */
+static int field_json(const ProtobufCMessage *message,
+		      const ProtobufCFieldDescriptor *field, struct json_object **ret,
+		      struct pf_err *err)
+{
+	const void *at = (const char *)message + field->offset, *pointer;
+	union value one = { .bytes = { 0 } };
+	size_t n;
+
+	*ret = NULL;
+	if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+		memcpy(&pointer, at, sizeof(pointer));
+		memcpy(&n, (const char *)message + field->quantifier_offset, sizeof(n));
+		return n ? list_json(field, pointer, n, ret, err) : 0;
+	}
+	if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
+		memcpy(&pointer, at, sizeof(pointer));
+		return pointer ? assignment_json(pointer, ret, err) : 0;
+	}
+	memcpy(&one, at, size_of(field));
+	if ((field->type == PROTOBUF_C_TYPE_STRING && !one.text) ||
+	    is_default(field, &one))
+		return 0;
+	*ret = value_json(field, at);
+	return *ret ? 0 : bad_value(field, err);
+}
+
+/* Add the fields of MESSAGE, which is called NAME, to O. */
+static int add_fields(struct json_object *o, const ProtobufCMessage *message,
+		      const char *name, struct pf_err *err)
 {
 	const ProtobufCMessageDescriptor *type = message->descriptor;
-	int r = check_known(message,
-			    type == top ? "CompileOptionsProto"
-					: "ExecutableBuildOptionsProto",
-			    err);
+	int r = check_known(message, name, err);
 
 	for (unsigned i = 0; r == 0 && i < type->n_fields; i++) {
-		const ProtobufCFieldDescriptor *field = &type->fields[i];
-		struct json_object *value = NULL;
-		const Pjrtfs__Options__DeviceAssignment *assignment = NULL;
+		struct json_object *value;
 
-		if (is_part(field))
+		if (is_part(&type->fields[i]))
 			continue;
-		if (!strcmp(field->name, "device_assignment"))
-			assignment = proto->executable_build_options->device_assignment;
-		if (assignment)
-			r = assignment_json(assignment, &value, err);
-		else if (!strcmp(field->name, "env_option_overrides")) {
-			if (proto->n_env_option_overrides)
-				r = flags_json(proto, &value, err);
-		} else if (field->type != PROTOBUF_C_TYPE_MESSAGE)
-			r = field_json(message, field, &value, err);
+		r = field_json(message, &type->fields[i], &value, err);
 		if (value)
-			pf_json_add(o, field->name, value);
+			pf_json_add(o, type->fields[i].name, value);
 	}
 	return r;
 }
@@ -744,22 +713,23 @@ int pf_options_decode(const void *proto, size_t len, struct json_object **ret,
 	Pjrtfs__Options__CompileOptions *options =
 		pjrtfs__options__compile_options__unpack(NULL, len, proto);
 	struct json_object *o = json_object_new_object();
-	const Pjrtfs__Options__BuildOptions *building =
-		options ? options->executable_build_options : NULL;
+	const Pjrtfs__Options__BuildOptions *building;
 	int r = 0;
 
-	if (!options)
-		r = pf_err_set(
-			err, -EINVAL,
-			"expected a serialized CompileOptionsProto, found %zu bytes "
-			"of something else",
-			len);
-	if (r == 0 && building) {
-		r = add_fields(o, options, &building->base, err);
+	if (!options) {
+		json_object_put(o);
+		return pf_err_set(err, -EINVAL,
+				  "expected a serialized CompileOptionsProto, found %zu "
+				  "bytes of something else",
+				  len);
+	}
+	building = options->executable_build_options;
+	if (building) {
+		r = add_fields(o, &building->base, "ExecutableBuildOptionsProto", err);
 		add_false(o, building);
 	}
 	if (r == 0)
-		r = add_fields(o, options, &options->base, err);
+		r = add_fields(o, &options->base, "CompileOptionsProto", err);
 	if (r == 0 && !pf_json_complete(o))
 		r = no_memory(err);
 	pf_options_proto_free(options);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "hlo.pb-c.h"
 #include "internal.h"
 
 /* Walking a serialized protocol buffer in place. */
@@ -26,6 +27,16 @@ static int varint(const struct pf_slice *s, size_t *pos, uint64_t *ret)
 		}
 	}
 	return -EINVAL;
+}
+
+int pf_proto_varint(struct pf_slice *rest, uint64_t *ret)
+{
+	size_t pos = 0;
+	int r = varint(rest, &pos, ret);
+
+	rest->p += pos;
+	rest->len -= pos;
+	return r;
 }
 
 int pf_proto_next(struct pf_slice *rest, struct pf_field *ret)
@@ -64,15 +75,7 @@ int pf_proto_next(struct pf_slice *rest, struct pf_field *ret)
 	return 1;
 }
 
-/* A field to be found: its bytes, or its number. */
-struct wanted {
-	uint32_t number;
-	struct pf_slice *bytes;
-	uint64_t *value;
-};
-
-/* Walk to the end of *REST and set the last one of each of the N fields WANTED that is there. */
-static int find_all(struct pf_slice *rest, const struct wanted *wanted, size_t n)
+int pf_proto_find_all(struct pf_slice *rest, const struct pf_wanted *wanted, size_t n)
 {
 	struct pf_field field;
 	int r;
@@ -92,7 +95,7 @@ static int find_all(struct pf_slice *rest, const struct wanted *wanted, size_t n
 int pf_proto_find(struct pf_slice *rest, uint32_t number, struct pf_slice *ret)
 {
 	*ret = (struct pf_slice){ NULL, 0 };
-	return find_all(rest, &(struct wanted){ number, ret, NULL }, 1);
+	return pf_proto_find_all(rest, &(struct pf_wanted){ number, ret, NULL }, 1);
 }
 
 /*
@@ -106,14 +109,12 @@ enum {
 
 	MODULE_NAME = 1, /* HloModuleProto */
 	MODULE_ENTRY_NAME = 2,
-	MODULE_COMPUTATIONS = 3,
 	MODULE_HOST_PROGRAM_SHAPE = 4,
 	MODULE_ENTRY_ID = 6,
 	MODULE_INPUT_OUTPUT_ALIAS = 8,
 	MODULE_BUFFER_DONOR = 18,
 
 	COMPUTATION_NAME = 1, /* HloComputationProto */
-	COMPUTATION_INSTRUCTIONS = 2,
 	COMPUTATION_ID = 5,
 
 	INSTRUCTION_OPCODE = 2, /* HloInstructionProto */
@@ -134,7 +135,7 @@ static int malformed(struct pf_err *err, const char *what, const struct pf_slice
 int pf_hlo_module_find(struct pf_slice proto, bool with_config, struct pf_hlo_module *ret,
 		       struct pf_err *err)
 {
-	const struct wanted wanted[] = {
+	const struct pf_wanted wanted[] = {
 		{ MODULE_NAME, &ret->name, NULL },
 		{ MODULE_ENTRY_NAME, &ret->entry_name, NULL },
 		{ MODULE_HOST_PROGRAM_SHAPE, &ret->program_shape, NULL },
@@ -151,7 +152,7 @@ int pf_hlo_module_find(struct pf_slice proto, bool with_config, struct pf_hlo_mo
 				  "the optimized program is not a valid "
 				  "HloModuleProtoWithConfig");
 	rest = ret->all;
-	if (find_all(&rest, wanted, PF_ARRAY_SIZE(wanted)) < 0)
+	if (pf_proto_find_all(&rest, wanted, PF_ARRAY_SIZE(wanted)) < 0)
 		return malformed(err, "HloModuleProto", &ret->all, &rest);
 	return 0;
 }
@@ -175,12 +176,12 @@ static int read_instruction(struct pf_slice proto, struct pf_slice *names, size_
 {
 	struct pf_slice opcode = { NULL, 0 }, metadata = { NULL, 0 }, name;
 	uint64_t number = 0;
-	const struct wanted wanted[] = {
+	const struct pf_wanted wanted[] = {
 		{ INSTRUCTION_OPCODE, &opcode, NULL },
 		{ INSTRUCTION_METADATA, &metadata, NULL },
 		{ INSTRUCTION_PARAMETER_NUMBER, NULL, &number },
 	};
-	int r = find_all(&proto, wanted, PF_ARRAY_SIZE(wanted));
+	int r = pf_proto_find_all(&proto, wanted, PF_ARRAY_SIZE(wanted));
 
 	if (r < 0)
 		return r;
@@ -199,7 +200,7 @@ static int read_computation(struct pf_slice proto, struct pf_slice *names, size_
 	int r;
 
 	while ((r = pf_proto_next(&proto, &field)) > 0) {
-		if (field.number != COMPUTATION_INSTRUCTIONS ||
+		if (field.number != PF_COMPUTATION_INSTRUCTIONS ||
 		    field.type != PF_WIRE_BYTES)
 			continue;
 		r = read_instruction(field.bytes, names, n);
@@ -214,11 +215,11 @@ static int is_entry(const struct pf_hlo_module *module, struct pf_slice proto, b
 {
 	struct pf_slice name = { NULL, 0 };
 	uint64_t id = 0;
-	const struct wanted wanted[] = {
+	const struct pf_wanted wanted[] = {
 		{ COMPUTATION_NAME, &name, NULL },
 		{ COMPUTATION_ID, NULL, &id },
 	};
-	int r = find_all(&proto, wanted, PF_ARRAY_SIZE(wanted));
+	int r = pf_proto_find_all(&proto, wanted, PF_ARRAY_SIZE(wanted));
 
 	/* Old modules have names and no ids; ids then are all 0. */
 	*ret = module->entry_id
@@ -237,7 +238,7 @@ int pf_hlo_module_names(const struct pf_hlo_module *module, struct pf_slice *nam
 	int r;
 
 	while ((r = pf_proto_next(&rest, &field)) > 0) {
-		if (field.number != MODULE_COMPUTATIONS || field.type != PF_WIRE_BYTES)
+		if (field.number != PF_MODULE_COMPUTATIONS || field.type != PF_WIRE_BYTES)
 			continue;
 		r = is_entry(module, field.bytes, &entry);
 		if (r == 0 && entry)
@@ -249,4 +250,48 @@ int pf_hlo_module_names(const struct pf_hlo_module *module, struct pf_slice *nam
 			return 0;
 	}
 	return r < 0 ? malformed(err, "HloModuleProto", &module->all, &rest) : 0;
+}
+
+/* The layout: an order of the dimensions, or nothing, which is the default. */
+static bool read_layout(const Pjrtfs__Hlo__Layout *layout, struct pf_param *param)
+{
+	param->memory_space = layout ? layout->memory_space : 0;
+	return !layout || layout->n_minor_to_major == 0 ||
+	       pf_layout_make(&param->shape, layout->minor_to_major,
+			      layout->n_minor_to_major, &param->layout) == 0;
+}
+
+const char *pf_hlo_array(const Pjrtfs__Hlo__Shape *shape, struct pf_param *param)
+{
+	int64_t count;
+
+	if (shape->element_type == PF_XLA_TUPLE)
+		return "is a tuple: plugins execute only programs of arrays";
+	if (shape->element_type == PF_XLA_TOKEN)
+		return "is a token (of JAX's ordered effects): plugins abort on tokens; "
+		       "pjrtfs removes them from the main of StableHLO text (.mlir, "
+		       "lowered.as_text())";
+	if (shape->element_type == PF_XLA_OPAQUE)
+		return "is opaque: only arrays have bytes";
+	param->dtype = pf_dtype_from_xla(shape->element_type);
+	if (!pf_dtype_valid((int)param->dtype))
+		return "has an unknown element type";
+	if (shape->n_dimensions > PF_MAX_RANK)
+		return "has more than 32 dimensions";
+	for (size_t i = 0; i < shape->n_is_dynamic_dimension; i++)
+		if (shape->is_dynamic_dimension[i])
+			return "has a dynamic dimension: plugins abort on those; give it "
+			       "a fixed size";
+	param->shape.rank = (unsigned)shape->n_dimensions;
+	for (unsigned i = 0; i < param->shape.rank; i++) {
+		/* XLA writes unbounded dynamic extents as the least number. */
+		if (shape->dimensions[i] < 0)
+			return "has a negative or unbounded dimension";
+		param->shape.dims[i] = shape->dimensions[i];
+	}
+	if (pf_shape_count(&param->shape, &count, NULL) < 0)
+		return "has more than 2^63-1 elements";
+	if (!read_layout(shape->layout, param))
+		return "has a layout that is not an order of its dimensions";
+	return NULL;
 }

@@ -38,13 +38,34 @@ struct pf_field {
  */
 int pf_proto_next(struct pf_slice *rest, struct pf_field *ret);
 
+/* Take one number off the start of *REST, a packed field's bytes.  0; -EINVAL: there is none. */
+int pf_proto_varint(struct pf_slice *rest, uint64_t *ret);
+
 /*
  * Walk to the end of *REST; *RET is the last field NUMBER that holds bytes, p is NULL if
  * no field does.  0; -EINVAL as above.
  */
 int pf_proto_find(struct pf_slice *rest, uint32_t number, struct pf_slice *ret);
 
-/* The parts of a HloModuleProto that signature.c unpacks. */
+/* A field to be found: its bytes, or its number. */
+struct pf_wanted {
+	uint32_t number;
+	struct pf_slice *bytes;
+	uint64_t *value;
+};
+
+/* Walk to the end of *REST and set the last one of each of the N fields WANTED that is there.
+ * 0; -EINVAL as above. */
+int pf_proto_find_all(struct pf_slice *rest, const struct pf_wanted *wanted, size_t n);
+
+/* The parts of a HloModuleProto that signature.c and callbacks.c unpack. */
+
+/* xla.PrimitiveType: what is no array. */
+enum {
+	PF_XLA_TUPLE = 13,
+	PF_XLA_OPAQUE = 14,
+	PF_XLA_TOKEN = 17,
+};
 
 /* All slices point into the module's bytes; p is NULL for parts that it lacks. */
 struct pf_hlo_module {
@@ -71,7 +92,31 @@ int pf_hlo_module_find(struct pf_slice proto, bool with_config, struct pf_hlo_mo
 int pf_hlo_module_names(const struct pf_hlo_module *module, struct pf_slice *names,
 			size_t n, struct pf_err *err);
 
-/* Facts in MLIR that need no compiler; used by program.c only. */
+/* Fields of HloModuleProto and HloComputationProto: xla/service/hlo.proto. */
+enum {
+	PF_MODULE_COMPUTATIONS = 3,
+	PF_COMPUTATION_INSTRUCTIONS = 2,
+};
+
+struct Pjrtfs__Hlo__Shape;
+
+/*
+ * Fill PARAM's dtype, shape, layout and memory_space from SHAPE.  NULL, or why it cannot be an
+ * argument or a result ("is a tuple: …"; static).
+ */
+const char *pf_hlo_array(const struct Pjrtfs__Hlo__Shape *shape, struct pf_param *param);
+
+/*
+ * Set SIG's callbacks to those that MODULE calls.  -EINVAL: as for pf_signature_parse; -ENOMEM.
+ * SIG owns what it has got even then.
+ */
+int pf_hlo_module_callbacks(const struct pf_hlo_module *module, struct pf_signature *sig,
+			    struct pf_err *err);
+
+/* Free what CALLBACK owns. */
+void pf_callback_release(struct pf_callback_sig *callback);
+
+/* Facts in MLIR that need no compiler; used by program.c, and the last by callbacks.c. */
 
 enum { PF_MLIR_MAX_NESTING = 512 };
 
@@ -103,5 +148,9 @@ size_t pf_mlir_arguments(const char *text, size_t len, size_t at, struct pf_slic
  * Source: mlir/docs/BytecodeFormat.md, mlir/lib/IR/BuiltinDialectBytecode.td.
  */
 bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret);
+
+/* The value of KEY in TEXT, a dictionary of attributes, if it is an unsigned number of 64 bits
+ * ("{index = 0 : ui64}"). */
+bool pf_mlir_ui64(const char *text, size_t len, const char *key, uint64_t *ret);
 
 #endif

@@ -28,7 +28,8 @@ struct scan {
 	size_t len, at, line;
 	enum before before;
 	enum place place;
-	bool declares; /* the last word was func.func, or a visibility behind that */
+	bool declares;      /* the last word was func.func, or a visibility behind that */
+	size_t declared_at; /* where that func.func is */
 	unsigned main_sum;
 	unsigned depth[4], sum; /* of open brackets, each kind and all */
 	struct pf_program_facts *facts;
@@ -217,6 +218,7 @@ static void take_symbol(struct scan *s)
 static void enter(struct scan *s, char c)
 {
 	if (s->place == MAIN_NAMED && c == '(') {
+		s->facts->main = s->declared_at;
 		s->facts->arguments = s->at;
 		s->place = MAIN_TYPES;
 	} else if (c == '{') {
@@ -240,8 +242,14 @@ static int take_word(struct scan *s)
 			"know no quantized types; lower them to integers "
 			"(stablehlo-opt --stablehlo-legalize-quant-to-math)",
 			s->line, n < 80 ? (int)n : 80, s->p + s->at);
-	s->declares = is(s, n, "func.func") || is(s, n, "func") ||
-		      (s->declares && (is(s, n, "public") || is(s, n, "private")));
+	if (is(s, n, "func.func") || is(s, n, "func")) {
+		s->declares = true;
+		s->declared_at = s->at;
+	} else if (!is(s, n, "public") && !is(s, n, "private")) {
+		s->declares = false;
+	}
+	if (s->place == MAIN_TYPES && is(s, n, "stablehlo.token"))
+		s->facts->tokens = true;
 	if (s->place == MAIN_TYPES && s->sum == s->main_sum && is(s, n, "attributes"))
 		s->place = MAIN_ATTRIBUTES;
 	if (s->p[s->at] == 'm') {
@@ -400,277 +408,331 @@ size_t pf_mlir_arguments(const char *text, size_t len, size_t at, struct pf_slic
 	return found;
 }
 
+bool pf_mlir_ui64(const char *text, size_t len, const char *key, uint64_t *ret)
+{
+	struct pf_program_facts facts = { 0 };
+	struct scan s = { .p = text, .len = len, .line = 1, .facts = &facts };
+	size_t n = 0;
+
+	/* Only in the dictionary itself, and in no inner one. */
+	while (s.at < len) {
+		n = s.sum == 1 && is(&s, word_length(&s), key) ? value_of(&s, strlen(key))
+							       : 0;
+		if (n || take(&s) < 0)
+			break;
+	}
+	if (!n || !is_digit(peek(&s, n)))
+		return false;
+	for (*ret = 0; is_digit(peek(&s, n)); n++)
+		if (__builtin_mul_overflow(*ret, 10, ret) ||
+		    __builtin_add_overflow(*ret, (uint64_t)(peek(&s, n) - '0'), ret))
+			return false;
+	return is_at(&s, n, " : ui64");
+}
+
 /*
- * A module's integer attributes in MLIR bytecode.
+ * Tokens of main.
  *
- * Such a file is a row of sections.  The one with the operations begins with the module,
- * whose attributes are a dictionary: one of the entries of the section of attributes,
- * which name each other and the strings by number.  Only the few entries that lead to the
- * two attributes are read.
+ * JAX orders effects by tokens, which main takes and returns; plugins execute only programs of
+ * arrays.  So another main calls it, with a token that it creates.
  */
 
-enum {
-	SECTION_STRINGS = 0,
-	SECTION_ATTRIBUTES = 2,
-	SECTION_OFFSETS = 3,
-	SECTION_IR = 4,
-	SECTION_COUNT = 9,
-	SECTION_ALIGNED = 0x80, /* a flag in a section's number */
+enum { MAX_DECLARATION = 1 << 24 };
 
-	OP_HAS_ATTRIBUTES = 1, /* a flag of an operation */
-
-	/* How the builtin dialect begins an entry. */
-	ATTRIBUTE_DICTIONARY = 1,
-	ATTRIBUTE_STRING = 2,
-	ATTRIBUTE_INTEGER = 8,
-	TYPE_INTEGER = 0,
-
-	/* Larger modules have no facts: finding an entry passes all before it. */
-	MAX_ENTRIES = 1 << 22,
-	MAX_STRINGS = 1 << 24,
-	MAX_ATTRIBUTES = 64,
+/* An argument or a result of main. */
+struct part {
+	struct pf_slice name; /* "%x"; a result has none */
+	struct pf_slice type;
+	struct pf_slice rest; /* attributes and location */
+	size_t number;        /* among those that are no tokens */
+	bool token;
 };
 
-/* Bytes that are read from their start; once a read found too few, bad is set and all
- * reads give 0. */
-struct bytes {
-	const uint8_t *p, *end;
-	bool bad;
+struct declaration {
+	struct pf_buf arguments, results; /* of struct part */
+	struct pf_slice attributes;       /* with the word; or none */
+	size_t body;
 };
 
-struct file {
-	struct bytes section[SECTION_COUNT]; /* p is NULL: it is missing */
-	uint64_t n_attributes, n_types;
-	struct bytes offsets; /* of all of these, behind their numbers */
-};
-
-static const struct bytes nothing = { NULL, NULL, true };
-
-static uint64_t take_byte(struct bytes *b)
+static void declaration_release(struct declaration *d)
 {
-	if (b->bad || b->p == b->end) {
-		b->bad = true;
-		return 0;
-	}
-	return *b->p++;
+	pf_buf_release(&d->arguments);
+	pf_buf_release(&d->results);
 }
 
-/* The zeros at the end of the first byte count the bytes that follow it. */
-static uint64_t take_number(struct bytes *b)
+static void skip_blanks(struct scan *s)
 {
-	uint64_t first = take_byte(b), n = 0;
-	unsigned more = first ? (unsigned)__builtin_ctzll(first) : 8;
-
-	for (unsigned i = 0; i < more; i++)
-		n |= take_byte(b) << (8 * i);
-	if (b->bad)
-		return 0;
-	return first ? (n << (7 - more)) | (first >> (more + 1)) : n;
+	while (s->at < s->len &&
+	       (s->p[s->at] == '\n' || is_space(s->p[s->at]) || is_at(s, 0, "//")))
+		(void)take(s);
 }
 
-/* The next LEN bytes. */
-static struct bytes take_bytes(struct bytes *b, uint64_t len)
+/* Take a word, a string or a sign, and the blanks behind it; where it ends. */
+static size_t step(struct scan *s)
 {
-	struct bytes part = { b->p, NULL, false };
+	size_t end;
 
-	if (b->bad || len > (size_t)(b->end - b->p)) {
-		b->bad = true;
-		return nothing;
-	}
-	b->p += len;
-	part.end = b->p;
-	return part;
+	(void)take(s);
+	end = s->at;
+	skip_blanks(s);
+	return end;
 }
 
-static bool take_sections(struct bytes *b, const uint8_t *start, struct file *f)
+static struct pf_slice slice(const struct scan *s, size_t start, size_t end)
 {
-	while (!b->bad && b->p < b->end) {
-		uint64_t id = take_byte(b), len = take_number(b);
-		uint64_t align = id & SECTION_ALIGNED ? take_number(b) : 1;
-		struct bytes part;
+	return (struct pf_slice){ (const uint8_t *)s->p + start, end - start };
+}
 
-		if (align == 0 || align > 65536)
+static size_t count(const struct pf_buf *parts)
+{
+	return parts->len / sizeof(struct part);
+}
+
+static const struct part *nth(const struct pf_buf *parts, size_t i)
+{
+	return &((const struct part *)(const void *)parts->data)[i];
+}
+
+/* How many of PARTS are no tokens. */
+static size_t count_arrays(const struct pf_buf *parts)
+{
+	const struct part *last = count(parts) ? nth(parts, count(parts) - 1) : NULL;
+
+	return last ? last->number + !last->token : 0;
+}
+
+/* Does a part end at the scan's place, where SUM brackets are open around it?  BARE: it is a result
+ * without brackets around it. */
+static bool ends_part(const struct scan *s, unsigned sum, bool bare)
+{
+	char c = peek(s, 0);
+
+	if (s->at == s->len || s->sum != sum)
+		return s->at == s->len;
+	if (bare)
+		return c == '{' || is(s, word_length(s), "attributes");
+	return c == ',' || c == ')';
+}
+
+static bool take_part(struct scan *s, bool named, bool bare, struct pf_buf *parts)
+{
+	struct part part = { .number = count_arrays(parts) };
+	size_t start = s->at, end = s->at;
+	unsigned sum = s->sum;
+
+	if (named) {
+		if (peek(s, 0) != '%')
 			return false;
-		(void)take_bytes(b, (align - (uint64_t)(b->p - start) % align) % align);
-		part = take_bytes(b, len);
-		id &= SECTION_ALIGNED - 1;
-		if (part.bad || id >= SECTION_COUNT)
+		part.name = slice(s, start, step(s));
+		if (peek(s, 0) != ':')
 			return false;
-		f->section[id] = part;
+		(void)step(s);
 	}
-	return !b->bad && f->section[SECTION_STRINGS].p &&
-	       f->section[SECTION_ATTRIBUTES].p && f->section[SECTION_OFFSETS].p &&
-	       f->section[SECTION_IR].p;
+	for (start = end = s->at; !ends_part(s, sum, bare); end = step(s))
+		if (s->sum == sum && (peek(s, 0) == '{' || is(s, word_length(s), "loc")))
+			break;
+	part.type = slice(s, start, end);
+	for (start = end = s->at; !ends_part(s, sum, bare);)
+		end = step(s);
+	part.rest = slice(s, start, end);
+	part.token = part.type.len == strlen("!stablehlo.token") &&
+		     memcmp(part.type.p, "!stablehlo.token", part.type.len) == 0;
+	pf_buf_append(parts, &part, sizeof(part));
+	return part.type.len && s->at < s->len;
 }
 
-/* "StableHLO_v1.15.0": the version of a portable artifact; other producers give none. */
-static void read_producer(const struct bytes *text, unsigned version[3])
+/* Parts up to the closing bracket, whose opening one has been taken. */
+static bool take_parts(struct scan *s, bool named, struct pf_buf *parts)
 {
-	char producer[64];
-	size_t len = (size_t)(text->end - text->p);
-	unsigned v[3];
-
-	if (text->bad || len >= sizeof(producer))
-		return;
-	memcpy(producer, text->p, len);
-	producer[len] = '\0';
-	if (sscanf(producer, "StableHLO_v%4u.%4u.%4u", &v[0], &v[1], &v[2]) == 3)
-		memcpy(version, v, sizeof(v));
+	skip_blanks(s);
+	while (peek(s, 0) != ')') {
+		if (parts->len > MAX_DECLARATION || !take_part(s, named, false, parts))
+			return false;
+		if (peek(s, 0) == ',')
+			(void)step(s);
+	}
+	(void)step(s);
+	return true;
 }
 
-static bool take_header(struct bytes *b, struct pf_program_facts *ret)
+static bool take_results(struct scan *s, struct pf_buf *parts)
 {
-	struct bytes producer;
+	if (!is_at(s, 0, "->"))
+		return true;
+	(void)step(s);
+	(void)step(s);
+	if (peek(s, 0) != '(')
+		return take_part(s, false, true, parts);
+	(void)step(s);
+	return take_parts(s, false, parts);
+}
 
-	if (take_bytes(b, 4).bad)
+/* Main's declaration, from its arguments on.  False: it is not understood, or has no body. */
+static bool take_declaration(struct scan *s, struct declaration *ret)
+{
+	size_t start, end;
+
+	if (!take_parts(s, true, &ret->arguments) || !take_results(s, &ret->results))
 		return false;
-	(void)take_number(b); /* the version: what is read here is the same in all */
-	producer = *b;
-	while (take_byte(b))
-		;
-	producer.end = b->p;
-	producer.bad = b->bad;
-	read_producer(&producer, ret->stablehlo);
-	return !b->bad;
+	start = end = s->at;
+	if (is(s, word_length(s), "attributes")) {
+		unsigned sum = s->sum;
+
+		do
+			end = step(s);
+		while (s->at < s->len && (s->sum != sum || s->p[end - 1] != '}'));
+	}
+	ret->attributes = slice(s, start, end);
+	ret->body = s->at;
+	return peek(s, 0) == '{' && !ret->arguments.failed && !ret->results.failed;
 }
 
-/* Entry INDEX of attributes and types, in the order of the file. */
-static struct bytes find_entry(const struct file *f, uint64_t index)
+static void put(struct pf_buf *out, struct pf_slice text)
 {
-	struct bytes offsets = f->offsets, data = f->section[SECTION_ATTRIBUTES];
-	uint64_t left = 0;
+	pf_buf_append(out, text.p, text.len);
+}
 
-	/* Groups of entries of one dialect. */
-	for (uint64_t i = 0; i < f->n_attributes + f->n_types && !offsets.bad; i++) {
-		struct bytes entry;
+/* The attributes of an argument: the result that it aliases is counted without tokens. */
+static void put_rest(struct pf_buf *out, const struct pf_slice *rest,
+		     const struct pf_buf *results)
+{
+	struct pf_program_facts facts = { 0 };
+	struct scan s = { .p = (const char *)rest->p, .len = rest->len, .facts = &facts };
+	size_t from = 0;
 
-		while (left == 0 && !offsets.bad) {
-			(void)take_number(&offsets); /* the dialect */
-			left = take_number(&offsets);
+	while (s.at < s.len) {
+		size_t n = word_length(&s);
+		size_t value = is(&s, n, "tf.aliasing_output") ? value_of(&s, n) : 0;
+		size_t number;
+
+		if (!value || !is_digit(peek(&s, value))) {
+			(void)take(&s);
+			continue;
 		}
-		left--;
-		/* With a flag: encoded by its dialect, and not as text. */
-		entry = take_bytes(&data, take_number(&offsets) >> 1);
-		if (i == index)
-			return entry;
+		number = (size_t)attribute(&s, n);
+		if (number < count(results))
+			number = nth(results, number)->number;
+		put(out, slice(&s, from, s.at + value));
+		pf_buf_printf(out, "%zu", number);
+		s.at += value;
+		s.at += word_length(&s);
+		from = s.at;
 	}
-	return nothing;
+	put(out, slice(&s, from, s.len));
 }
 
-/* Does one of the STRINGS, which end with a NUL, end with TEXT? */
-static bool has_string(const struct bytes *strings, const char *text)
+enum what {
+	TYPES,  /* all: "tensor<f32>, !stablehlo.token" */
+	NAMED,  /* all: "%x: tensor<f32>" */
+	ARRAYS, /* what is no token, with all that belongs to it */
+	ARRAY_TYPES,
+};
+
+static void put_parts(struct pf_buf *out, const struct declaration *d,
+		      const struct pf_buf *parts, enum what what)
 {
-	return memmem(strings->p, (size_t)(strings->end - strings->p), text,
-		      strlen(text) + 1);
-}
+	const char *separator = "";
 
-/* Is string INDEX the text WANT?  Lengths, with their NUL, stand in reverse order. */
-static bool is_string(const struct file *f, uint64_t index, const char *want)
-{
-	struct bytes strings = f->section[SECTION_STRINGS], text, last;
-	uint64_t n = take_number(&strings), len = 0, behind = 0;
+	for (size_t i = 0; i < count(parts); i++) {
+		const struct part *part = nth(parts, i);
 
-	if (n > MAX_STRINGS || index >= n)
-		return false;
-	for (uint64_t i = n; i-- > index && !strings.bad;) {
-		len = take_number(&strings);
-		if (__builtin_add_overflow(behind, len, &behind))
-			return false;
-	}
-	if (strings.bad || len != strlen(want) + 1)
-		return false;
-	/* The strings end with their section. */
-	text = strings;
-	if (behind > (size_t)(text.end - text.p))
-		return false;
-	(void)take_bytes(&text, (uint64_t)(text.end - text.p) - behind);
-	last = take_bytes(&text, len);
-	return !last.bad && memcmp(last.p, want, len) == 0;
-}
-
-/* The value of an integer attribute; 0: it is something else, or negative. */
-static int64_t integer_of(const struct file *f, uint64_t index)
-{
-	struct bytes entry = find_entry(f, index), type;
-	uint64_t width, n;
-
-	if (take_number(&entry) != ATTRIBUTE_INTEGER)
-		return 0;
-	type = find_entry(f, f->n_attributes + take_number(&entry));
-	if (take_number(&type) != TYPE_INTEGER)
-		return 0;
-	width = take_number(&type) >> 2; /* two bits hold the signedness */
-	if (type.bad || width < 8 || width > 64)
-		return 0;
-	/* Bytes are written as they are, wider ones with the sign in the lowest bit. */
-	n = width == 8 ? take_byte(&entry) : take_number(&entry);
-	if (entry.bad || (width > 8 && (n & 1)))
-		return 0;
-	if (width == 8)
-		return n < 0x80 ? (int64_t)n : 0;
-	return (int64_t)(n >> 1);
-}
-
-static void read_dictionary(const struct file *f, uint64_t index,
-			    struct pf_program_facts *ret)
-{
-	struct bytes entry = find_entry(f, index);
-	uint64_t n;
-
-	if (take_number(&entry) != ATTRIBUTE_DICTIONARY)
-		return;
-	n = take_number(&entry);
-	for (uint64_t i = 0; i < n && i < MAX_ATTRIBUTES && !entry.bad; i++) {
-		struct bytes key = find_entry(f, take_number(&entry));
-		uint64_t value = take_number(&entry), name;
-
-		if (take_number(&key) != ATTRIBUTE_STRING)
+		if (part->token && (what == ARRAYS || what == ARRAY_TYPES))
 			continue;
-		name = take_number(&key);
-		if (key.bad)
-			continue;
-		if (is_string(f, name, "mhlo.num_replicas"))
-			ret->num_replicas = integer_of(f, value);
-		else if (is_string(f, name, "mhlo.num_partitions"))
-			ret->num_partitions = integer_of(f, value);
+		pf_buf_puts(out, separator);
+		separator = ", ";
+		if (part->name.len && (what == NAMED || what == ARRAYS)) {
+			put(out, part->name);
+			pf_buf_puts(out, ": ");
+		}
+		put(out, part->type);
+		if (what == ARRAYS && part->rest.len) {
+			pf_buf_puts(out, " ");
+			put_rest(out, &part->rest, &d->results);
+		}
 	}
 }
 
-bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret)
+/* The body of the new main, which calls the program's under its new NAME. */
+static void put_body(struct pf_buf *out, const struct declaration *d, const char *name)
 {
-	static const char assertion[] =
-		"Input shapes do not match the polymorphic shapes specification";
-	const uint8_t *start = bytes;
-	struct bytes all = { start, start + len, false }, ir, strings;
-	struct file f = { 0 };
-	uint64_t attributes;
-	bool symbolic;
+	size_t n = count(&d->arguments), n_results = count(&d->results);
+	const char *separator = " ";
 
-	if (!take_header(&all, ret) || !take_sections(&all, start, &f))
+	if (count_arrays(&d->arguments) < n)
+		pf_buf_printf(out,
+			      "%%%s_token = stablehlo.create_token : !stablehlo.token ",
+			      name);
+	if (n_results)
+		pf_buf_printf(out, "%%%s:%zu = ", name, n_results);
+	pf_buf_printf(out, "func.call @%s(", name);
+	for (size_t i = 0; i < n; i++) {
+		pf_buf_puts(out, i ? ", " : "");
+		if (nth(&d->arguments, i)->token)
+			pf_buf_printf(out, "%%%s_token", name);
+		else
+			put(out, nth(&d->arguments, i)->name);
+	}
+	pf_buf_puts(out, ") : (");
+	put_parts(out, d, &d->arguments, TYPES);
+	pf_buf_puts(out, ") -> (");
+	put_parts(out, d, &d->results, TYPES);
+	pf_buf_puts(out, ") func.return");
+	for (size_t i = 0; i < n_results; i++) {
+		if (nth(&d->results, i)->token)
+			continue;
+		pf_buf_printf(out, "%s%%%s#%zu", separator, name, i);
+		separator = ", ";
+	}
+	if (count_arrays(&d->results))
+		pf_buf_puts(out, " : ");
+	put_parts(out, d, &d->results, ARRAY_TYPES);
+}
+
+/* A NAME that does not occur in TEXT.  False: there are many like it. */
+static bool choose_name(const char *text, size_t len, char name[32])
+{
+	for (unsigned i = 0; i < 16; i++) {
+		snprintf(name, 32, "main_with_tokens_%u", i);
+		if (!memmem(text, len, name, strlen(name)))
+			return true;
+	}
+	return false;
+}
+
+bool pf_program_drop_tokens(struct pf_program_facts *facts, const void *bytes, size_t len,
+			    struct pf_buf *head, size_t *end)
+{
+	static const char begin[] = "func.func public @main(";
+	PF_CLEANUP(declaration_release) struct declaration d = { 0 };
+	struct pf_program_facts ignored = { 0 };
+	struct scan s = { .p = bytes,
+			  .len = len,
+			  .at = facts->arguments,
+			  .depth = { 1 },
+			  .sum = 1,
+			  .facts = &ignored };
+	char name[32];
+
+	if (!take_declaration(&s, &d) || d.body - facts->main > MAX_DECLARATION ||
+	    !choose_name(bytes, len, name))
 		return false;
-	/* "sdy.sharding", or, in a portable artifact, "xla.sdy.sharding". */
-	strings = f.section[SECTION_STRINGS];
-	ret->shardy = memmem(strings.p, (size_t)(strings.end - strings.p), "sdy.", 4);
-	/* For each symbolic dimension, an export asserts that the caller's shape fits. */
-	symbolic = memmem(strings.p, (size_t)(strings.end - strings.p), assertion,
-			  strlen(assertion));
-	ret->takes_platform = has_string(&strings, "jax.global_constant") &&
-			      has_string(&strings, "_platform_index");
-	f.offsets = f.section[SECTION_OFFSETS];
-	f.n_attributes = take_number(&f.offsets);
-	f.n_types = take_number(&f.offsets);
-	if (f.offsets.bad || f.n_attributes > MAX_ENTRIES || f.n_types > MAX_ENTRIES)
-		return symbolic;
-	ir = f.section[SECTION_IR];
-	/* One block without arguments, with one operation: the module. */
-	if (take_number(&ir) >> 1 != 1)
-		return symbolic;
-	(void)take_number(&ir); /* its name */
-	if (!(take_byte(&ir) & OP_HAS_ATTRIBUTES))
-		return symbolic;
-	(void)take_number(&ir); /* where it comes from */
-	attributes = take_number(&ir);
-	if (!ir.bad)
-		read_dictionary(&f, attributes, ret);
-	return symbolic;
+	/* In one line, so that the body stays in the line that it is in, as JAX writes it. */
+	pf_buf_puts(head, begin);
+	put_parts(head, &d, &d.arguments, ARRAYS);
+	pf_buf_puts(head, ") -> (");
+	put_parts(head, &d, &d.results, ARRAYS);
+	pf_buf_puts(head, ") ");
+	put(head, d.attributes);
+	pf_buf_puts(head, " { ");
+	put_body(head, &d, name);
+	pf_buf_printf(head, " } func.func private @%s(", name);
+	put_parts(head, &d, &d.arguments, NAMED);
+	pf_buf_puts(head, ") -> (");
+	put_parts(head, &d, &d.results, TYPES);
+	pf_buf_puts(head, ") ");
+	*end = d.body;
+	facts->len = len - (d.body - facts->main) + head->len;
+	facts->arguments = facts->main + strlen(begin);
+	facts->tokens = false;
+	return true;
 }

@@ -229,10 +229,6 @@ static int read_all_tiles(const struct pf_hlo_module *module, struct pf_signatur
 /* The signature of a compiled program. */
 
 enum {
-	XLA_TUPLE = 13,
-	XLA_OPAQUE = 14,
-	XLA_TOKEN = 17,
-
 	MAX_TUPLE_DEPTH = 8,
 	MAX_VALUES =
 		65536, /* arguments or results; limits the memory of malformed protos */
@@ -289,54 +285,11 @@ static char *index_name(size_t index)
 	return strdup(text);
 }
 
-/* The layout: an order of the dimensions, or nothing, which is the default. */
-static bool read_layout(const Pjrtfs__Hlo__Layout *layout, struct pf_param *param)
-{
-	param->memory_space = layout ? layout->memory_space : 0;
-	return !layout || layout->n_minor_to_major == 0 ||
-	       pf_layout_make(&param->shape, layout->minor_to_major,
-			      layout->n_minor_to_major, &param->layout) == 0;
-}
-
-/* Fill PARAM from SHAPE.  NULL, or why it cannot be an argument or a result. */
-static const char *read_array(const Pjrtfs__Hlo__Shape *shape, struct pf_param *param)
-{
-	int64_t count;
-
-	if (shape->element_type == XLA_TUPLE)
-		return "is a tuple: plugins execute only programs of arrays";
-	if (shape->element_type == XLA_TOKEN)
-		return "is a token: plugins abort on those; remove it";
-	if (shape->element_type == XLA_OPAQUE)
-		return "is opaque: only arrays have bytes";
-	param->dtype = pf_dtype_from_xla(shape->element_type);
-	if (!pf_dtype_valid((int)param->dtype))
-		return "has an unknown element type";
-	if (shape->n_dimensions > PF_MAX_RANK)
-		return "has more than 32 dimensions";
-	for (size_t i = 0; i < shape->n_is_dynamic_dimension; i++)
-		if (shape->is_dynamic_dimension[i])
-			return "has a dynamic dimension: plugins abort on those; give it "
-			       "a fixed size";
-	param->shape.rank = (unsigned)shape->n_dimensions;
-	for (unsigned i = 0; i < param->shape.rank; i++) {
-		/* XLA writes unbounded dynamic extents as the least number. */
-		if (shape->dimensions[i] < 0)
-			return "has a negative or unbounded dimension";
-		param->shape.dims[i] = shape->dimensions[i];
-	}
-	if (pf_shape_count(&param->shape, &count, NULL) < 0)
-		return "has more than 2^63-1 elements";
-	if (!read_layout(shape->layout, param))
-		return "has a layout that is not an order of its dimensions";
-	return NULL;
-}
-
-/* The same for WHAT, an argument or a result, number INDEX, whose name is set. */
+/* Fill PARAM, whose name is set, from SHAPE, the one of WHAT, an argument or a result, number INDEX. */
 static int read_param(struct parse *ps, const char *what, size_t index,
 		      const Pjrtfs__Hlo__Shape *shape, struct pf_param *param)
 {
-	const char *why = read_array(shape, param);
+	const char *why = pf_hlo_array(shape, param);
 	char number[24];
 
 	param->alias_output = -1;
@@ -450,7 +403,7 @@ static int read_outputs(struct parse *ps, const Pjrtfs__Hlo__Shape *shape,
 	struct path inner = *path;
 	int r = 0;
 
-	if (shape->element_type != XLA_TUPLE)
+	if (shape->element_type != PF_XLA_TUPLE)
 		return read_output(ps, shape, path);
 	if (path->depth == MAX_TUPLE_DEPTH)
 		return pf_err_set(ps->err, -EINVAL,
@@ -592,6 +545,9 @@ static int parse(const void *proto, size_t len, bool with_config,
 		return r;
 	if (read_all_tiles(&ps.module, ps.sig) < 0)
 		return no_memory(&ps);
+	r = pf_hlo_module_callbacks(&ps.module, ps.sig, err);
+	if (r < 0)
+		return r;
 	*ret = pf_steal(&ps.sig);
 	return 0;
 }
@@ -668,6 +624,9 @@ void pf_signature_free(struct pf_signature *signature)
 		return;
 	params_free(signature->inputs, signature->n_inputs);
 	params_free(signature->outputs, signature->n_outputs);
+	for (size_t i = 0; i < signature->n_callbacks; i++)
+		pf_callback_release(&signature->callbacks[i]);
+	free(signature->callbacks);
 	free(signature->name);
 	free(signature);
 }
@@ -740,15 +699,20 @@ static struct json_object *tiles_json(const struct pf_tiles *tiles)
 	return o;
 }
 
+static void add_array(struct json_object *o, const struct pf_param *param)
+{
+	pf_json_add_string(o, "dtype", pf_dtype_name(param->dtype));
+	pf_json_add_string(o, "datatype", pf_dtype_datatype(param->dtype));
+	pf_json_add(o, "shape", pf_shape_json(&param->shape));
+}
+
 static struct json_object *param_json(const struct pf_param *param, bool input,
 				      const char *memory)
 {
 	struct json_object *o = json_object_new_object();
 
 	pf_json_add_string(o, "name", param->name);
-	pf_json_add_string(o, "dtype", pf_dtype_name(param->dtype));
-	pf_json_add_string(o, "datatype", pf_dtype_datatype(param->dtype));
-	pf_json_add(o, "shape", pf_shape_json(&param->shape));
+	add_array(o, param);
 	pf_json_add(o, "layout", pf_layout_json(&param->layout, param->shape.rank));
 	add_memory(o, param, memory);
 	if (param->tiles)
@@ -770,6 +734,38 @@ static struct json_object *params_json(const struct pf_param *params, size_t n,
 	return array;
 }
 
+static struct json_object *arrays_json(const struct pf_param *params, size_t n)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *o = json_object_new_object();
+
+		add_array(o, &params[i]);
+		pf_json_append(array, o);
+	}
+	return array;
+}
+
+static struct json_object *callbacks_json(const struct pf_signature *signature)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < signature->n_callbacks; i++) {
+		const struct pf_callback_sig *c = &signature->callbacks[i];
+		struct json_object *o = json_object_new_object();
+
+		pf_json_add(o, "index", json_object_new_uint64(c->index));
+		pf_json_add_string(o, "target", c->target);
+		pf_json_add(o, "ordered", json_object_new_boolean(c->ordered));
+		pf_json_add(o, "side_effect", json_object_new_boolean(c->side_effect));
+		pf_json_add(o, "inputs", arrays_json(c->inputs, c->n_inputs));
+		pf_json_add(o, "outputs", arrays_json(c->outputs, c->n_outputs));
+		pf_json_append(array, o);
+	}
+	return array;
+}
+
 struct json_object *pf_signature_json(const struct pf_signature *signature,
 				      const char *platform, const char *memory)
 {
@@ -781,5 +777,7 @@ struct json_object *pf_signature_json(const struct pf_signature *signature,
 		    params_json(signature->inputs, signature->n_inputs, true, memory));
 	pf_json_add(o, "outputs",
 		    params_json(signature->outputs, signature->n_outputs, false, memory));
+	if (signature->n_callbacks)
+		pf_json_add(o, "callbacks", callbacks_json(signature));
 	return o;
 }

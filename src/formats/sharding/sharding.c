@@ -41,15 +41,6 @@ unsigned pf_sharding_block(const struct pf_sharding *s, unsigned i)
 	return block;
 }
 
-unsigned pf_sharding_blocks(const struct pf_sharding *s)
-{
-	unsigned n = 1;
-
-	for (unsigned d = 0; d < s->rank; d++)
-		n *= pf_sharding_parts(s, d);
-	return n;
-}
-
 int pf_sharding_find(const struct pf_sharding *s, const char *name)
 {
 	for (unsigned i = 0; s->devices && i < s->n; i++)
@@ -126,21 +117,25 @@ void pf_sharding_release(struct pf_sharding *s)
 	memset(s, 0, sizeof(*s));
 }
 
+int pf_sharding_place(struct pf_sharding *s, char *const *names, const unsigned *of)
+{
+	s->devices = calloc(s->n, sizeof(*s->devices));
+	for (unsigned i = 0; s->devices && i < s->n; i++)
+		if (!(s->devices[i] = strdup(names[of ? of[i] : i])))
+			return -ENOMEM;
+	return s->devices ? 0 : -ENOMEM;
+}
+
 int pf_sharding_copy(const struct pf_sharding *s, struct pf_sharding *ret)
 {
+	int r;
+
 	*ret = *s;
 	ret->devices = NULL;
-	if (!s->devices)
-		return 0;
-	ret->devices = calloc(s->n, sizeof(*ret->devices));
-	for (unsigned i = 0; ret->devices && i < s->n; i++) {
-		ret->devices[i] = strdup(s->devices[i]);
-		if (!ret->devices[i]) {
-			pf_sharding_release(ret);
-			return -ENOMEM;
-		}
-	}
-	return ret->devices ? 0 : -ENOMEM;
+	r = s->devices ? pf_sharding_place(ret, s->devices, NULL) : 0;
+	if (r < 0)
+		pf_sharding_release(ret);
+	return r;
 }
 
 /* --- reading ------------------------------------------------------------------------------ */

@@ -15,9 +15,12 @@
 
 /* --- words -------------------------------------------------------------------------------- */
 
-/* Where in a text the next word is. */
+/* Where in a text the next word is.  After a failure no function reads on: callers check the code
+ * once, at the end. */
 struct words {
 	const char *text, *p;
+	struct pf_err *err;
+	int code; /* 0, or -errno of the first failure */
 };
 
 static void skip_blanks(struct words *w)
@@ -26,66 +29,68 @@ static void skip_blanks(struct words *w)
 		w->p++;
 }
 
-static int expected(const struct words *w, const char *what, struct pf_err *err)
+static void expected(struct words *w, const char *what)
 {
-	if (!*w->p)
-		return pf_err_set(err, -EINVAL, "expected %s, found its end", what);
-	return pf_err_set(err, -EINVAL, "expected %s at byte %zu, found %.24s", what,
-			  (size_t)(w->p - w->text), w->p);
+	if (w->code)
+		return;
+	w->code = *w->p ? pf_err_set(w->err, -EINVAL,
+				     "expected %s at byte %zu, found %.24s", what,
+				     (size_t)(w->p - w->text), w->p)
+			: pf_err_set(w->err, -EINVAL, "expected %s, found its end", what);
 }
 
 /* Is WORD next?  Then go behind it. */
 static bool take(struct words *w, const char *word)
 {
 	skip_blanks(w);
-	if (strncmp(w->p, word, strlen(word)))
+	if (w->code || strncmp(w->p, word, strlen(word)))
 		return false;
 	w->p += strlen(word);
 	return true;
 }
 
-static int want(struct words *w, const char *word, struct pf_err *err)
+static void want(struct words *w, const char *word)
 {
-	return take(w, word) ? 0 : expected(w, word, err);
+	if (!take(w, word))
+		expected(w, word);
 }
 
-static int want_end(struct words *w, struct pf_err *err)
+static void want_end(struct words *w)
 {
 	skip_blanks(w);
-	return *w->p ? expected(w, "the end", err) : 0;
+	if (*w->p)
+		expected(w, "the end");
 }
 
-static int want_number(struct words *w, int64_t *ret, struct pf_err *err)
+static int64_t want_number(struct words *w)
 {
+	int64_t n;
 	char *end;
 
 	skip_blanks(w);
 	if (!isdigit((unsigned char)*w->p))
-		return expected(w, "a number", err);
+		expected(w, "a number");
+	if (w->code)
+		return 0;
 	errno = 0;
-	*ret = strtoll(w->p, &end, 10);
+	n = strtoll(w->p, &end, 10);
 	if (errno)
-		return expected(w, "a number below 2^63", err);
-	w->p = end;
-	return 0;
+		expected(w, "a number below 2^63");
+	else
+		w->p = end;
+	return n;
 }
 
 /* Append numbers, at least one, to the *N at RET, of which there may be MAX. */
-static int want_numbers(struct words *w, int64_t *ret, size_t *n, size_t max,
-			struct pf_err *err)
+static void want_numbers(struct words *w, int64_t *ret, size_t *n, size_t max)
 {
 	do {
-		int r;
-
 		if (*n == max)
-			return pf_err_set(err, -E2BIG, "a list of more than %zu numbers",
-					  max);
-		r = want_number(w, &ret[*n], err);
-		if (r < 0)
-			return r;
-		++*n;
+			w->code = pf_err_set(w->err, -E2BIG,
+					     "a list of more than %zu numbers", max);
+		else
+			ret[(*n)++] = want_number(w);
 	} while (take(w, ","));
-	return 0;
 }
 
 /* Are NAMES enough for a sharding of N devices, or, if a user chose them, as many? */
@@ -115,76 +120,62 @@ struct gspmd {
 };
 
 /* The devices behind <=: "[2,4]T(1,0)". */
-static int read_iota(struct words *w, struct gspmd *g, struct pf_err *err)
+static void read_iota(struct words *w, struct gspmd *g)
 {
 	int64_t to[PF_MAX_RANK];
 	size_t n = 0;
-	int r = want(w, "[", err);
 
-	if (r == 0)
-		r = want_numbers(w, g->reshape, &g->tiling.n_reshape, PF_MAX_RANK, err);
-	if (r == 0)
-		r = want(w, "]", err);
+	want(w, "[");
+	want_numbers(w, g->reshape, &g->tiling.n_reshape, PF_MAX_RANK);
+	want(w, "]");
 	for (size_t i = 0; i < g->tiling.n_reshape; i++)
 		g->permutation[i] = (int32_t)i;
-	if (r < 0 || !take(w, "T("))
-		return r;
-	r = want_numbers(w, to, &n, PF_MAX_RANK, err);
-	if (r == 0)
-		r = want(w, ")", err);
-	if (r == 0 && n != g->tiling.n_reshape)
-		r = pf_err_set(err, -EINVAL, "expected T of %zu numbers, found %zu",
-			       g->tiling.n_reshape, n);
-	for (size_t i = 0; r == 0 && i < n; i++)
+	if (!take(w, "T("))
+		return;
+	want_numbers(w, to, &n, PF_MAX_RANK);
+	want(w, ")");
+	if (!w->code && n != g->tiling.n_reshape)
+		w->code = pf_err_set(w->err, -EINVAL,
+				     "expected T of %zu numbers, found %zu",
+				     g->tiling.n_reshape, n);
+	for (size_t i = 0; !w->code && i < n; i++)
 		g->permutation[i] = to[i] > PF_MAX_RANK ? -1 : (int32_t)to[i];
-	return r;
 }
 
 /* Which of the last counts are of replicas. */
-static int read_copies(struct words *w, struct gspmd *g, struct pf_err *err)
+static void read_copies(struct words *w, struct gspmd *g)
 {
 	if (take(w, "last_tile_dim_replicate")) {
 		g->tiling.n_copies = 1;
 	} else if (take(w, "last_tile_dims={")) {
 		do {
 			if (!take(w, "replicated"))
-				return expected(w,
-						"replicated (arrays that are manual or "
-						"unreduced have no parts to give)",
-						err);
+				expected(w, "replicated (arrays that are manual or "
+					    "unreduced have no parts to give)");
 			g->tiling.n_copies++;
 		} while (take(w, ","));
-		if (!take(w, "}"))
-			return expected(w, "}", err);
+		want(w, "}");
 	}
-	return g->tiling.n_copies <= g->tiling.n_counts
-		       ? 0
-		       : pf_err_set(err, -EINVAL,
-				    "more kinds of replicas than dimensions of tiles");
+	if (!w->code && g->tiling.n_copies > g->tiling.n_counts)
+		w->code = pf_err_set(w->err, -EINVAL,
+				     "more kinds of replicas than dimensions of tiles");
 }
 
 /* What follows "devices=". */
-static int read_tiled(struct words *w, struct gspmd *g, struct pf_err *err)
+static void read_tiled(struct words *w, struct gspmd *g)
 {
-	int r = want(w, "[", err);
-
-	if (r == 0)
-		r = want_numbers(w, g->counts, &g->tiling.n_counts, MAX_COUNTS, err);
-	if (r == 0)
-		r = want(w, "]", err);
-	if (r < 0)
-		return r;
+	want(w, "[");
+	want_numbers(w, g->counts, &g->tiling.n_counts, MAX_COUNTS);
+	want(w, "]");
 	if (take(w, "<="))
-		r = read_iota(w, g, err);
+		read_iota(w, g);
 	else
-		r = want_numbers(w, g->order, &g->tiling.n_order, PF_MAX_SHARDS, err);
-	if (r == 0)
-		r = read_copies(w, g, err);
+		want_numbers(w, g->order, &g->tiling.n_order, PF_MAX_SHARDS);
+	read_copies(w, g);
 	g->tiling.counts = g->counts;
 	g->tiling.order = g->order;
 	g->tiling.reshape = g->reshape;
 	g->tiling.permutation = g->permutation;
-	return r;
 }
 
 /* The tiles on the NAMES[ONE] if that is not negative, else on the first N; *RET owns nothing on
@@ -206,53 +197,51 @@ static int on_devices(const struct pf_tiles *tiles, int64_t one, unsigned n,
 				    err);
 }
 
-static int refuse_kind(struct words *w, struct pf_err *err)
+static void refuse_kind(struct words *w)
 {
 	static const char *const kinds[] = { "manual", "unknown", "unreduced", NULL };
 
 	for (size_t i = 0; kinds[i]; i++)
 		if (take(w, kinds[i]))
-			return pf_err_set(err, -EINVAL,
-					  "a sharding that is %s does not say which "
-					  "part each device has",
-					  kinds[i]);
+			w->code = pf_err_set(w->err, -EINVAL,
+					     "a sharding that is %s does not say which "
+					     "part each device has",
+					     kinds[i]);
 	if (take(w, "{"))
-		return pf_err_set(err, -EINVAL,
-				  "it is of a tuple, expected that of one array");
-	return expected(w, "devices=, replicated or maximal device=", err);
+		w->code = pf_err_set(w->err, -EINVAL,
+				     "it is of a tuple, expected that of one array");
+	expected(w, "devices=, replicated or maximal device=");
 }
 
 static int read_gspmd(struct words *w, unsigned rank, const struct pf_device_names *names,
-		      struct pf_sharding *ret, struct pf_err *err)
+		      struct pf_sharding *ret)
 {
 	struct gspmd g = { .tiling = { 0 } };
 	struct pf_tiles tiles = { .rank = rank };
 	unsigned n = names->n;
 	int64_t one = -1;
-	int r = 0;
+	int r;
 
 	for (unsigned d = 0; d < rank; d++)
 		tiles.counts[d] = 1;
 	if (take(w, "devices=")) {
-		r = read_tiled(w, &g, err);
+		read_tiled(w, &g);
 	} else if (take(w, "maximal")) {
 		n = 1;
-		r = want(w, "device=", err);
-		if (r == 0)
-			r = want_number(w, &one, err);
+		want(w, "device=");
+		one = want_number(w);
 	} else if (!take(w, "replicated")) {
-		return refuse_kind(w, err);
+		refuse_kind(w);
 	}
-	if (r == 0)
-		r = want(w, "}", err);
-	if (r == 0)
-		r = want_end(w, err);
+	want(w, "}");
+	want_end(w);
+	r = w->code;
 	if (r == 0 && g.tiling.n_counts) {
-		r = pf_tiles_of(&g.tiling, rank, &tiles, err);
+		r = pf_tiles_of(&g.tiling, rank, &tiles, w->err);
 		n = tiles.n;
 	}
 	if (r == 0)
-		r = on_devices(&tiles, one, n, names, ret, err);
+		r = on_devices(&tiles, one, n, names, ret, w->err);
 	free(tiles.of);
 	return r;
 }
@@ -269,168 +258,147 @@ struct sdy {
 	size_t n_ids;
 };
 
-/* A name in quotes, or, where BARE, one without them. */
-static int want_name(struct words *w, bool bare, char ret[PF_AXIS_NAME_MAX + 1],
-		     struct pf_err *err)
+/* A name in quotes, or, where BARE, one without them; empty after a failure. */
+static void want_name(struct words *w, bool bare, char ret[PF_AXIS_NAME_MAX + 1])
 {
 	bool quoted = take(w, "\"");
 	size_t n = quoted ? strcspn(w->p, "\"\\")
 			  : strspn(w->p, "abcdefghijklmnopqrstuvwxyz"
 					 "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.$-");
 
+	ret[0] = '\0';
 	if ((!quoted && !bare) || n == 0 || (quoted && w->p[n] != '"'))
-		return expected(w, bare ? "a mesh's name" : "an axis' name in quotes",
-				err);
-	if (n > PF_AXIS_NAME_MAX)
-		return pf_err_set(err, -ENAMETOOLONG, "a name of more than %d bytes",
-				  PF_AXIS_NAME_MAX);
+		expected(w, bare ? "a mesh's name" : "an axis' name in quotes");
+	if (!w->code && n > PF_AXIS_NAME_MAX)
+		w->code = pf_err_set(w->err, -ENAMETOOLONG,
+				     "a name of more than %d bytes", PF_AXIS_NAME_MAX);
+	if (w->code)
+		return;
 	memcpy(ret, w->p, n);
 	ret[n] = '\0';
 	w->p += n + quoted;
-	return 0;
 }
 
 /* The axes of a mesh, behind its <[. */
-static int read_axes(struct words *w, struct sdy *sdy, struct pf_err *err)
+static void read_axes(struct words *w, struct sdy *sdy)
 {
 	char name[PF_AXIS_NAME_MAX + 1];
-	int64_t size = 0;
-	bool first = true;
-	int r = 0;
 
 	sdy->mesh = json_object_new_object();
-	for (; r == 0 && !take(w, "]"); first = false) {
+	for (bool first = true; !w->code && !take(w, "]"); first = false) {
+		int64_t size;
+
 		if (!first)
-			r = want(w, ",", err);
-		if (r == 0)
-			r = want_name(w, false, name, err);
-		if (r == 0)
-			r = want(w, "=", err);
-		if (r == 0)
-			r = want_number(w, &size, err);
-		if (r == 0 && json_object_object_get_ex(sdy->mesh, name, NULL))
-			r = pf_err_set(err, -EINVAL, "axis \"%s\" is there twice", name);
-		if (r == 0)
+			want(w, ",");
+		want_name(w, false, name);
+		want(w, "=");
+		size = want_number(w);
+		if (!w->code && json_object_object_get_ex(sdy->mesh, name, NULL))
+			w->code = pf_err_set(w->err, -EINVAL,
+					     "axis \"%s\" is there twice", name);
+		if (!w->code)
 			pf_json_add_int(sdy->mesh, name, size);
 	}
-	if (r == 0 && take(w, ",")) {
-		r = want(w, "device_ids=[", err);
-		if (r == 0)
-			r = want_numbers(w, sdy->ids, &sdy->n_ids, PF_MAX_SHARDS, err);
-		if (r == 0)
-			r = want(w, "]", err);
+	if (take(w, ",")) {
+		want(w, "device_ids=[");
+		want_numbers(w, sdy->ids, &sdy->n_ids, PF_MAX_SHARDS);
+		want(w, "]");
 	}
-	return r < 0 ? r : want(w, ">", err);
+	want(w, ">");
 }
 
 static int read_mesh(const char *text, struct sdy *sdy, struct pf_err *err)
 {
-	struct words w = { text, text };
-	int r = 0;
+	struct words w = { text, text, err, 0 };
 
 	(void)take(&w, "sdy.mesh");
 	if (take(&w, "@")) {
-		r = want_name(&w, true, sdy->mesh_name, err);
-		if (r == 0)
-			r = want(&w, "=", err);
+		want_name(&w, true, sdy->mesh_name);
+		want(&w, "=");
 	}
 	(void)take(&w, "mesh");
-	if (r == 0)
-		r = want(&w, "<[", err);
-	if (r == 0)
-		r = read_axes(&w, sdy, err);
-	return r < 0 ? r : want_end(&w, err);
+	want(&w, "<[");
+	read_axes(&w, sdy);
+	want_end(&w);
+	return w.code;
 }
 
 /* Append the names of axes up to CLOSE to LIST. */
-static int read_names(struct words *w, struct json_object *list, struct pf_err *err)
+static void read_names(struct words *w, struct json_object *list)
 {
 	char name[PF_AXIS_NAME_MAX + 1];
-	bool first = true;
-	int r = 0;
 
-	for (; r == 0 && !take(w, "}"); first = false) {
+	for (bool first = true; !w->code && !take(w, "}"); first = false) {
 		if (!first)
-			r = want(w, ",", err);
-		if (r == 0 && take(w, "?")) /* the partitioner might divide it more */
-			return want(w, "}", err);
-		if (r == 0)
-			r = want_name(w, false, name, err);
-		if (r == 0 && take(w, ":("))
-			r = pf_err_set(err, -EINVAL,
-				       "a part of axis \"%s\": expected whole axes; "
-				       "give a mesh with an axis for each part",
-				       name);
-		if (r == 0)
+			want(w, ",");
+		if (take(w, "?")) { /* the partitioner might divide it more */
+			want(w, "}");
+			return;
+		}
+		want_name(w, false, name);
+		if (take(w, ":("))
+			w->code =
+				pf_err_set(w->err, -EINVAL,
+					   "a part of axis \"%s\": expected whole axes; "
+					   "give a mesh with an axis for each part",
+					   name);
+		if (!w->code)
 			pf_json_append(list, json_object_new_string(name));
 	}
-	return r;
 }
 
 /* The axes of each dimension, behind the [. */
-static int read_dimensions(struct words *w, struct sdy *sdy, struct pf_err *err)
+static void read_dimensions(struct words *w, struct sdy *sdy)
 {
-	int64_t priority;
-	int r = 0;
-
 	sdy->spec = json_object_new_array();
-	for (sdy->rank = 0; r == 0 && !take(w, "]"); sdy->rank++) {
+	for (sdy->rank = 0; !w->code && !take(w, "]"); sdy->rank++) {
 		struct json_object *names = json_object_new_array();
 
 		if (sdy->rank)
-			r = want(w, ",", err);
-		if (r == 0)
-			r = want(w, "{", err);
-		if (r == 0)
-			r = read_names(w, names, err);
-		if (r == 0 && take(w, "p")) /* when the partitioner looks at it */
-			r = want_number(w, &priority, err);
+			want(w, ",");
+		want(w, "{");
+		read_names(w, names);
+		if (take(w, "p")) /* when the partitioner looks at it */
+			(void)want_number(w);
 		pf_json_append(sdy->spec, names);
 	}
-	return r;
 }
 
 /* What follows "#sdy.sharding<". */
-static int read_sdy(struct words *w, struct sdy *sdy, struct pf_err *err)
+static int read_sdy(struct words *w, struct sdy *sdy)
 {
-	int r;
+	const char *used = sdy->used_name;
 
-	if (take(w, "mesh<[")) {
-		if (sdy->mesh)
-			return pf_err_set(err, -EINVAL,
-					  "it has a mesh, and \"mesh\" is another");
-		r = read_axes(w, sdy, err);
+	if (!take(w, "mesh<[")) {
+		want(w, "@");
+		want_name(w, true, sdy->used_name);
+	} else if (sdy->mesh) {
+		return pf_err_set(w->err, -EINVAL,
+				  "it has a mesh, and \"mesh\" is another");
 	} else {
-		r = want(w, "@", err);
-		if (r == 0)
-			r = want_name(w, true, sdy->used_name, err);
+		read_axes(w, sdy);
 	}
-	if (r == 0)
-		r = want(w, ",", err);
-	if (r == 0)
-		r = want(w, "[", err);
-	if (r == 0)
-		r = read_dimensions(w, sdy, err);
+	want(w, ",");
+	want(w, "[");
+	read_dimensions(w, sdy);
 	sdy->replicated = json_object_new_array();
-	if (r == 0 && take(w, ",")) {
-		r = want(w, "replicated={", err);
-		if (r == 0)
-			r = read_names(w, sdy->replicated, err);
+	if (take(w, ",")) {
+		want(w, "replicated={");
+		read_names(w, sdy->replicated);
 	}
-	if (r == 0)
-		r = want(w, ">", err);
-	if (r == 0)
-		r = want_end(w, err);
-	if (r == 0 && !sdy->mesh)
-		r = pf_err_set(err, -EINVAL,
-			       "it is of mesh @%s: \"mesh\" is missing, as "
-			       "sdy.mesh @%s = <[\"x\"=2]> or {\"x\":2}",
-			       sdy->used_name, sdy->used_name);
-	if (r == 0 && *sdy->mesh_name && *sdy->used_name &&
-	    strcmp(sdy->mesh_name, sdy->used_name))
-		r = pf_err_set(err, -EINVAL, "it is of mesh @%s, \"mesh\" is @%s",
-			       sdy->used_name, sdy->mesh_name);
-	return r;
+	want(w, ">");
+	want_end(w);
+	if (w->code)
+		return w->code;
+	if (!sdy->mesh)
+		return pf_err_set(w->err, -EINVAL,
+				  "it is of mesh @%s: \"mesh\" is missing, as "
+				  "sdy.mesh @%s = <[\"x\"=2]> or {\"x\":2}",
+				  used, used);
+	if (*sdy->mesh_name && *used && strcmp(sdy->mesh_name, used))
+		return pf_err_set(w->err, -EINVAL, "it is of mesh @%s, \"mesh\" is @%s",
+				  used, sdy->mesh_name);
+	return 0;
 }
 
 /* Check that each name in LIST is an axis of S that divides nothing. */
@@ -461,7 +429,7 @@ static int assign(const struct sdy *sdy, const struct pf_device_names *names,
 		  struct pf_sharding *s, struct pf_err *err)
 {
 	bool seen[PF_MAX_SHARDS] = { false };
-
+	unsigned of[PF_MAX_SHARDS];
 	int r = check_count(s->n, names, err);
 
 	if (r < 0)
@@ -470,8 +438,7 @@ static int assign(const struct sdy *sdy, const struct pf_device_names *names,
 		return pf_err_set(err, -EINVAL,
 				  "the mesh is of %u device%s, device_ids has %zu", s->n,
 				  s->n == 1 ? "" : "s", sdy->n_ids);
-	s->devices = calloc(s->n, sizeof(*s->devices));
-	for (unsigned i = 0; s->devices && i < s->n; i++) {
+	for (unsigned i = 0; i < s->n; i++) {
 		int64_t id = sdy->n_ids ? sdy->ids[i] : i;
 
 		if (id >= s->n || seen[id])
@@ -480,11 +447,10 @@ static int assign(const struct sdy *sdy, const struct pf_device_names *names,
 					  "once, found %lld at place %u",
 					  s->n, (long long)id, i);
 		seen[id] = true;
-		s->devices[i] = strdup(names->at[id]);
-		if (!s->devices[i])
-			return pf_err_set(err, -ENOMEM, "no memory for a mesh");
+		of[i] = (unsigned)id;
 	}
-	return s->devices ? 0 : pf_err_set(err, -ENOMEM, "no memory for a mesh");
+	r = pf_sharding_place(s, names->at, of);
+	return r < 0 ? pf_err_set(err, r, "no memory for a mesh") : 0;
 }
 
 /* --- both ---------------------------------------------------------------------------------- */
@@ -510,7 +476,7 @@ static int read_of_mesh(const struct pf_sharding_words *words, struct sdy *sdy,
 	int r = read_mesh_of(words, sdy, err);
 
 	if (r == 0 && w)
-		r = read_sdy(w, sdy, err);
+		r = read_sdy(w, sdy);
 	if (r == 0 && w && sdy->rank != rank)
 		r = pf_err_set(err, -EINVAL, "it is of %u dimension%s, the array has %u",
 			       sdy->rank, sdy->rank == 1 ? "" : "s", rank);
@@ -531,7 +497,7 @@ static int read_of_mesh(const struct pf_sharding_words *words, struct sdy *sdy,
 int pf_sharding_read(const struct pf_sharding_words *words, unsigned rank,
 		     struct pf_sharding *ret, struct pf_err *err)
 {
-	struct words w = { words->text, words->text };
+	struct words w = { words->text, words->text, err, 0 };
 	struct sdy sdy = { .n_ids = 0 };
 	int r;
 
@@ -544,12 +510,12 @@ int pf_sharding_read(const struct pf_sharding_words *words, unsigned rank,
 		r = pf_err_set(err, -EINVAL,
 			       "XLA's text has no mesh, and \"mesh\" is there");
 	else if (take(&w, "{"))
-		r = read_gspmd(&w, rank, words->devices, ret, err);
-	else
-		r = expected(&w,
-			     "XLA's text, as {devices=[2,1]<=[2]}, or Shardy's, as "
-			     "#sdy.sharding<@mesh, [{\"x\"}, {}]>",
-			     err);
+		r = read_gspmd(&w, rank, words->devices, ret);
+	else {
+		expected(&w, "XLA's text, as {devices=[2,1]<=[2]}, or Shardy's, as "
+			     "#sdy.sharding<@mesh, [{\"x\"}, {}]>");
+		r = w.code;
+	}
 	json_object_put(sdy.mesh);
 	json_object_put(sdy.spec);
 	json_object_put(sdy.replicated);

@@ -273,20 +273,14 @@ static int order_devices(const struct pf_tiles *tiles, char *const *devices,
 			 struct pf_sharding *s)
 {
 	unsigned each = s->n / pf_tiles_count(tiles);
-	unsigned next[PF_MAX_SHARDS] = { 0 };
+	unsigned next[PF_MAX_SHARDS] = { 0 }, of[PF_MAX_SHARDS];
 
-	s->devices = calloc(s->n, sizeof(*s->devices));
-	if (!s->devices)
-		return -ENOMEM;
 	for (unsigned p = 0; p < s->n; p++) {
 		unsigned tile = tiles->of ? tiles->of[p] : 0;
 
-		s->devices[tile * each + next[tile]++] = strdup(devices[p]);
+		of[tile * each + next[tile]++] = p;
 	}
-	for (unsigned p = 0; p < s->n; p++)
-		if (!s->devices[p])
-			return -ENOMEM;
-	return 0;
+	return pf_sharding_place(s, devices, of);
 }
 
 static int name_axes(const struct pf_tiles *tiles, struct pf_sharding *s,

@@ -210,3 +210,12 @@ TEST_EACH(pjrt_names, pjrts)
 	ck_assert_str_eq(pf_pjrt_code_name(pjrts[_i].pjrt, pjrts[_i].code),
 			 pjrts[_i].want);
 }
+
+TEST(pjrt_codes_by_name)
+{
+	ck_assert_int_eq(pf_pjrt_code_parse("OK"), PF_PJRT_OK);
+	ck_assert_int_eq(pf_pjrt_code_parse("ABORTED"), PF_PJRT_ABORTED);
+	ck_assert_int_eq(pf_pjrt_code_parse("UNAUTHENTICATED"), PF_PJRT_UNAUTHENTICATED);
+	ck_assert_int_eq(pf_pjrt_code_parse("Aborted"), -1);
+	ck_assert_int_eq(pf_pjrt_code_parse(""), -1);
+}

@@ -4,22 +4,23 @@
 
 #include "unit.h"
 
-/* The defaults, but those that the machine decides or that are always printed. */
-static void init(struct options *o)
-{
-	options_init(o);
-	o->memory_limit = o->cache_size = 0;
-}
+static struct options o; /* of the last take */
+static struct pf_err err;
 
-static int take(struct options *o, const char *text, struct pf_err *err)
+/* Take TEXT over the defaults, but for those that the machine decides or that are always printed. */
+static int take(const char *text, struct pf_err *why)
 {
-	return config_take(o, "f", text, strlen(text), err);
+	options_release(&o);
+	options_init(&o);
+	o.memory_limit = o.cache_size = 0;
+	err = (struct pf_err)PF_ERR_INIT;
+	return config_take(&o, "f", text, strlen(text), why);
 }
 
 /* The options on one line, without those that are 0, false or empty. */
-static char *dumped(const struct options *o)
+static char *dumped(void)
 {
-	struct json_object *json = options_dump(o);
+	struct json_object *json = options_dump(&o);
 	static const char *const flags[] = { "foreground", "debug",        "keep",
 					     "no_keep",    "allow_native", "no_cache",
 					     "no_lapack" };
@@ -115,22 +116,16 @@ static const struct {
 
 TEST_EACH(a_good_file_is_understood, good)
 {
-	struct pf_err err = PF_ERR_INIT;
-	struct options o;
 	char *text, *again;
 
-	init(&o);
-	ck_assert_msg(take(&o, good[_i].text, &err) == 0, "%s", err.text);
-	text = dumped(&o);
+	ck_assert_msg(take(good[_i].text, &err) == 0, "%s", err.text);
+	text = dumped();
 	if (!strstr(good[_i].text, "plugin_log_level")) /* 0 is not shown */
 		ck_assert_str_eq(text, good[_i].want);
-	options_release(&o);
 	/* The printed text sets the same. */
-	init(&o);
-	ck_assert_msg(take(&o, text, &err) == 0, "%s: %s", err.text, text);
-	again = dumped(&o);
+	ck_assert_msg(take(text, &err) == 0, "%s: %s", err.text, text);
+	again = dumped();
 	ck_assert_str_eq(text, again);
-	options_release(&o);
 	free(text);
 	free(again);
 }
@@ -229,19 +224,12 @@ static const struct {
 
 TEST_EACH(a_bad_file_is_refused, bad)
 {
-	struct pf_err err = PF_ERR_INIT;
-	struct options o;
-
-	init(&o);
-	ck_assert_int_eq(take(&o, bad[_i].text, &err), -EINVAL);
+	ck_assert_int_eq(take(bad[_i].text, &err), -EINVAL);
 	ck_assert_int_eq(err.code, -EINVAL);
 	ck_assert_msg(strncmp(err.text, "f:", 2) == 0, "%s", err.text);
 	ck_assert_msg(strstr(err.text, bad[_i].why) != NULL, "'%s' instead of '%s'",
 		      err.text, bad[_i].why);
-	options_release(&o);
-	init(&o);
-	ck_assert_int_eq(take(&o, bad[_i].text, NULL), -EINVAL);
-	options_release(&o);
+	ck_assert_int_eq(take(bad[_i].text, NULL), -EINVAL);
 }
 
 /* Places of syntax errors; check_json tests the parser's sentences. */
@@ -259,16 +247,11 @@ static const struct {
 
 TEST_EACH(a_bad_text_is_refused, texts)
 {
-	struct pf_err err = PF_ERR_INIT;
-	struct options o;
-
-	init(&o);
-	ck_assert_int_eq(take(&o, texts[_i].text, &err), -EINVAL);
+	ck_assert_int_eq(take(texts[_i].text, &err), -EINVAL);
 	ck_assert_int_eq(err.code, -EINVAL);
 	ck_assert_msg(strncmp(err.text, texts[_i].why, strlen(texts[_i].why)) == 0,
 		      "'%s' instead of '%s'", err.text, texts[_i].why);
 	ck_assert_int_eq(config_take(&o, "f", "\0", 1, &err), -EINVAL);
-	options_release(&o);
 }
 
 /* Keys behind braces, quotes and escapes. */
@@ -306,7 +289,6 @@ static const struct {
 
 TEST_EACH(places_are_found, places)
 {
-	struct pf_err err = PF_ERR_INIT;
 	struct taking k = { .file = "f", .text = maze, .len = strlen(maze), .err = &err };
 
 	memcpy(k.path, places[_i].path, sizeof(k.path));
@@ -319,8 +301,6 @@ TEST_EACH(places_are_found, places)
 
 TEST(there_are_limits)
 {
-	struct pf_err err = PF_ERR_INIT;
-	struct options o;
 	char *text = malloc(1 << 20);
 	int n;
 
@@ -329,9 +309,7 @@ TEST(there_are_limits)
 		for (int i = 0; i < max; i++)
 			sprintf(text + strlen(text), "%s\"p%d\"", i ? "," : "", i);
 		strcat(text, "]}");
-		init(&o);
-		ck_assert_int_eq(take(&o, text, &err), max == 16 ? 0 : -EINVAL);
-		options_release(&o);
+		ck_assert_int_eq(take(text, &err), max == 16 ? 0 : -EINVAL);
 	}
 	ck_assert_ptr_nonnull(
 		strstr(err.text, "plugins[16]: plugin: more than 16 plugins"));
@@ -341,9 +319,7 @@ TEST(there_are_limits)
 		for (int i = 0; i < max; i++)
 			n += sprintf(text + n, "%s\"V%d\":\"\"", i ? "," : "", i);
 		strcpy(text + n, "}}}");
-		init(&o);
-		ck_assert_int_eq(take(&o, text, &err), max == 256 ? 0 : -EINVAL);
-		options_release(&o);
+		ck_assert_int_eq(take(text, &err), max == 256 ? 0 : -EINVAL);
 	}
 	ck_assert_ptr_nonnull(strstr(err.text, "variable V256: plugin p has 256 others"));
 	strcpy(text, "{\"plugin_option\":[");
@@ -351,9 +327,7 @@ TEST(there_are_limits)
 	for (int i = 0; i < 65; i++)
 		n += sprintf(text + n, "%s\"p%d:a=1\"", i ? "," : "", i);
 	strcpy(text + n, "]}");
-	init(&o);
-	ck_assert_int_eq(take(&o, text, &err), -EINVAL);
+	ck_assert_int_eq(take(text, &err), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err.text, "options for more than 64 plugins"));
-	options_release(&o);
 	free(text);
 }

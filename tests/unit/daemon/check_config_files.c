@@ -5,6 +5,8 @@
 
 #include "unit.h"
 
+static struct options o; /* of the last read_config */
+static struct pf_err err;
 static char dir[] = "/tmp/check_config.XXXXXX"; /* the working directory of the tests */
 
 static void make_dir(void)
@@ -40,28 +42,26 @@ static void write_file(const char *path, const char *text)
 	fclose(f);
 }
 
-static const char *member(struct json_object *o, const char *key)
+static const char *member(struct json_object *json, const char *key)
 {
-	return pf_json_text(json_object_object_get(o, key));
+	return pf_json_text(json_object_object_get(json, key));
 }
 
-static int read_config(struct options *o, const char *file, struct pf_err *err)
+static int read_config(const char *file)
 {
-	options_init(o);
-	return config_read(o, file, err);
+	options_release(&o);
+	options_init(&o);
+	return config_read(&o, file, &err);
 }
 
 TEST(later_files_override)
 {
-	struct pf_err err = PF_ERR_INIT;
-	struct options o;
 	struct json_object *dump;
 	char path[200];
 
 	snprintf(path, sizeof(path), "%s/home", dir);
 	setenv("HOME", path, 1);
-	ck_assert_int_eq(read_config(&o, NULL, &err), 0); /* none is there */
-	options_release(&o);
+	ck_assert_int_eq(read_config(NULL), 0); /* none is there */
 	write_file("system.json",
 		   "{\"compile_jobs\":3,\"devices\":2,\"plugin_dir\":\"/s\","
 		   "\"plugins\":[{\"name\":\"a\",\"log_level\":2,\"options\":{\"x\":1,"
@@ -70,7 +70,7 @@ TEST(later_files_override)
 		"home/.config/pjrtfs.json",
 		"{\"devices\":5,\"plugin_dir\":\"/u\",\"plugins\":[\"b\",{\"name\":\"a\","
 		"\"options\":{\"y\":2,\"z\":3}}],\"debug_options\":{\"g\":2}}");
-	ck_assert_msg(read_config(&o, NULL, &err) == 0, "%s", err.text);
+	ck_assert_msg(read_config(NULL) == 0, "%s", err.text);
 	dump = options_dump(&o);
 	ck_assert_uint_eq(o.compile_jobs, 3);
 	ck_assert_uint_eq(o.settings.devices, 5);
@@ -81,23 +81,19 @@ TEST(later_files_override)
 	ck_assert_str_eq(member(dump, "compile_options"),
 			 "{\"env_option_overrides\":{\"f\":1,\"g\":2}}");
 	json_object_put(dump);
-	options_release(&o);
 	/* A file of --config is the only one. */
 	write_file("f.json", "{\"compile_timeout\":9}");
-	ck_assert_int_eq(read_config(&o, "f.json", &err), 0);
+	ck_assert_int_eq(read_config("f.json"), 0);
 	ck_assert_uint_eq(o.compile_timeout_s, 9);
 	ck_assert_uint_eq(o.compile_jobs, 0);
 	ck_assert_uint_eq(o.settings.devices, 0);
-	options_release(&o);
 	/* The user's file may be elsewhere. */
 	setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
-	ck_assert_int_eq(read_config(&o, NULL, &err), 0);
+	ck_assert_int_eq(read_config(NULL), 0);
 	ck_assert_uint_eq(o.settings.devices, 2);
-	options_release(&o);
 	write_file("system.json", "{\n]");
-	ck_assert_int_eq(read_config(&o, NULL, &err), -EINVAL);
+	ck_assert_int_eq(read_config(NULL), -EINVAL);
 	ck_assert_int_eq(strncmp(err.text, "system.json:2:1: ", 17), 0);
-	options_release(&o);
 }
 
 static const struct {
@@ -119,70 +115,54 @@ static const struct {
 TEST_EACH(the_last_log_level_applies, levels)
 {
 	struct pf_candidate p = { .name = strdup("a") };
-	struct pf_err err = PF_ERR_INIT;
-	struct options o;
 	char path[200];
 
 	snprintf(path, sizeof(path), "%s/home", dir);
 	setenv("HOME", path, 1);
 	write_file("system.json", levels[_i].first);
 	write_file("home/.config/pjrtfs.json", levels[_i].second);
-	ck_assert_msg(read_config(&o, NULL, &err) == 0, "%s", err.text);
+	ck_assert_msg(read_config(NULL) == 0, "%s", err.text);
 	ck_assert_int_eq(settings_attach(&o.settings, &p, false, &err), 0);
 	ck_assert_str_eq(pf_json_get_string(p.env, "TF_CPP_MIN_LOG_LEVEL"),
 			 levels[_i].level);
 	candidate_release(&p);
-	options_release(&o);
 }
 
 TEST(files_writable_by_others_are_refused)
 {
-	struct pf_err err = PF_ERR_INIT;
-	struct options o;
-
 	write_file("f.json", "{\"devices\":2}");
 	ck_assert_int_eq(chmod("f.json", 0664), 0);
-	ck_assert_int_eq(read_config(&o, "f.json", &err), -EPERM);
+	ck_assert_int_eq(read_config("f.json"), -EPERM);
 	ck_assert_ptr_nonnull(strstr(err.text, "f.json can name plugins to run"));
 	ck_assert_ptr_nonnull(strstr(err.text, "found mode 0664"));
-	options_release(&o);
 	ck_assert_int_eq(chmod("f.json", 0602), 0);
-	ck_assert_int_eq(read_config(&o, "f.json", &err), -EPERM);
-	options_release(&o);
+	ck_assert_int_eq(read_config("f.json"), -EPERM);
 	ck_assert_int_eq(chmod("f.json", 0644), 0);
-	ck_assert_int_eq(read_config(&o, "f.json", &err), 0);
-	options_release(&o);
+	ck_assert_int_eq(read_config("f.json"), 0);
 	if (geteuid() == 0) {
 		ck_assert_int_eq(chown("f.json", 12345, 0), 0);
-		ck_assert_int_eq(read_config(&o, "f.json", &err), -EPERM);
+		ck_assert_int_eq(read_config("f.json"), -EPERM);
 		ck_assert_ptr_nonnull(strstr(err.text, "found user 12345"));
-		options_release(&o);
 	}
 	/* An empty file sets no option. */
-	ck_assert_int_eq(read_config(&o, "/dev/null", &err), 0);
-	options_release(&o);
+	ck_assert_int_eq(read_config("/dev/null"), 0);
 }
 
 TEST(unreadable_files_are_refused)
 {
-	struct pf_err err = PF_ERR_INIT;
-	struct options o;
 	FILE *f;
 
-	ck_assert_int_eq(read_config(&o, "none.json", &err), -ENOENT);
+	ck_assert_int_eq(read_config("none.json"), -ENOENT);
 	ck_assert_str_eq(err.text,
 			 "read the configuration none.json: No such file or directory");
-	options_release(&o);
-	ck_assert_int_eq(read_config(&o, "home", &err), -EISDIR);
-	options_release(&o);
+	ck_assert_int_eq(read_config("home"), -EISDIR);
 	f = fopen("f.json", "w");
 	fputs("{", f);
 	for (int i = 0; i < PF_CONFIG_MAX; i++)
 		fputc(' ', f);
 	fclose(f);
-	ck_assert_int_eq(read_config(&o, "f.json", &err), -EINVAL);
+	ck_assert_int_eq(read_config("f.json"), -EINVAL);
 	ck_assert_str_eq(err.text, "f.json: expected at most 1048576 bytes");
-	options_release(&o);
 }
 
 const struct unit_fixture unit_fixture = { make_dir, remove_dir };

@@ -30,27 +30,24 @@ TEST_EACH(sizes_are_understood, memory)
 {
 	static const char *const forms[] = { "m --memory-limit=%s",
 					     "m -o memory_limit=%s" };
-	struct options o;
-	struct pf_err err = PF_ERR_INIT;
 	char line[100], why[200];
 
 	for (unsigned i = 0; i < 2; i++) {
 		snprintf(line, sizeof(line), forms[i], memory[_i].text);
 		if (memory[_i].bytes) {
-			ck_assert_msg(parse(line, &o, &err) == 0, "%s", err.text);
+			ck_assert_msg(parse(line) == 0, "%s", err.text);
 			ck_assert_uint_eq(o.memory_limit, memory[_i].bytes);
 		} else {
 			snprintf(why, sizeof(why),
 				 "memory limit: expected a size from 1M on, as "
 				 "in 4G, found %s",
 				 memory[_i].text);
-			ck_assert_int_eq(parse(line, &o, &err), -EINVAL);
+			ck_assert_int_eq(parse(line), -EINVAL);
 			/* Trailing spaces are removed from sentences. */
 			ck_assert_int_eq(strncmp(err.text, why,
 						 strlen(why) - !*memory[_i].text),
 					 0);
 		}
-		options_release(&o);
 	}
 }
 
@@ -73,10 +70,7 @@ static const struct {
 
 TEST_EACH(cache_options_are_understood, caches)
 {
-	struct options o;
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_msg(parse(caches[_i].line, &o, &err) == 0, "%s", err.text);
+	ck_assert_msg(parse(caches[_i].line) == 0, "%s", err.text);
 	if (caches[_i].dir)
 		ck_assert_str_eq(o.cache_dir, caches[_i].dir);
 	else
@@ -86,13 +80,12 @@ TEST_EACH(cache_options_are_understood, caches)
 	ck_assert_uint_eq(o.compile_jobs, caches[_i].jobs);
 	ck_assert_uint_eq(o.compile_timeout_s, caches[_i].timeout_s);
 	ck_assert_uint_eq(o.fuse.n, 0);
-	options_release(&o);
 }
 
 static void check_dir(const char *said, const char *want)
 {
-	const struct options o = { .cache_dir = (char *)(uintptr_t)said };
-	char *path = options_cache_dir(&o);
+	const struct options only = { .cache_dir = (char *)(uintptr_t)said };
+	char *path = options_cache_dir(&only);
 
 	ck_assert_ptr_nonnull(path);
 	ck_assert_str_eq(path, want);
@@ -138,14 +131,10 @@ static const struct {
 
 TEST_EACH(directories_are_shared, shared)
 {
-	struct options o;
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_msg(parse(shared[_i].line, &o, &err) == 0, "%s", err.text);
+	ck_assert_msg(parse(shared[_i].line) == 0, "%s", err.text);
 	ck_assert_uint_eq(o.mode, shared[_i].mode);
 	ck_assert_int_eq(o.has_group, shared[_i].group != 0);
 	ck_assert_uint_eq(o.group, shared[_i].group);
-	options_release(&o);
 }
 
 /* Every option of the command line is in the help, and its lines fit a terminal. */

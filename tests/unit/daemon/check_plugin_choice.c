@@ -81,21 +81,19 @@ static void write_config(const char *text)
 	ck_assert_int_eq(chmod("file", 0600), 0);
 }
 
-static const char *plain(struct json_object *o)
+static const char *plain(struct json_object *json)
 {
-	return json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
+	return json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN);
 }
 
 TEST_EACH(plugins_have_settings, settings)
 {
-	struct options o;
-	struct pf_err err = PF_ERR_INIT;
 	char line[1024];
 
 	write_config(settings[_i].config);
 	snprintf(line, sizeof(line), "%s %s file", settings[_i].line,
 		 _i % 2 ? "--config" : "-o config=ignored --config");
-	ck_assert_msg(parse(line, &o, &err) == 0, "%s", err.text);
+	ck_assert_msg(parse(line) == 0, "%s", err.text);
 	for (unsigned i = 0; i < 2 && settings[_i].options[i]; i++) {
 		ck_assert_uint_lt(i, o.n_plugins);
 		ck_assert_str_eq(plain(o.plugins[i].options), settings[_i].options[i]);
@@ -105,7 +103,6 @@ TEST_EACH(plugins_have_settings, settings)
 		ck_assert_str_eq(plain(o.settings.compile_options), settings[_i].compile);
 	else
 		ck_assert_ptr_null(o.settings.compile_options);
-	options_release(&o);
 }
 
 /* Which plugins: the command line's, else the file's, else the default. */
@@ -129,30 +126,24 @@ static const struct {
 
 TEST_EACH(plugins_are_chosen, chosen)
 {
-	struct options o;
-	struct pf_err err = PF_ERR_INIT;
 	char text[1024], line[1024];
 
 	snprintf(text, sizeof(text), chosen[_i].config, dir);
 	write_config(text);
 	snprintf(line, sizeof(line), "%s --config file", chosen[_i].line);
-	ck_assert_msg(parse(line, &o, &err) == 0, "%s", err.text);
-	ck_assert_str_eq(shown_plugins(&o), chosen[_i].plugins);
-	options_release(&o);
+	ck_assert_msg(parse(line) == 0, "%s", err.text);
+	ck_assert_str_eq(shown_plugins(), chosen[_i].plugins);
 }
 
 TEST(the_configuration_is_dumped)
 {
-	struct options o;
-	struct pf_err err = PF_ERR_INIT;
 	struct json_object *dump;
 	char want[1024];
 
 	write_config("{\"plugins\":{\"name\":\"nope\",\"options\":{\"a\":1}}}");
 	ck_assert_msg(parse("nope,cpu,x=rel/x.so,./y.so --config file --plugin-option "
 			    "nope:b=2 nowhere -f --dump-config --plugin-dir d "
-			    "--memory-limit 1M --cache-size 1M",
-			    &o, &err) == 0,
+			    "--memory-limit 1M --cache-size 1M") == 0,
 		      "%s", err.text);
 	snprintf(want, sizeof(want),
 		 "{\"foreground\":true,\"debug\":false,\"keep\":false,"
@@ -169,11 +160,9 @@ TEST(the_configuration_is_dumped)
 				 JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
 			 want);
 	json_object_put(dump);
-	options_release(&o);
 	write_config("{\"plugins\":{\"name\":\"a\",\"options\":{\"b\":null}}}");
-	ck_assert_int_eq(parse("--dump-config --config file", &o, &err), -EINVAL);
+	ck_assert_int_eq(parse("--dump-config --config file"), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err.text, "file:1:35: plugins.options.b: option b"));
-	options_release(&o);
 }
 
 /* A later option for all overrides a plugin's own setting: the file that is dumped has only what
@@ -193,8 +182,6 @@ static const struct {
 
 TEST_EACH(overridden_settings_are_not_dumped, overridden)
 {
-	struct options o;
-	struct pf_err err = PF_ERR_INIT;
 	struct json_object *dump, *plugins;
 	char text[256];
 
@@ -203,49 +190,36 @@ TEST_EACH(overridden_settings_are_not_dumped, overridden)
 	write_config(text);
 	snprintf(text, sizeof(text), "--dump-config --config file %s",
 		 overridden[_i].line);
-	ck_assert_msg(parse(text, &o, &err) == 0, "%s", err.text);
+	ck_assert_msg(parse(text) == 0, "%s", err.text);
 	dump = options_dump(&o);
 	ck_assert(json_object_object_get_ex(dump, "plugins", &plugins));
 	ck_assert_str_eq(plain(json_object_array_get_idx(plugins, 0)),
 			 overridden[_i].want);
 	json_object_put(dump);
-	options_release(&o);
 }
 
 TEST(the_path_is_searched_in_order)
 {
-	struct options o;
-	struct pf_err err = PF_ERR_INIT;
-
 	setenv("PJRTFS_PLUGIN_PATH", ":/none::other:plugins:", 1);
-	ck_assert_int_eq(parse("cpu,gpu m", &o, &err), 0);
-	ck_assert_str_eq(shown_plugins(&o), "cpu=other/cpu.so " GPU);
-	options_release(&o);
+	ck_assert_int_eq(parse("cpu,gpu m"), 0);
+	ck_assert_str_eq(shown_plugins(), "cpu=other/cpu.so " GPU);
 	unsetenv("PJRTFS_PLUGIN_PATH");
-	ck_assert_int_eq(parse("m", &o, &err), -ENOENT);
-	options_release(&o);
+	ck_assert_int_eq(parse("m"), -ENOENT);
 }
 
 /* A plugin whose file does not exist is refused, and the others are loaded. */
 TEST(a_missing_plugin_is_refused)
 {
-	struct options o;
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_msg(parse("none,cpu,/no/such.so m --plugin gpu", &o, &err) == 0, "%s",
-		      err.text);
-	ck_assert_str_eq(shown_plugins(&o), "none= " CPU " such=/no/such.so " GPU);
+	ck_assert_msg(parse("none,cpu,/no/such.so m --plugin gpu") == 0, "%s", err.text);
+	ck_assert_str_eq(shown_plugins(), "none= " CPU " such=/no/such.so " GPU);
 	ck_assert_ptr_nonnull(
 		strstr(o.plugins[0].refused, "not found: looked for none/"));
 	ck_assert_ptr_null(o.plugins[1].refused);
 	ck_assert_str_eq(o.plugins[2].refused, "/no/such.so: No such file or directory");
 	ck_assert_ptr_null(o.plugins[3].refused);
-	options_release(&o);
 	/* Its options are for a chosen plugin, and so no error. */
-	ck_assert_msg(parse("none,cpu m --plugin-option none:cpu_device_count=2", &o,
-			    &err) == 0,
+	ck_assert_msg(parse("none,cpu m --plugin-option none:cpu_device_count=2") == 0,
 		      "%s", err.text);
-	options_release(&o);
 }
 
 /* The sentence about a plugin that is not found says what can be done. */
@@ -253,15 +227,12 @@ TEST(advice_is_given)
 {
 	static const char package[] = "venv/lib/python3.11/site-packages/xla_plugins/"
 				      "xla_cpu_pjrt/xla_cpu_pjrt.so";
-	struct options o;
-	struct pf_err err = PF_ERR_INIT;
 	char path[sizeof(package)];
 
 	unsetenv("PJRTFS_PLUGIN_PATH");
 	setenv("PATH", "/nonexistent", 1);
 	setenv("HOME", "/nonexistent", 1);
-	ck_assert_int_eq(parse("m", &o, &err), -ENOENT);
-	options_release(&o);
+	ck_assert_int_eq(parse("m"), -ENOENT);
 	/* (unless another Python of this machine has one) */
 	if (!strstr(err.text, " was found in "))
 		ck_assert_ptr_nonnull(strstr(err.text,
@@ -274,15 +245,13 @@ TEST(advice_is_given)
 	touch(package);
 	setenv("VIRTUAL_ENV", "venv", 1);
 	for (int i = 0; i < 2; i++) {
-		ck_assert_int_eq(parse(i ? "cpu m" : "m", &o, &err), -ENOENT);
-		options_release(&o);
+		ck_assert_int_eq(parse(i ? "cpu m" : "m"), -ENOENT);
 		ck_assert_msg(strstr(err.text, "xla_cpu was found in $VIRTUAL_ENV "
 					       "venv/lib/python3.11/site-packages: "
 					       "pjrtfs xla_cpu MOUNTPOINT") != NULL,
 			      "%s", err.text);
 	}
-	ck_assert_int_eq(parse("xla_cpu m", &o, &err), 0);
-	options_release(&o);
+	ck_assert_int_eq(parse("xla_cpu m"), 0);
 	remove(package);
 	for (char *slash = path + strlen(path); slash; slash = strrchr(path, '/')) {
 		*slash = '\0';
@@ -293,13 +262,10 @@ TEST(advice_is_given)
 TEST(list_plugins_finds_plugins)
 {
 	struct pf_discovery *d;
-	struct options o;
-	struct pf_err err = PF_ERR_INIT;
 
 	ck_assert_msg(
 		parse("--list-plugins --json --plugin one=file --plugin ./plugins/flat.so "
-		      "--plugin-dir other --timeout 7",
-		      &o, &err) == 0,
+		      "--plugin-dir other --timeout 7") == 0,
 		"%s", err.text);
 	ck_assert(o.list_plugins && o.json && !o.check_plugin);
 	ck_assert_uint_eq(o.timeout_s, 7);
@@ -312,35 +278,26 @@ TEST(list_plugins_finds_plugins)
 	ck_assert_str_eq(d->files[2].name, "cpu");
 	ck_assert_ptr_nonnull(strstr(d->files[2].path, "/other/cpu.so"));
 	pf_discovery_free(d);
-	options_release(&o);
-	ck_assert_msg(parse("--check-plugin gpu", &o, &err) == 0, "%s", err.text);
+	ck_assert_msg(parse("--check-plugin gpu") == 0, "%s", err.text);
 	ck_assert_str_eq(o.check_plugin, "gpu");
-	ck_assert_str_eq(shown_plugins(&o), GPU);
-	options_release(&o);
-	ck_assert_msg(parse("--check-plugin x=plugins/flat.so", &o, &err) == 0, "%s",
-		      err.text);
-	ck_assert_str_eq(shown_plugins(&o), "x=plugins/flat.so");
-	options_release(&o);
+	ck_assert_str_eq(shown_plugins(), GPU);
+	ck_assert_msg(parse("--check-plugin x=plugins/flat.so") == 0, "%s", err.text);
+	ck_assert_str_eq(shown_plugins(), "x=plugins/flat.so");
 }
 
 TEST(jaxs_plugin_variable_is_searched)
 {
 	char list[PATH_MAX];
-	struct options o;
-	struct pf_err err = PF_ERR_INIT;
 
 	snprintf(list, sizeof(list), "jax:%s/file,cpu:%s/other/cpu.so", dir, dir);
 	unsetenv("PJRTFS_PLUGIN_PATH");
 	setenv("PJRT_NAMES_AND_LIBRARY_PATHS", list, 1);
-	ck_assert_int_eq(parse("jax,cpu m", &o, &err), 0);
-	ck_assert_str_eq(shown_plugins(&o), "jax=file cpu=other/cpu.so");
-	options_release(&o);
-	ck_assert_int_eq(parse("m", &o, &err), -ENOENT);
-	options_release(&o);
+	ck_assert_int_eq(parse("jax,cpu m"), 0);
+	ck_assert_str_eq(shown_plugins(), "jax=file cpu=other/cpu.so");
+	ck_assert_int_eq(parse("m"), -ENOENT);
 	setenv("PJRTFS_PLUGIN_PATH", "plugins", 1);
-	ck_assert_int_eq(parse("m", &o, &err), 0);
-	ck_assert_str_eq(shown_plugins(&o), CPU);
-	options_release(&o);
+	ck_assert_int_eq(parse("m"), 0);
+	ck_assert_str_eq(shown_plugins(), CPU);
 	unsetenv("PJRT_NAMES_AND_LIBRARY_PATHS");
 }
 

@@ -27,6 +27,7 @@ static const struct {
 	{ "env/e/pjrt_plugin.so", NULL },
 	{ "lib1/libpjrt_l1.so", NULL },
 	{ "lib2.so", NULL },
+	{ ".local/lib/pjrtfs/plugins/user/pjrt_plugin.so", NULL },
 	{ "own/cpu/pjrt_plugin.so", NULL },
 	{ "own/flat.so", NULL },
 	{ "usr/local/lib/go-xla/pjrt_c_api_cpu_v0.83.1_plugin.so", NULL },
@@ -56,6 +57,7 @@ static struct pf_discover_config fill_every_place(void)
 	for (size_t i = 0; i < ARRAY_SIZE(everywhere); i++)
 		put(everywhere[i].path,
 		    everywhere[i].text ? everywhere[i].text : "\177ELF");
+	setenv("HOME", top, 1);
 	setenv("PJRTFS_PLUGIN_PATH", "env", 1);
 	setenv("PJRT_NAMES_AND_LIBRARY_PATHS", "jax:a/jax.so", 1);
 	setenv("PJRT_PLUGIN_LIBRARY_PATH", "lib1", 1);
@@ -86,6 +88,7 @@ TEST(the_search_has_the_manuals_order)
 		"$PJRT_NAMES_AND_LIBRARY_PATHS: jax=a/jax.so\n"
 		"$PJRT_PLUGIN_LIBRARY_PATH: l1=lib1/libpjrt_l1.so\n"
 		"$PJRT_PLUGIN_PATH: lib2=lib2.so\n"
+		"the user's directory: user=.local/lib/pjrtfs/plugins/user/pjrt_plugin.so\n"
 		"pjrtfs's own directory: cpu=own/cpu/pjrt_plugin.so\n"
 		"pjrtfs's own directory: flat=own/flat.so\n"
 		"GoMLX: cpu=usr/local/lib/go-xla/pjrt_c_api_cpu_v0.83.1_plugin.so 0.83.1\n"
@@ -111,13 +114,15 @@ TEST(only_some_places_are_searched)
 
 	c.own_only = true;
 	d = discover(&c);
-	ck_assert_str_eq(found(d),
-			 "--plugin-dir: s=said-dir/s.so\n"
-			 "the configuration file: conf=a/y.so\n"
-			 "the configuration's plugin_dir: conf-dir=cf/conf-dir.so\n"
-			 "$PJRTFS_PLUGIN_PATH: e=env/e/pjrt_plugin.so\n"
-			 "pjrtfs's own directory: cpu=own/cpu/pjrt_plugin.so\n"
-			 "pjrtfs's own directory: flat=own/flat.so\n");
+	ck_assert_str_eq(
+		found(d),
+		"--plugin-dir: s=said-dir/s.so\n"
+		"the configuration file: conf=a/y.so\n"
+		"the configuration's plugin_dir: conf-dir=cf/conf-dir.so\n"
+		"$PJRTFS_PLUGIN_PATH: e=env/e/pjrt_plugin.so\n"
+		"the user's directory: user=.local/lib/pjrtfs/plugins/user/pjrt_plugin.so\n"
+		"pjrtfs's own directory: cpu=own/cpu/pjrt_plugin.so\n"
+		"pjrtfs's own directory: flat=own/flat.so\n");
 	pf_discovery_free(d);
 	c.own_only = false;
 	c.until = "jax";

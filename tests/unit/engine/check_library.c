@@ -166,6 +166,72 @@ TEST(handlers_are_found)
 	pf_libraries_free(libs);
 }
 
+TEST(a_trial_has_one_more)
+{
+	struct pf_libraries *libs = pf_libraries_new(), *with;
+	const struct pf_library_spec spec = { .path = library("a.so"), .plugin = "cpu" };
+	const struct pf_library *of[PF_LIBRARIES_MAX];
+	struct pf_library *l;
+	struct pf_err err = PF_ERR_INIT;
+
+	add(libs, spec.path, "gpu", false);
+	ck_assert_ptr_null(pf_libraries_find(libs, spec.path, "cpu"));
+	ck_assert_ptr_nonnull(pf_libraries_find(libs, spec.path, "gpu"));
+	ck_assert_ptr_nonnull(pf_libraries_find(libs, spec.path, NULL));
+	ck_assert_int_eq(pf_library_read(libs, &spec, &l, &err), 0);
+	ck_assert_str_eq(l->name, "a-2");
+	ck_assert_int_eq(pf_libraries_with(libs, l, &with, &err), 0);
+	ck_assert_uint_eq(pf_libraries_of(with, NULL, of), 2);
+	ck_assert_ptr_eq(of[1], l);
+	pf_libraries_free(with);
+	ck_assert_uint_eq(pf_libraries_of(libs, NULL, of), 1);
+	ck_assert_int_eq(pf_libraries_take(libs, l, &err), 0);
+	ck_assert_ptr_eq(pf_libraries_find(libs, spec.path, "cpu"), l);
+	while (pf_libraries_of(libs, NULL, of) < PF_LIBRARIES_MAX)
+		add(libs, spec.path, NULL, false);
+	ck_assert_int_eq(pf_library_read(libs, &spec, &l, &err), 0);
+	ck_assert_int_eq(pf_libraries_with(libs, l, &with, &err), -E2BIG);
+	pf_libraries_free(with);
+	ck_assert_int_eq(pf_libraries_take(libs, l, &err), -E2BIG);
+	pf_library_free(l);
+	pf_libraries_free(libs);
+}
+
+/* A worker's answers about a library on trial, the second one, and the results. */
+static const struct {
+	const char *description;
+	int code;
+	const char *why;
+} trials[] = {
+	{ "{\"libraries\":[null,null],\"custom_calls\":[[\"a\",1],[\"b\",0]]}", 0, NULL },
+	{ "{\"libraries\":[\"no\",null],\"custom_calls\":[[\"b\",0,\"newer\"]]}", 0,
+	  NULL },
+	{ "{\"libraries\":[null,\"it lacks another\"],\"custom_calls\":[]}", -EOPNOTSUPP,
+	  "it lacks another" },
+	{ "{\"libraries\":[null,null],\"custom_calls\":[[\"a\",0],[\"a\",1,\"shadowed by one\"]]}",
+	  -EEXIST, "custom call a: shadowed by one" },
+	{ "{\"libraries\":[null,null],\"custom_calls\":[[\"a\",1,\"it is newer\"]]}",
+	  -EOPNOTSUPP, "custom call a: it is newer" },
+};
+
+TEST_EACH(a_trial_shows_what_cannot_be_called, trials)
+{
+	struct pf_libraries *libs = pf_libraries_new();
+	struct pf_custom_calls *c = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	const struct pf_library *l;
+
+	add(libs, library("one.so"), NULL, false);
+	l = add(libs, library("two.so"), NULL, false);
+	ck_assert_int_eq(read_calls(trials[_i].description, libs, &c, &err), 0);
+	ck_assert_int_eq(pf_custom_calls_check(c, l, &err), trials[_i].code);
+	if (trials[_i].why)
+		ck_assert_str_eq(strstr(err.text, l->path) + strlen(l->path) + 2,
+				 trials[_i].why);
+	pf_custom_calls_unref(c);
+	pf_libraries_free(libs);
+}
+
 /* The worker is not trusted. */
 static const char *const lies[] = {
 	"[\"a\",1]",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scheduler: users round robin, queues, slots held for long, front and alone, dequeueing. */
+/* The scheduler: users round robin, queues, slots held for long, front and alone, dequeueing, listing. */
 #include "pjrtfs/scheduler.h"
 
 #include <pthread.h>
@@ -14,7 +14,8 @@
 
 static struct pf_sched *sched;
 
-/* The names of granted requests, in order. */
+/* The names of granted requests, in order.  The timer's thread grants some. */
+static pthread_mutex_t order_lock = PTHREAD_MUTEX_INITIALIZER;
 static char order[64];
 static _Atomic unsigned n_granted;
 
@@ -27,10 +28,9 @@ static struct one all[128]; /* by name */
 
 static void note(struct pf_sched_request *request)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	const struct one *one = pf_container_of(request, struct one, request);
 
-	PF_LOCK_SCOPE(&lock);
+	PF_LOCK_SCOPE(&order_lock);
 	order[atomic_load(&n_granted)] = one->name;
 	atomic_fetch_add(&n_granted, 1);
 }
@@ -68,6 +68,7 @@ static void take(char name, uid_t user, char how)
 					  .front = how == '<' || how == '*',
 					  .prompt = how == '^',
 					  .alone = how == '*',
+					  .work.subject = (uint64_t)name,
 					  .granted = note },
 			     .name = name };
 	if (pf_sched_acquire(sched, &one->request))
@@ -77,6 +78,13 @@ static void take(char name, uid_t user, char how)
 static void end(char name)
 {
 	pf_sched_release(sched, &all[(int)name].request);
+}
+
+/* Are the requests that were granted so far those of NAMES? */
+static bool granted(const char *names)
+{
+	PF_LOCK_SCOPE(&order_lock);
+	return !strcmp(order, names);
 }
 
 /* Wait for N grants; the timer's thread makes some. */
@@ -89,7 +97,8 @@ static void wait_for(size_t n)
 /*
  * The words of a script: a1, and perhaps a sign: user 1 takes a; -a: a is released; /a: a
  * leaves its queue; !a: it cannot; a@2: a's position; =abc: what was granted so far; ~abc: what
- * is granted soon; . a slot becomes one that is held for long.
+ * is granted soon; ?a: a waits for the host; ;a: no longer; . a slot becomes one that is held for long;
+ * #0ab|cd: the list of queue 0: a and b hold slots (?a: and a has none of another queue yet), c and d wait.
  */
 static const struct {
 	const char *title;
@@ -98,7 +107,7 @@ static const struct {
 } scripts[] = {
 	{ "users are served round robin",
 	  { .slots = 1, .max_held = 40, .long_ms = 60000 },
-	  "a1 b1 c1 d1 x2 y2 m3 =a a@0 b@1 x@2 m@3 c@4 y@5 d@6 -a =ab -b =abx -x =abxm "
+	  "a1 b1 c1 d1 x2 y2 m3 =a a@0 b@1 x@2 m@3 c@4 y@5 d@6 #0a|bxmcyd -a =ab #0b|xmcyd -b =abx -x =abxm "
 	  "-m =abxmc -c =abxmcy -y =abxmcyd -d z1 =abxmcydz" },
 	{ "requests beyond the slots wait",
 	  { .slots = 3, .max_held = 40, .long_ms = 60000 },
@@ -116,9 +125,15 @@ static const struct {
 	{ "a slot held for long counts against its user",
 	  { .slots = 2, .max_held = 40, .long_ms = 50 },
 	  "a1 b1 c1 x2 =ab ~abx y2 ~abxy c@1 . . =abxy -b ~abxyc" },
+	{ "a slot that waits for the host counts against nobody",
+	  { .slots = 1, .max_held = 8, .long_ms = 60000 },
+	  "a1 b1 c2 =a ?a =ab -b =abc d1 ?a ;a =abc ;a -c =abc -a =abcd -d ;d" },
+	{ "at most half of the slots wait so",
+	  { .slots = 1, .max_held = 4, .long_ms = 60000 },
+	  "a1 b1 c1 d1 ?a =ab ?b =abc ?c =abc -a =abcd -b -c -d" },
 	{ "front requests precede all others",
 	  { .slots = 1, .max_held = 40, .long_ms = 60000 },
-	  "a1 b1 c1 x2 F1< G1< F@1 G@2 b@3 x@4 c@5 -a -F -G -b -x -c =aFGbxc" },
+	  "a1 b1 c1 x2 F1< G1< F@1 G@2 b@3 x@4 c@5 #0a|FGbxc -a -F -G -b -x -c =aFGbxc" },
 	{ "prompt requests have turns of their own",
 	  { .slots = 1, .max_held = 40, .long_ms = 60000 },
 	  "a1 b1 p1^ x2 c1 q1^ b@1 p@2 x@3 c@4 q@5 -a -b -p -x -c =abpxcq" },
@@ -135,9 +150,40 @@ static const struct {
 	 * when it leaves. */
 	{ "several queues at once",
 	  { .n_queues = 2, .slots = 1, .max_held = 40, .long_ms = 60000 },
-	  "a1 B1+ c1| =ac -a d2 =ac B@1 -c =acB -B =acBd e1| -d B1+ f1 =acBde /B -B "
-	  "=acBdef" },
+	  "a1 B1+ c1| =ac #0a|B #1c| -a d2 =ac B@1 #0?B|d #1c|B -c =acB #0B|d #1B| -B "
+	  "=acBd e1| -d B1+ f1 =acBde /B -B =acBdef" },
 };
+
+/* The list of the queue WORD[1], as scripts have it, in RET; the positions are those of the requests. */
+static void list(const char *word, char *ret)
+{
+	struct pf_sched_entry entries[64];
+	size_t n = pf_sched_list(sched, (unsigned)(word[1] - '0'), entries, 64);
+	unsigned position = 0;
+
+	*ret++ = '#';
+	*ret++ = word[1];
+	for (size_t i = 0; i < n; i++) {
+		const struct one *one = &all[entries[i].work.subject];
+
+		ck_assert_uint_eq(entries[i].user, one->request.user);
+		if (entries[i].position) {
+			if (!position++)
+				*ret++ = '|';
+			ck_assert_uint_eq(entries[i].position, position);
+			ck_assert_uint_eq(pf_sched_position(sched, &one->request),
+					  position);
+		} else {
+			ck_assert_uint_eq(position, 0);
+			if (!entries[i].runs)
+				*ret++ = '?';
+		}
+		*ret++ = one->name;
+	}
+	if (!position)
+		*ret++ = '|';
+	*ret = '\0';
+}
 
 static void play(const char *word, const char *title)
 {
@@ -148,19 +194,28 @@ static void play(const char *word, const char *title)
 	} else if (*word == '/' || *word == '!') {
 		right = pf_sched_dequeue(sched, &all[(int)word[1]].request) ==
 			(*word == '/');
+	} else if (*word == '?' || *word == ';') {
+		pf_sched_wait(sched, &all[(int)word[1]].request, *word == '?' ? 1 : -1);
 	} else if (*word == '.') {
 		usleep(60000);
 	} else if (*word == '=' || *word == '~') {
 		if (*word == '~')
 			wait_for(strlen(word + 1));
-		right = !strcmp(order, word + 1);
+		right = granted(word + 1);
+	} else if (*word == '#') {
+		char found[128];
+
+		list(word, found);
+		ck_assert_msg(!strcmp(word, found), "%s, at %s: the list is %s", title,
+			      word, found);
 	} else if (word[1] == '@') {
 		right = pf_sched_position(sched, &all[(int)*word].request) ==
 			(unsigned)(word[2] - '0');
 	} else {
 		take(*word, (uid_t)(word[1] - '0'), word[2]);
 	}
-	ck_assert_msg(right, "%s, at %s: %s was granted", title, word, order);
+	if (!right)
+		ck_abort_msg("%s, at %s: %s was granted", title, word, order);
 }
 
 TEST_EACH(requests_are_granted_in_order, scripts)
@@ -175,6 +230,35 @@ TEST_EACH(requests_are_granted_in_order, scripts)
 	for (char *w = strtok_r(words, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
 		play(w, scripts[_i].title);
 	}
+}
+
+/* Of more requests than fit, the first ones; times are those of the slot, of the queue, or of the first
+ * part of a longer work. */
+TEST(a_list_has_the_first_requests)
+{
+	struct pf_sched_entry entries[4];
+	int64_t before = pf_now_ms();
+
+	open_config(&one_slot);
+	for (char i = 'a'; i < 'z'; i++)
+		take(i, (uid_t)i % 3, 0);
+	ck_assert_uint_eq(pf_sched_list(sched, 0, entries, 4), 4);
+	for (unsigned i = 0; i < 4; i++) {
+		ck_assert_uint_eq(entries[i].work.subject, 'a' + i);
+		ck_assert_uint_eq(entries[i].position, i);
+		ck_assert_int_eq(entries[i].runs, i == 0);
+		ck_assert_int_ge(entries[i].since, before);
+		ck_assert_int_le(entries[i].since, pf_now_ms());
+	}
+	ck_assert_uint_eq(pf_sched_list(sched, 0, entries, 0), 0);
+	all['b'].request.work.began = 7;
+	all['b'].request.work.done = 3;
+	all['b'].request.work.of = 9;
+	end('a');
+	ck_assert_uint_eq(pf_sched_list(sched, 0, entries, 1), 1);
+	ck_assert_int_eq(entries[0].since, 7);
+	ck_assert_uint_eq(entries[0].work.done, 3);
+	ck_assert_uint_eq(entries[0].work.of, 9);
 }
 
 TEST(at_most_max_held_requests_are_granted)
@@ -219,24 +303,24 @@ TEST(a_blocked_users_requests_wait)
 	take('a', 1, 0);
 	take('x', 2, 0);
 	take('F', 1, '<'); /* user 1's, too */
-	ck_assert_str_eq(order, "xF");
+	ck_assert(granted("xF"));
 	end('x');
-	ck_assert_str_eq(order, "xF");
+	ck_assert(granted("xF"));
 	play("a@1", "user 1 waits");
 	end('F');
 	take('p', 1, '^'); /* not user 1's waiting ones */
-	ck_assert_str_eq(order, "xFp");
+	ck_assert(granted("xFp"));
 	wait_for(4);
-	ck_assert_str_eq(order, "xFpa");
+	ck_assert(granted("xFpa"));
 	ck_assert(pf_now_ms() >= atomic_load(&user_1_until));
 	end('a');
 	/* or no longer */
 	atomic_store(&user_1_until, INT64_MAX);
 	take('b', 1, 0);
-	ck_assert_str_eq(order, "xFpa");
+	ck_assert(granted("xFpa"));
 	atomic_store(&user_1_until, 0);
 	pf_sched_review(sched);
-	ck_assert_str_eq(order, "xFpab");
+	ck_assert(granted("xFpab"));
 }
 
 TEST(a_copy_is_released_in_place_of_its_request)
@@ -248,9 +332,9 @@ TEST(a_copy_is_released_in_place_of_its_request)
 	copy = all['a'].request;
 	take('a', 1, 0); /* the same request, acquired again */
 	take('c', 1, 0);
-	ck_assert_str_eq(order, "a");
+	ck_assert(granted("a"));
 	pf_sched_release(sched, &copy);
-	ck_assert_str_eq(order, "aa");
+	ck_assert(granted("aa"));
 }
 
 /* --- many ------------------------------------------------------------------------------ */
@@ -300,6 +384,22 @@ static void worker_begin(struct pf_sched_request *request)
 	atomic_store(&w->begun, true);
 }
 
+/* REQUEST, which runs, is in the list of its queue I, with no more than SLOTS that hold a slot. */
+static void check_listed(const struct pf_sched_request *request, unsigned i)
+{
+	struct pf_sched_entry entries[THREADS];
+	size_t n = pf_sched_list(sched, request->queues[i], entries, THREADS), held = 0;
+	bool found = false;
+
+	for (size_t k = 0; k < n; k++) {
+		held += entries[k].position == 0;
+		found = found || (entries[k].runs &&
+				  entries[k].work.subject == request->work.subject);
+	}
+	ck_assert(found);
+	ck_assert_uint_le(held, SLOTS);
+}
+
 static void *work(void *arg)
 {
 	struct worker *w = arg;
@@ -314,6 +414,7 @@ static void *work(void *arg)
 			(struct pf_sched_request){ .user = (uid_t)rand_r(&w->seed) % 3,
 						   .queues = w->queues,
 						   .n_queues = n,
+						   .work.subject = (uint64_t)(uintptr_t)w,
 						   .granted = worker_begin };
 		atomic_store(&w->begun, false);
 		if (!pf_sched_acquire(sched, &w->request)) {
@@ -330,6 +431,7 @@ static void *work(void *arg)
 
 			if (now > atomic_load(&most))
 				atomic_store(&most, now);
+			check_listed(&w->request, i);
 		}
 		for (unsigned i = 0; i < n; i++)
 			atomic_fetch_sub(&running[w->queues[i]], 1);

@@ -6,6 +6,7 @@ static struct pf_req_id request;
 static struct pf_rep_block reply;
 static struct pf_sync_call call;
 static struct pf_err err;
+static struct pf_sync_call ticks; /* the next calls have its tick */
 static _Atomic unsigned n_given_up, n_dropped;
 static pthread_t caller;
 
@@ -29,6 +30,9 @@ static void begin_call(unsigned timeout_s)
 				      .request = &request,
 				      .len = sizeof(request),
 				      .timeout_s = timeout_s,
+				      .tick = ticks.tick,
+				      .tick_arg = ticks.tick_arg,
+				      .tick_ms = ticks.tick_ms,
 				      .kept = &request,
 				      .drop = drop,
 				      .n_given_up = &n_given_up };
@@ -37,6 +41,11 @@ static void begin_call(unsigned timeout_s)
 	ck_assert_int_eq(pthread_create(&caller, NULL, caller_main, NULL), 0);
 	ck_assert_uint_eq(take_request(), sizeof(request));
 	ck_assert_uint_eq(((struct pf_req_id *)message)->id, 7);
+}
+
+static void tick(void *arg)
+{
+	atomic_fetch_add((_Atomic unsigned *)arg, 1);
 }
 
 static int end_call(void)
@@ -57,6 +66,25 @@ TEST_TIMES(the_caller_gets_the_reply, 2)
 	ck_assert_uint_eq(reply.off, 4096);
 	ck_assert_uint_eq(call.reply_len, sizeof(reply));
 	ck_assert_uint_eq(atomic_load(&n_dropped), 1);
+}
+
+TEST(the_caller_waits_with_ticks)
+{
+	static _Atomic unsigned n;
+
+	ticks = (struct pf_sync_call){ .tick = tick, .tick_arg = &n, .tick_ms = 5 };
+	begin_call(0);
+	while (atomic_load(&n) < 3)
+		usleep(1000);
+	answer_rightly(((struct pf_msg_head *)message)->tag);
+	ck_assert_int_eq(end_call(), 0);
+	ck_assert_uint_eq(reply.off, 4096);
+	atomic_store(&n, 0);
+	ticks.tick_ms = 300;
+	begin_call(1);
+	ck_assert_int_eq(end_call(), -ETIMEDOUT);
+	ck_assert_uint_eq(atomic_load(&n), 3);
+	answer_rightly(((struct pf_msg_head *)message)->tag);
 }
 
 TEST(the_caller_gets_the_failure)

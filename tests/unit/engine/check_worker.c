@@ -277,6 +277,67 @@ TEST_EACH(running_calls_fail_with_the_stderr_tail, deaths)
 	pf_arena_give(arena, &program);
 }
 
+/* --- another instance takes over ------------------------------------------------------ */
+
+TEST(a_replacement_waits_for_calls_under_way)
+{
+	struct pf_instance *old, *instance = NULL;
+	struct pf_extent program;
+	struct question q;
+	struct event next;
+	unsigned restarts;
+	pid_t pid;
+
+	setenv("PJRTFS_FAULTY", "compile=late:1000", 1);
+	start_worker(faulty_plugin());
+	old = pf_worker_instance(worker, NULL);
+	program = extent(4096);
+	start_compile(old, &q, &program);
+	pf_worker_replace(worker, 600000);
+	pf_worker_replace(worker, 0); /* the first one counts */
+	/* It serves who does not wait; the others get the next one. */
+	ck_assert(pf_instance_alive(old));
+	ck_assert(!pf_instance_serves(old));
+	ck_assert_int_eq(pf_worker_await(worker, event_init(&next), &instance, NULL), 0);
+	ck_assert_ptr_null(instance);
+	event_wait(&next);
+	ck_assert_int_eq(event_count(&q.answered), 1);
+	ck_assert_msg(q.code == 0, "%s", q.err.text);
+	ck_assert(!pf_instance_alive(old));
+	ck_assert(!pf_instance_was_stopped(old));
+	instance = pf_worker_instance(worker, NULL);
+	ck_assert_ptr_nonnull(instance);
+	ck_assert(pf_instance_serves(instance));
+	pf_worker_pid(worker, &pid, &restarts);
+	ck_assert_uint_eq(restarts, 1);
+	pf_instance_unref(instance);
+	pf_instance_unref(old);
+	stop_worker();
+	pf_arena_give(arena, &program);
+}
+
+TEST(a_replacement_ends_calls_that_take_too_long)
+{
+	struct pf_instance *old;
+	struct pf_extent program;
+	struct question q;
+
+	setenv("PJRTFS_FAULTY", "compile=hang", 1);
+	start_worker(faulty_plugin());
+	old = pf_worker_instance(worker, NULL);
+	program = extent(4096);
+	start_compile(old, &q, &program);
+	pf_worker_replace(worker, 1);
+	event_wait(&q.answered);
+	ck_assert_int_eq(q.code, -EIO);
+	ck_assert_ptr_nonnull(strstr(q.err.text, "did not end in time"));
+	ck_assert(pf_instance_was_stopped(old));
+	pf_instance_unref(next_instance(old));
+	pf_instance_unref(old);
+	stop_worker();
+	pf_arena_give(arena, &program);
+}
+
 TEST(callers_get_the_plugins_errors)
 {
 	struct question q;

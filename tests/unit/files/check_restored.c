@@ -15,6 +15,8 @@
 
 static const struct pf_cred user = { .uid = USER, .gid = USER };
 
+static bool renames; /* the first life only makes files in the midst of renames */
+
 /* --- what there is ------------------------------------------------------------------- */
 
 static uint64_t ino_of(const char *path)
@@ -100,6 +102,8 @@ static void print_all(struct pf_buf *out)
 					     "one.raw" };
 	int ms = 0;
 
+	if (renames)
+		return;
 	files_each_executable(fs, executables_ready, &ms);
 	for (size_t i = 0; i < ARRAY_SIZE(directories); i++) {
 		pf_buf_printf(out, "%s %" PRIu64 "\n", directories[i],
@@ -284,8 +288,39 @@ static void make_jobs(void)
 	}
 }
 
+/* --- what a rename across formats leaves if the daemon is killed meanwhile --------------- */
+
+/* Give buffers/NAME the formats that it has in the midst of a rename: its view's, and its own, which
+ * were FROM. */
+static void be_in_rename(const char *name, enum pf_format view, enum pf_format from,
+			 enum pf_format buffer)
+{
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *dir = pf_tree_by_ino(fs->tree, ino_of("buffers"));
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_dir_lookup(dir, name);
+
+	view_of(node)->format = view;
+	view_save(node);
+	pf_buffer_set_format(buffer_of(node), from);
+	pf_buffer_set_format(buffer_of(node), buffer);
+}
+
+static void make_renames(void)
+{
+	put_text("buffers", "array.txt", "1 2 3\n");
+	be_in_rename("array.txt", PF_FORMAT_TXT, PF_FORMAT_NONE, PF_FORMAT_TXT);
+	put_text("buffers", "named.txt", "1 2 3\n");
+	be_in_rename("named.txt", PF_FORMAT_NONE, PF_FORMAT_TXT, PF_FORMAT_NONE);
+	put_text("buffers", "scratch", "1 2 3\n");
+	be_in_rename("scratch", PF_FORMAT_TXT, PF_FORMAT_NONE, PF_FORMAT_TXT);
+}
+
 static void make_all(void)
 {
+	if (renames) {
+		make_renames();
+		return;
+	}
 	make_buffers();
 	make_sharding();
 	make_programs();
@@ -362,5 +397,36 @@ TEST(a_restarted_daemon_shows_the_same_files)
 	expect_line("jobs/3/state", "done");
 	pf_buf_release(&before);
 	pf_buf_release(&after);
+	end_second_life();
+}
+
+static void expect_soon(const char *path, const char *want)
+{
+	char *text = content(path);
+
+	for (int ms = 0; strcmp(text, want) != 0 && ms < PATIENCE_S * 1000; ms++) {
+		free(text);
+		usleep(1000);
+		text = content(path);
+	}
+	ck_assert_str_eq(text, want);
+	free(text);
+}
+
+TEST(what_a_kill_leaves_of_a_rename_becomes_what_its_name_says)
+{
+	struct pf_buf before = PF_BUF_INIT;
+	struct stat st;
+
+	renames = true;
+	begin_second_life(&before);
+	expect_soon("buffers/array.txt", "1 2 3\n");
+	expect_line("buffers/array.json", "\"shape\":[3]");
+	expect_soon("buffers/named.txt", "1 2 3\n");
+	expect_line("buffers/named.json", "\"shape\":[3]");
+	expect_soon("buffers/scratch", "1 2 3\n");
+	ck_assert_int_eq(pf_vfs_lookup(fs->tree, ino_of("buffers"), "scratch.json", &st),
+			 -ENOENT);
+	pf_buf_release(&before);
 	end_second_life();
 }

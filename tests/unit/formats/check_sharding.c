@@ -99,114 +99,57 @@ TEST(prints_what_it_reads)
 /* By hand: position 1 of a mesh of x by y is x 0, y 1. */
 static const struct {
 	const char *mesh, *spec;
-	struct pf_shape whole, shard;
-	int64_t starts[4][2]; /* of positions 0 to 3 */
-	unsigned blocks[4], n_blocks;
+	const char *whole, *shard; /* a digit for each dimension */
+	const char *starts;        /* the same of positions 0 to 3 */
+	const char *blocks;        /* a digit for each of these */
 	bool runs;
 } parts[] = {
-	{ "{'x':2,'y':2}",
-	  "['x',null]",
-	  { 2, { 4, 6 } },
-	  { 2, { 2, 6 } },
-	  { { 0, 0 }, { 0, 0 }, { 2, 0 }, { 2, 0 } },
-	  { 0, 0, 1, 1 },
-	  2,
-	  true },
-	{ "{'x':2,'y':2}",
-	  "['y']",
-	  { 2, { 4, 6 } },
-	  { 2, { 2, 6 } },
-	  { { 0, 0 }, { 2, 0 }, { 0, 0 }, { 2, 0 } },
-	  { 0, 1, 0, 1 },
-	  2,
-	  true },
-	{ "{'x':2,'y':2}",
-	  "['x','y']",
-	  { 2, { 4, 6 } },
-	  { 2, { 2, 3 } },
-	  { { 0, 0 }, { 0, 3 }, { 2, 0 }, { 2, 3 } },
-	  { 0, 1, 2, 3 },
-	  4,
-	  false },
-	{ "{'x':2,'y':2}",
-	  "['y','x']",
-	  { 2, { 4, 6 } },
-	  { 2, { 2, 3 } },
-	  { { 0, 0 }, { 2, 0 }, { 0, 3 }, { 2, 3 } },
-	  { 0, 2, 1, 3 },
-	  4,
-	  false },
-	{ "{'x':2,'y':2}",
-	  "[['x','y']]",
-	  { 2, { 4, 6 } },
-	  { 2, { 1, 6 } },
-	  { { 0, 0 }, { 1, 0 }, { 2, 0 }, { 3, 0 } },
-	  { 0, 1, 2, 3 },
-	  4,
-	  true },
-	{ "{'x':2,'y':2}",
-	  "[['y','x']]",
-	  { 2, { 4, 6 } },
-	  { 2, { 1, 6 } },
-	  { { 0, 0 }, { 2, 0 }, { 1, 0 }, { 3, 0 } },
-	  { 0, 2, 1, 3 },
-	  4,
-	  true },
-	{ "{'x':4}",
-	  "[]",
-	  { 2, { 3, 5 } },
-	  { 2, { 3, 5 } },
-	  { { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } },
-	  { 0, 0, 0, 0 },
-	  1,
-	  true },
-	{ "{'x':4}",
-	  "['x']",
-	  { 2, { 0, 5 } },
-	  { 2, { 0, 5 } },
-	  { { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } },
-	  { 0, 1, 2, 3 },
-	  4,
-	  true },
-	{ "{'x':4}",
-	  "[null,'x']",
-	  { 2, { 1, 8 } },
-	  { 2, { 1, 2 } },
-	  { { 0, 0 }, { 0, 2 }, { 0, 4 }, { 0, 6 } },
-	  { 0, 1, 2, 3 },
-	  4,
-	  true },
-	{ "{'x':4}",
-	  "[]",
-	  { 0, { 0 } },
-	  { 0, { 0 } },
-	  { { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } },
-	  { 0, 0, 0, 0 },
-	  1,
-	  true },
+	{ "{'x':2,'y':2}", "['x',null]", "46", "26", "00 00 20 20", "0011", true },
+	{ "{'x':2,'y':2}", "['y']", "46", "26", "00 20 00 20", "0101", true },
+	{ "{'x':2,'y':2}", "['x','y']", "46", "23", "00 03 20 23", "0123", false },
+	{ "{'x':2,'y':2}", "['y','x']", "46", "23", "00 20 03 23", "0213", false },
+	{ "{'x':2,'y':2}", "[['x','y']]", "46", "16", "00 10 20 30", "0123", true },
+	{ "{'x':2,'y':2}", "[['y','x']]", "46", "16", "00 20 10 30", "0213", true },
+	{ "{'x':4}", "[]", "35", "35", "00 00 00 00", "0000", true },
+	{ "{'x':4}", "['x']", "05", "05", "00 00 00 00", "0123", true },
+	{ "{'x':4}", "[null,'x']", "18", "12", "00 02 04 06", "0123", true },
+	{ "{'x':4}", "[]", "", "", "", "0000", true },
 };
+
+static struct pf_shape shape_of(const char *digits)
+{
+	struct pf_shape ret = { .rank = (unsigned)strlen(digits) };
+
+	for (unsigned d = 0; d < ret.rank; d++)
+		ret.dims[d] = digits[d] - '0';
+	return ret;
+}
 
 TEST_EACH(gives_parts, parts)
 {
+	const struct pf_shape want = shape_of(parts[_i].whole);
+	const struct pf_shape want_shard = shape_of(parts[_i].shard);
 	struct pf_sharding s;
 	struct pf_shape shard, whole;
 	struct pf_block b;
 	uint64_t first;
 
-	ck_assert_int_eq(parse_sharding(parts[_i].mesh, parts[_i].spec, NULL,
-					parts[_i].whole.rank, &s, NULL),
+	ck_assert_int_eq(parse_sharding(parts[_i].mesh, parts[_i].spec, NULL, want.rank,
+					&s, NULL),
 			 0);
-	ck_assert_int_eq(pf_sharding_divide(&s, &parts[_i].whole, &shard, NULL), 0);
-	ck_assert(pf_shape_equal(&shard, &parts[_i].shard));
+	ck_assert_int_eq(pf_sharding_divide(&s, &want, &shard, NULL), 0);
+	ck_assert(pf_shape_equal(&shard, &want_shard));
 	ck_assert_int_eq(pf_sharding_multiply(&s, &shard, &whole, NULL), 0);
-	ck_assert(pf_shape_equal(&whole, &parts[_i].whole));
-	ck_assert_uint_eq(pf_sharding_blocks(&s), parts[_i].n_blocks);
+	ck_assert(pf_shape_equal(&whole, &want));
 	for (unsigned i = 0; i < 4; i++) {
 		pf_sharding_part(&s, &whole, i, &b);
 		ck_assert(pf_shape_equal(&b.part, &shard));
 		for (unsigned d = 0; d < whole.rank; d++)
-			ck_assert_int_eq(b.start[d], parts[_i].starts[i][d]);
-		ck_assert_uint_eq(pf_sharding_block(&s, i), parts[_i].blocks[i]);
+			ck_assert_int_eq(b.start[d],
+					 parts[_i].starts[i * (whole.rank + 1) + d] -
+						 '0');
+		ck_assert_uint_eq(pf_sharding_block(&s, i),
+				  (unsigned)(parts[_i].blocks[i] - '0'));
 		ck_assert_int_eq(pf_block_is_run(&b, &first), parts[_i].runs);
 	}
 	pf_sharding_release(&s);
@@ -298,6 +241,8 @@ TEST_EACH(splits_and_joins, cuts)
 	static const size_t sizes[] = { 1, 2, 4, 16 };
 
 	for (size_t k = 0; k < ARRAY_SIZE(sizes); k++) {
+		const struct pf_block all = { .whole = cuts[_i].whole,
+					      .part = cuts[_i].whole };
 		size_t size = sizes[k];
 		struct pf_sharding s;
 		struct pf_block b;
@@ -321,7 +266,7 @@ TEST_EACH(splits_and_joins, cuts)
 			pf_block_cut(&b, size, whole, part);
 			if (n)
 				check_part(&b, size, whole, part);
-			pf_block_paste(&b, size, part, again);
+			pf_block_copy(&b, part, &all, again, size);
 			free(part);
 		}
 		ck_assert_int_eq(memcmp(whole, again, (size_t)n * size), 0);

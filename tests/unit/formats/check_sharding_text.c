@@ -30,84 +30,53 @@ static int read_text(const char *text, const char *mesh, unsigned rank,
 /* By hand: device p:I has the block OF[I], counted row by row; '-': none. */
 static const struct {
 	const char *text, *mesh;
-	unsigned rank, n; /* N: of the plugin's devices */
-	unsigned parts[3];
-	const char *of;
+	const char *parts; /* a digit for each dimension */
+	const char *of;    /* a character for each of the plugin's devices */
 } shardings[] = {
-	{ "{devices=[2,2]<=[4]}", NULL, 2, 8, { 2, 2 }, "0123----" },
-	{ "{devices=[2,2]0,1,2,3}", NULL, 2, 4, { 2, 2 }, "0123" },
-	{ "{devices=[2,2]3,1,2,0}", NULL, 2, 4, { 2, 2 }, "3120" },
+	{ "{devices=[2,2]<=[4]}", NULL, "22", "0123----" },
+	{ "{devices=[2,2]0,1,2,3}", NULL, "22", "0123" },
+	{ "{devices=[2,2]3,1,2,0}", NULL, "22", "3120" },
 	/* Block 0 is on p:2, block 1 on p:0, and so on. */
-	{ "{devices=[4]2,0,3,1}", NULL, 1, 4, { 4 }, "1302" },
-	{ "{devices=[2,2]<=[2,2]T(1,0)}", NULL, 2, 4, { 2, 2 }, "0213" },
+	{ "{devices=[4]2,0,3,1}", NULL, "4", "1302" },
+	{ "{devices=[2,2]<=[2,2]T(1,0)}", NULL, "22", "0213" },
 	/* 0 1 2 / 3 4 5, transposed: 0 3 / 1 4 / 2 5. */
-	{ "{devices=[3,2]<=[2,3]T(1,0)}", NULL, 2, 8, { 3, 2 }, "024135--" },
-	{ "{devices=[8]<=[2,2,2]T(2,0,1)}", NULL, 1, 8, { 8 }, "04152637" },
-	{ "{devices=[2,1,2]<=[4] last_tile_dim_replicate}",
-	  NULL,
-	  2,
-	  4,
-	  { 2, 1 },
-	  "0011" },
-	{ "{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
-	  NULL,
-	  2,
-	  4,
-	  { 2, 1 },
-	  "0101" },
-	{ "{devices=[1,2,2,2]<=[8] last_tile_dims={replicated, replicated}}",
-	  NULL,
-	  2,
-	  8,
-	  { 1, 2 },
+	{ "{devices=[3,2]<=[2,3]T(1,0)}", NULL, "32", "024135--" },
+	{ "{devices=[8]<=[2,2,2]T(2,0,1)}", NULL, "8", "04152637" },
+	{ "{devices=[2,1,2]<=[4] last_tile_dim_replicate}", NULL, "21", "0011" },
+	{ "{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}", NULL, "21", "0101" },
+	{ "{devices=[1,2,2,2]<=[8] last_tile_dims={replicated, replicated}}", NULL, "12",
 	  "00001111" },
-	{ "{devices=[1,1,4]<=[4] last_tile_dim_replicate}",
-	  NULL,
-	  2,
-	  4,
-	  { 1, 1 },
-	  "0000" },
-	{ "{devices=[1,1]0}", NULL, 2, 4, { 1, 1 }, "0---" },
-	{ "{replicated}", NULL, 3, 4, { 1, 1, 1 }, "0000" },
-	{ "{replicated}", NULL, 0, 2, { 0 }, "00" },
-	{ "{maximal device=2}", NULL, 2, 4, { 1, 1 }, "--0-" },
-	{ " { devices=[ 2 ] <= [ 2 ] } ", NULL, 1, 2, { 2 }, "01" },
-	{ "#sdy.sharding<@mesh, [{'x'}, {}]>",
-	  "sdy.mesh @mesh = <['x'=2, 'y'=2]>",
-	  2,
-	  4,
-	  { 2, 1 },
+	{ "{devices=[1,1,4]<=[4] last_tile_dim_replicate}", NULL, "11", "0000" },
+	{ "{devices=[1,1]0}", NULL, "11", "0---" },
+	{ "{replicated}", NULL, "111", "0000" },
+	{ "{replicated}", NULL, "", "00" },
+	{ "{maximal device=2}", NULL, "11", "--0-" },
+	{ " { devices=[ 2 ] <= [ 2 ] } ", NULL, "2", "01" },
+	{ "#sdy.sharding<@mesh, [{'x'}, {}]>", "sdy.mesh @mesh = <['x'=2, 'y'=2]>", "21",
 	  "0011" },
-	{ "<@mesh, [{'y'}, {'x'}]>", "{'x':2,'y':2}", 2, 4, { 2, 2 }, "0213" },
+	{ "<@mesh, [{'y'}, {'x'}]>", "{'x':2,'y':2}", "22", "0213" },
 	{ "#sdy.sharding<@m, [{'y', 'x'}], replicated={'z'}>",
-	  "@m = <['x'=2, 'y'=2, 'z'=2]>",
-	  1,
-	  8,
-	  { 4 },
-	  "00221133" },
-	{ "#sdy.sharding<@m, [{'x', ?}p1, {?}]>", "<['x'=2]>", 2, 4, { 2, 1 }, "01--" },
-	{ "#sdy.sharding<@'m', []>", "<['x'=2]>", 0, 4, { 0 }, "00--" },
-	{ "#sdy.sharding<mesh<['x'=2], device_ids=[1, 0]>, [{'x'}]>",
-	  NULL,
-	  1,
-	  4,
-	  { 2 },
-	  "10--" },
+	  "@m = <['x'=2, 'y'=2, 'z'=2]>", "4", "00221133" },
+	{ "#sdy.sharding<@m, [{'x', ?}p1, {?}]>", "<['x'=2]>", "21", "01--" },
+	{ "#sdy.sharding<@'m', []>", "<['x'=2]>", "", "00--" },
+	{ "#sdy.sharding<mesh<['x'=2], device_ids=[1, 0]>, [{'x'}]>", NULL, "2", "10--" },
 };
 
 TEST_EACH(reads, shardings)
 {
-	const struct pf_device_names devices = { .n = shardings[_i].n, .at = names };
+	const struct pf_device_names devices = { .n = (unsigned)strlen(shardings[_i].of),
+						 .at = names };
 	struct pf_err err = PF_ERR_INIT;
+	unsigned rank = (unsigned)strlen(shardings[_i].parts), n = 0;
 	struct pf_sharding s;
-	unsigned n = 0;
 
-	ck_assert_msg(read_text(shardings[_i].text, shardings[_i].mesh,
-				shardings[_i].rank, &devices, &s, &err) == 0,
+	ck_assert_msg(read_text(shardings[_i].text, shardings[_i].mesh, rank, &devices,
+				&s, &err) == 0,
 		      "%s", err.text);
-	ck_assert_uint_eq(s.rank, shardings[_i].rank);
+	ck_assert_uint_eq(s.rank, rank);
 	for (unsigned d = 0; d < s.rank; d++)
-		ck_assert_uint_eq(pf_sharding_parts(&s, d), shardings[_i].parts[d]);
+		ck_assert_uint_eq(pf_sharding_parts(&s, d),
+				  (unsigned)(shardings[_i].parts[d] - '0'));
 	for (unsigned i = 0; i < devices.n; i++) {
 		int place = pf_sharding_find(&s, names[i]);
 		char of = shardings[_i].of[i];

@@ -146,68 +146,62 @@ TEST_EACH(prints_in_pieces, layouts)
 static const struct {
 	enum pf_dtype dtype;
 	const char *text;
-	struct pf_shape shape;
+	const char *shape; /* a digit for each dimension */
 	unsigned char first[8];
 } reads[] = {
-	{ PF_DTYPE_U8, "7", { 0, { 0 } }, { 7 } },
-	{ PF_DTYPE_U8, "7\n", { 0, { 0 } }, { 7 } },
-	{ PF_DTYPE_U8, "+7\r\n", { 0, { 0 } }, { 7 } },
-	{ PF_DTYPE_U8, "\n\n  1\t2 , 3,\n \n", { 1, { 3 } }, { 1, 2, 3 } },
-	{ PF_DTYPE_U8, "1,2\n3,4", { 2, { 2, 2 } }, { 1, 2, 3, 4 } },
-	{ PF_DTYPE_U8, "1 2\n\n\n \t\n3 4\n", { 3, { 2, 1, 2 } }, { 1, 2, 3, 4 } },
-	{ PF_DTYPE_U8, "-0 000255", { 1, { 2 } }, { 0, 255 } },
-	{ PF_DTYPE_S8, "-128 127", { 1, { 2 } }, { 0x80, 0x7f } },
-	{ PF_DTYPE_S4, "-8 7", { 1, { 2 } }, { 0xf8, 7 } },
-	{ PF_DTYPE_S1, "-1 0", { 1, { 2 } }, { 0xff, 0 } },
-	{ PF_DTYPE_PRED, "true False 1 0 TRUE", { 1, { 5 } }, { 1, 0, 1, 0, 1 } },
-	{ PF_DTYPE_F32, "1.0", { 0, { 0 } }, { 0, 0, 0x80, 0x3f } },
-	{ PF_DTYPE_F32, ".5e1", { 0, { 0 } }, { 0, 0, 0xa0, 0x40 } },
-	{ PF_DTYPE_F32, "5.", { 0, { 0 } }, { 0, 0, 0xa0, 0x40 } },
-	{ PF_DTYPE_F32, "5E+0", { 0, { 0 } }, { 0, 0, 0xa0, 0x40 } },
-	{ PF_DTYPE_F32, "-Infinity", { 0, { 0 } }, { 0, 0, 0x80, 0xff } },
-	{ PF_DTYPE_F32, "NaN", { 0, { 0 } }, { 0, 0, 0xc0, 0x7f } },
-	{ PF_DTYPE_F32, "1e-400", { 0, { 0 } }, { 0 } },
-	{ PF_DTYPE_F32, "0e99999999999999999999", { 0, { 0 } }, { 0 } },
-	{ PF_DTYPE_F32, "1e-99999999999999999999", { 0, { 0 } }, { 0 } },
+	{ PF_DTYPE_U8, "7", "", { 7 } },
+	{ PF_DTYPE_U8, "7\n", "", { 7 } },
+	{ PF_DTYPE_U8, "+7\r\n", "", { 7 } },
+	{ PF_DTYPE_U8, "\n\n  1\t2 , 3,\n \n", "3", { 1, 2, 3 } },
+	{ PF_DTYPE_U8, "1,2\n3,4", "22", { 1, 2, 3, 4 } },
+	{ PF_DTYPE_U8, "1 2\n\n\n \t\n3 4\n", "212", { 1, 2, 3, 4 } },
+	{ PF_DTYPE_U8, "-0 000255", "2", { 0, 255 } },
+	{ PF_DTYPE_S8, "-128 127", "2", { 0x80, 0x7f } },
+	{ PF_DTYPE_S4, "-8 7", "2", { 0xf8, 7 } },
+	{ PF_DTYPE_S1, "-1 0", "2", { 0xff, 0 } },
+	{ PF_DTYPE_PRED, "true False 1 0 TRUE", "5", { 1, 0, 1, 0, 1 } },
+	{ PF_DTYPE_F32, "1.0", "", { 0, 0, 0x80, 0x3f } },
+	{ PF_DTYPE_F32, ".5e1", "", { 0, 0, 0xa0, 0x40 } },
+	{ PF_DTYPE_F32, "5.", "", { 0, 0, 0xa0, 0x40 } },
+	{ PF_DTYPE_F32, "5E+0", "", { 0, 0, 0xa0, 0x40 } },
+	{ PF_DTYPE_F32, "-Infinity", "", { 0, 0, 0x80, 0xff } },
+	{ PF_DTYPE_F32, "NaN", "", { 0, 0, 0xc0, 0x7f } },
+	{ PF_DTYPE_F32, "1e-400", "", { 0 } },
+	{ PF_DTYPE_F32, "0e99999999999999999999", "", { 0 } },
+	{ PF_DTYPE_F32, "1e-99999999999999999999", "", { 0 } },
 	/* 1 + 2^-24, between two floats, and a hair above: rounded once, not twice. */
-	{ PF_DTYPE_F32,
-	  "1.000000059604644775390625",
-	  { 0, { 0 } },
-	  { 0, 0, 0x80, 0x3f } },
+	{ PF_DTYPE_F32, "1.000000059604644775390625", "", { 0, 0, 0x80, 0x3f } },
 	{ PF_DTYPE_F32,
 	  "1.000000059604644775390625000000000000000000000000000000001",
-	  { 0, { 0 } },
+	  "",
 	  { 1, 0, 0x80, 0x3f } },
 	{ PF_DTYPE_F32,
 	  "340282346638528859811704183484516925440",
-	  { 0, { 0 } },
+	  "",
 	  { 0xff, 0xff, 0x7f, 0x7f } },
 	{ PF_DTYPE_F32,
 	  "340282356779733661637539395458142568447",
-	  { 0, { 0 } },
+	  "",
 	  { 0xff, 0xff, 0x7f, 0x7f } },
-	{ PF_DTYPE_F64,
-	  "9007199254740993",
-	  { 0, { 0 } },
-	  { 0, 0, 0, 0, 0, 0, 0x40, 0x43 } },
+	{ PF_DTYPE_F64, "9007199254740993", "", { 0, 0, 0, 0, 0, 0, 0x40, 0x43 } },
 	{ PF_DTYPE_F64,
 	  "9007199254740993.0000000000000000001",
-	  { 0, { 0 } },
+	  "",
 	  { 1, 0, 0, 0, 0, 0, 0x40, 0x43 } },
 	{ PF_DTYPE_F64,
 	  "100000000000000000000000e-23",
-	  { 0, { 0 } },
+	  "",
 	  { 0, 0, 0, 0, 0, 0, 0xf0, 0x3f } },
 	{ PF_DTYPE_F64,
 	  "0.00000000000000000000000000001e29",
-	  { 0, { 0 } },
+	  "",
 	  { 0, 0, 0, 0, 0, 0, 0xf0, 0x3f } },
-	{ PF_DTYPE_F16, "65519", { 0, { 0 } }, { 0xff, 0x7b } },
-	{ PF_DTYPE_F4E2M1FN, "6.99 -6.99", { 1, { 2 } }, { 7, 15 } },
-	{ PF_DTYPE_F8E8M0FNU, "1", { 0, { 0 } }, { 127 } },
-	{ PF_DTYPE_C64, "2j", { 0, { 0 } }, { 0, 0, 0, 0, 0, 0, 0, 0x40 } },
-	{ PF_DTYPE_C64, "2", { 0, { 0 } }, { 0, 0, 0, 0x40, 0, 0, 0, 0 } },
-	{ PF_DTYPE_C64, "2e0-2e+0j", { 0, { 0 } }, { 0, 0, 0, 0x40, 0, 0, 0, 0xc0 } },
+	{ PF_DTYPE_F16, "65519", "", { 0xff, 0x7b } },
+	{ PF_DTYPE_F4E2M1FN, "6.99 -6.99", "2", { 7, 15 } },
+	{ PF_DTYPE_F8E8M0FNU, "1", "", { 127 } },
+	{ PF_DTYPE_C64, "2j", "", { 0, 0, 0, 0, 0, 0, 0, 0x40 } },
+	{ PF_DTYPE_C64, "2", "", { 0, 0, 0, 0x40, 0, 0, 0, 0 } },
+	{ PF_DTYPE_C64, "2e0-2e+0j", "", { 0, 0, 0, 0x40, 0, 0, 0, 0xc0 } },
 };
 
 TEST_EACH(reads_hand_written_text, reads)
@@ -225,7 +219,9 @@ TEST_EACH(reads_hand_written_text, reads)
 	r = pf_text_parse(copy, len, reads[_i].dtype, &shape, &data, &err);
 	free(copy);
 	ck_assert_msg(r == 0, "%s", err.text);
-	ck_assert(pf_shape_equal(&shape, &reads[_i].shape));
+	ck_assert_uint_eq(shape.rank, strlen(reads[_i].shape));
+	for (unsigned d = 0; d < shape.rank; d++)
+		ck_assert_int_eq(shape.dims[d], reads[_i].shape[d] - '0');
 	ck_assert_int_eq(pf_shape_count(&shape, &n, &err), 0);
 	ck_assert_uint_eq(data.len, 4 + (size_t)n * pf_dtype_size(reads[_i].dtype));
 	ck_assert_mem_eq(data.data + 4, reads[_i].first, data.len - 4);

@@ -7,36 +7,25 @@
 static const struct shape {
 	const char *routine;
 	char side; /* of trsm, and whether ormqr has Q on the left; 0: neither */
-	int in[3][2], out[2];
+	/* A digit for each dimension. */
+	const char *in[3], *out;
 	const char *text;
 } shapes[] = {
 	{ "trsm",
 	  'R',
-	  { { 3, 3 }, { 3, 4 } },
-	  { 3, 4 },
+	  { "33", "34" },
+	  "34",
 	  "operand 0 (a) has 3 rows; for side R and a 3 x 4 operand 1 (b), it must have "
 	  "4" },
-	{ "orgqr",
-	  0,
-	  { { 3, 4 }, { 3 } },
-	  { 3, 4 },
-	  "found 3 rows, 4 columns, 3 reflectors" },
-	{ "orgqr",
-	  0,
-	  { { 4, 2 }, { 3 } },
-	  { 4, 2 },
-	  "found 4 rows, 2 columns, 3 reflectors" },
+	{ "orgqr", 0, { "34", "3" }, "34", "found 3 rows, 4 columns, 3 reflectors" },
+	{ "orgqr", 0, { "42", "3" }, "42", "found 4 rows, 2 columns, 3 reflectors" },
 	{ "ormqr",
 	  'R',
-	  { { 4, 2 }, { 2 }, { 4, 3 } },
-	  { 4, 3 },
+	  { "42", "2", "43" },
+	  "43",
 	  "operand 0 (a) is 4 x 2; with Q on the right of a 4 x 3 operand 2 (c), it must "
 	  "have 3 rows" },
-	{ "ormqr",
-	  'L',
-	  { { 4, 5 }, { 5 }, { 4, 3 } },
-	  { 4, 3 },
-	  "operand 0 (a) is 4 x 5" },
+	{ "ormqr", 'L', { "45", "5", "43" }, "43", "operand 0 (a) is 4 x 5" },
 };
 
 /* Shapes that agree in their letters, and not with each other. */
@@ -45,9 +34,10 @@ TEST_EACH(shapes_that_do_not_match, shapes)
 	const struct shape *s = &shapes[_i];
 	struct call *c = call_new();
 
-	for (int i = 0; i < 3 && s->in[i][0]; i++)
-		operand(c, PJRTFS_FFI_F32, s->in[i][1] ? 2 : 1, s->in[i][0], s->in[i][1]);
-	result(c, PJRTFS_FFI_F32, 2, s->out[0], s->out[1]);
+	for (int i = 0; i < 3 && s->in[i]; i++)
+		operand(c, PJRTFS_FFI_F32, (int)strlen(s->in[i]), s->in[i][0] - '0',
+			s->in[i][1] - '0');
+	result(c, PJRTFS_FFI_F32, 2, s->out[0] - '0', s->out[1] - '0');
 	letter(c, "side", s->side);
 	attribute(c, "left", PJRTFS_FFI_PRED, s->side == 'L');
 	letter(c, "diag", 'N');

@@ -2,19 +2,11 @@
 /* Calls of every target that differ in one thing from a good one, and calls of empty matrices. */
 #include "lapack_fixture.h"
 
-/* An attribute. */
+/* An attribute: a letter if it has no DTYPE. */
 struct given {
 	const char *name;
 	int value, dtype;
 };
-#define LETTER(name, letter)                                                             \
-	{                                                                                \
-		name, letter, PJRTFS_FFI_U8                                              \
-	}
-#define NOTHING                                                                          \
-	{                                                                                \
-		NULL, 0, 0                                                               \
-	}
 
 /*
  * A good call.  Buffers have a type (T, R, C as in src/lapack/internal.h, I for s32) and the
@@ -22,76 +14,62 @@ struct given {
  */
 static const struct good {
 	const char *for_real, *for_complex;
-	const char *in[5], *out[7];
+	const char *in, *out;
 	struct given given[4];
 } goods[] = {
-	{ "potrf", "potrf", { "T33" }, { "T33", "I" }, { LETTER("uplo", 'L') } },
-	{ "getrf", "getrf", { "T43" }, { "T43", "I3", "I" }, { NOTHING } },
+	{ "potrf", "potrf", "T33", "T33 I", { { "uplo", 'L', 0 } } },
+	{ "getrf", "getrf", "T43", "T43 I3 I", { { 0 } } },
 	{ "trsm",
 	  "trsm",
-	  { "T44", "T43" },
-	  { "T43" },
-	  { LETTER("diag", 'N'), LETTER("side", 'L'), LETTER("trans_x", 'N'),
-	    LETTER("uplo", 'L') } },
-	{ "geqrf", "geqrf", { "T43" }, { "T43", "T3" }, { NOTHING } },
-	{ "geqp3", "geqp3", { "T43", "I3" }, { "T43", "I3", "T3" }, { NOTHING } },
-	{ "orgqr", "ungqr", { "T43", "T3" }, { "T43" }, { NOTHING } },
+	  "T44 T43",
+	  "T43",
+	  { { "diag", 'N', 0 },
+	    { "side", 'L', 0 },
+	    { "trans_x", 'N', 0 },
+	    { "uplo", 'L', 0 } } },
+	{ "geqrf", "geqrf", "T43", "T43 T3", { { 0 } } },
+	{ "geqp3", "geqp3", "T43 I3", "T43 I3 T3", { { 0 } } },
+	{ "orgqr", "ungqr", "T43 T3", "T43", { { 0 } } },
 	{ "ormqr",
 	  "unmqr",
-	  { "T44", "T4", "T42" },
-	  { "T42" },
+	  "T44 T4 T42",
+	  "T42",
 	  { { "left", 1, PJRTFS_FFI_PRED }, { "transpose", 0, PJRTFS_FFI_PRED } } },
-	{ "gesdd",
-	  "gesdd",
-	  { "T43" },
-	  { "T43", "R3", "T44", "T33", "I" },
-	  { LETTER("mode", 'A') } },
-	{ "gesvd",
-	  "gesvd",
-	  { "T43" },
-	  { "T43", "R3", "T43", "T33", "I" },
-	  { LETTER("mode", 'S') } },
+	{ "gesdd", "gesdd", "T43", "T43 R3 T44 T33 I", { { "mode", 'A', 0 } } },
+	{ "gesvd", "gesvd", "T43", "T43 R3 T43 T33 I", { { "mode", 'S', 0 } } },
 	{ "syevd",
 	  "heevd",
-	  { "T33" },
-	  { "T33", "R3", "I" },
-	  { LETTER("mode", 'V'), LETTER("uplo", 'L') } },
+	  "T33",
+	  "T33 R3 I",
+	  { { "mode", 'V', 0 }, { "uplo", 'L', 0 } } },
 	{ "geev",
 	  NULL,
-	  { "T33" },
-	  { "T3", "T3", "C33", "C33", "I" },
-	  { LETTER("compute_left", 'V'), LETTER("compute_right", 'V') } },
+	  "T33",
+	  "T3 T3 C33 C33 I",
+	  { { "compute_left", 'V', 0 }, { "compute_right", 'V', 0 } } },
 	{ NULL,
 	  "geev",
-	  { "T33" },
-	  { "T3", "T33", "T33", "I" },
-	  { LETTER("compute_left", 'V'), LETTER("compute_right", 'V') } },
+	  "T33",
+	  "T3 T33 T33 I",
+	  { { "compute_left", 'V', 0 }, { "compute_right", 'V', 0 } } },
 	{ "gees",
 	  NULL,
-	  { "T33" },
-	  { "T33", "T33", "T3", "T3", "I", "I" },
-	  { LETTER("mode", 'V'), LETTER("sort", 'N') } },
+	  "T33",
+	  "T33 T33 T3 T3 I I",
+	  { { "mode", 'V', 0 }, { "sort", 'N', 0 } } },
 	{ NULL,
 	  "gees",
-	  { "T33" },
-	  { "T33", "T33", "T3", "I", "I" },
-	  { LETTER("mode", 'V'), LETTER("sort", 'N') } },
+	  "T33",
+	  "T33 T33 T3 I I",
+	  { { "mode", 'V', 0 }, { "sort", 'N', 0 } } },
 	{ "gehrd",
 	  "gehrd",
-	  { "T33" },
-	  { "T33", "T2", "I" },
+	  "T33",
+	  "T33 T2 I",
 	  { { "high", 3, PJRTFS_FFI_S32 }, { "low", 1, PJRTFS_FFI_S32 } } },
-	{ "sytrd",
-	  "hetrd",
-	  { "T33" },
-	  { "T33", "R3", "R2", "T2", "I" },
-	  { LETTER("uplo", 'L') } },
-	{ "gtsv",
-	  "gtsv",
-	  { "T3", "T3", "T3", "T32" },
-	  { "T3", "T3", "T3", "T32", "I" },
-	  { NOTHING } },
-	{ "", "", { "T3", "T3", "T3", "T32" }, { "T32" }, { NOTHING } },
+	{ "sytrd", "hetrd", "T33", "T33 R3 R2 T2 I", { { "uplo", 'L', 0 } } },
+	{ "gtsv", "gtsv", "T3 T3 T3 T32", "T3 T3 T3 T32 I", { { 0 } } },
+	{ "", "", "T3 T3 T3 T32", "T32", { { 0 } } },
 };
 
 /* How many of the batch, and whether the matrices are empty. */
@@ -115,17 +93,18 @@ static int32_t dtype_of(const struct lapack_type *t, char type)
 	}
 }
 
-static struct array *add(struct call *c,
-			 struct array *(*how)(struct call *, int32_t, int, ...),
-			 const struct lapack_type *t, const char *what, struct size size)
+/* Add the buffers of LIST. */
+static void add(struct call *c, struct array *(*how)(struct call *, int32_t, int, ...),
+		const struct lapack_type *t, const char *list, struct size size)
 {
-	int rank = (int)strlen(what);
-	int rows = rank > 1 && !size.empty ? what[1] - '0' : 0;
-	int columns = rank > 2 && !size.empty ? what[2] - '0' : 0;
-	struct array *a = how(c, dtype_of(t, *what), rank, size.batch, rows, columns);
+	for (; *list; list += strspn(list, " ")) {
+		int rank = (int)strcspn(list, " ");
+		int rows = rank > 1 && !size.empty ? list[1] - '0' : 0;
+		int columns = rank > 2 && !size.empty ? list[2] - '0' : 0;
 
-	put_random(a);
-	return a;
+		put_random(how(c, dtype_of(t, *list), rank, size.batch, rows, columns));
+		list += rank;
+	}
 }
 
 static struct call *good_call(const struct good *g, const struct lapack_type *t,
@@ -133,12 +112,12 @@ static struct call *good_call(const struct good *g, const struct lapack_type *t,
 {
 	struct call *c = call_new();
 
-	for (int i = 0; g->in[i]; i++)
-		add(c, operand, t, g->in[i], size);
-	for (int i = 0; g->out[i]; i++)
-		add(c, result, t, g->out[i], size);
+	add(c, operand, t, g->in, size);
+	add(c, result, t, g->out, size);
 	for (int i = 0; i < 4 && g->given[i].name; i++)
-		attribute(c, g->given[i].name, g->given[i].dtype, g->given[i].value);
+		attribute(c, g->given[i].name,
+			  g->given[i].dtype ? g->given[i].dtype : PJRTFS_FFI_U8,
+			  g->given[i].value);
 	return c;
 }
 

@@ -26,7 +26,8 @@ static void check_svd(const struct lapack_type *t, const char *routine,
 	ck_assert_msg(call_lapack(c, t, routine, routine), "%s", the_error.text);
 	for (int b = 0; b < BATCH; b++) {
 		const struct matrix want = matrix_was(a, m, n, b);
-		struct matrix left = matrix_at(u, m, columns, b), right, got;
+		const struct matrix left = matrix_at(u, m, columns, b);
+		const struct matrix right = matrix_at(vt, rows, n, b);
 		number values[SIDE], trace = 0, squares = 0;
 
 		ck_assert_int_eq((int)get(info, b), 0);
@@ -39,7 +40,6 @@ static void check_svd(const struct lapack_type *t, const char *routine,
 		for (int i = 0; i < m * n; i++)
 			trace += want.v[i] * conj(want.v[i]);
 		check_near(squares, trace, 100 * t->eps);
-		right = matrix_at(vt, rows, n, b);
 		if (mode == 'N') {
 			for (int i = 0; i < m * columns; i++)
 				ck_assert(left.v[i] == 0);
@@ -47,15 +47,11 @@ static void check_svd(const struct lapack_type *t, const char *routine,
 				ck_assert(right.v[i] == 0);
 			continue;
 		}
-		check_unitary(&left, t->eps);
-		right = flip(&right, 1);
-		check_unitary(&right, t->eps);
-		left = first_columns(&left, k);
-		left = scaled(&left, values);
-		right = first_columns(&right, k);
-		right = flip(&right, 1);
-		got = times(&left, &right);
-		check_equal(&got, &want, t->eps);
+		check_unitary(left, t->eps);
+		check_unitary(flip(right, 1), t->eps);
+		check_equal(times(scaled(first_columns(left, k), values),
+				  flip(first_columns(flip(right, 1), k), 1)),
+			    want, t->eps);
 	}
 	call_free(c);
 }

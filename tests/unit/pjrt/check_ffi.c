@@ -107,6 +107,69 @@ TEST_ON_PLUGINS(handler_computes_and_fails)
 	pj_plugin_free(plugin);
 }
 
+static const char asking[] =
+	"func.func public @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {\n"
+	"  %0 = stablehlo.custom_call @test_data(%a) {has_side_effect = true, "
+	"backend_config = {}, api_version = 4 : i32}"
+	" : (tensor<2x2xf32>) -> tensor<2x2xf32>\n"
+	"  return %0 : tensor<2x2xf32>\n"
+	"}\n";
+
+/* Fill the result with the number that the execution gives; -1: none. */
+static struct pjrtfs_ffi_error *show_data(struct pjrtfs_ffi_frame *frame)
+{
+	const float *number;
+	float *out;
+
+	if (pjrtfs_ffi_asked(frame))
+		return NULL;
+	number = pj_context_data(frame);
+	out = frame->results.buffers[0]->data;
+	for (int i = 0; i < 4; i++)
+		out[i] = number ? *number : -1;
+	return NULL;
+}
+
+TEST_ON_PLUGINS(handlers_get_the_data_of_their_execution)
+{
+	struct pj_plugin *plugin = load(plugins[_i]);
+	struct pf_err err = PF_ERR_INIT;
+	struct pj_client *client;
+	struct pj_executable *x;
+	const void *alias = NULL;
+	struct PJRT_Buffer *in = NULL, *out[1] = { NULL };
+	struct pj_run run = { .n_arguments = 1, .arguments = &in };
+	float five = 5, six = 6, got[4], *given[] = { &five, &six, NULL };
+
+	ck_assert_int_eq(pj_context_new(plugin, &five, &run.context, &err), -EOPNOTSUPP);
+	ck_assert_msg(pj_context_set_up(plugin, &err) == 0, "%s", err.text);
+	ck_assert_int_eq(pj_ffi_register(plugin, "test_data", show_data, NULL, 0, &err),
+			 0);
+	client = connect_client(plugin, "{}");
+	x = compile(client, asking, one_device);
+	ck_assert_int_eq(pj_buffer_from_host(client,
+					     &(struct pj_place){ &client->devices[0],
+								 NULL },
+					     numbers, sizeof(numbers), PF_DTYPE_F32,
+					     &two_by_two, &in, &alias, &err),
+			 0);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_msg(pj_context_new(plugin, given[i], &run.context, &err) == 0,
+			      "%s", err.text);
+		ck_assert_msg(run_once(x, &run, out, &err) == 0, "%s", err.text);
+		pj_context_free(plugin, run.context);
+		ck_assert_int_eq(pj_buffer_read(plugin, out[0], PF_DTYPE_F32, got,
+						sizeof(got), &err),
+				 0);
+		ck_assert(got[3] == (given[i] ? *given[i] : -1));
+		pj_buffer_destroy(plugin, out[0]);
+	}
+	pj_buffer_destroy(plugin, in);
+	pj_executable_free(x);
+	pj_client_free(client);
+	pj_plugin_free(plugin);
+}
+
 /* XLA would accept both, and ignore them. */
 TEST_ON_PLUGINS(handlers_that_the_plugin_would_ignore_are_refused)
 {

@@ -56,7 +56,9 @@ static void trial_init(struct trial *t, struct pf_executable *x, struct pf_loade
 	ck_assert_int_eq(pf_bytes_new(arena, NULL, 128, &bytes, &err), 0);
 	memcpy(pf_bytes_at(bytes, 0), counts, sizeof(counts));
 	memcpy(pf_bytes_at(bytes, 64), ones, sizeof(ones));
-	ck_assert_int_eq(pf_execution_check_lent(loaded, &err), 0);
+	ck_assert_int_eq(pf_execution_check_lent(loaded, loaded->signature->inputs,
+						 loaded->signature->n_inputs, &err),
+			 0);
 	t->e = pf_execution_new(x, loaded->signature->n_inputs, 1);
 	ck_assert_ptr_nonnull(t->e);
 	pf_execution_lend(t->e, loaded, bytes, offs);
@@ -97,6 +99,64 @@ TEST_ON_PLUGINS(a_lent_execution_computes)
 	}
 	trial_init(&t, x, load(x)); /* never started */
 	pf_execution_free(t.e);
+	pf_executable_unref(x);
+}
+
+/* X's first input is VALUE, and ones are lent as the second. */
+static void trial_init_bound(struct trial *t, struct pf_executable *x,
+			     struct pf_value *value)
+{
+	const uint64_t offs[1] = { 0 };
+	struct pf_loaded *loaded = load(x);
+	struct pf_bytes *bytes;
+
+	memset(t, 0, sizeof(*t));
+	event_init(&t->ended);
+	ck_assert_int_eq(pf_bytes_new(arena, NULL, 64, &bytes, &err), 0);
+	memcpy(pf_bytes_at(bytes, 0), ones, sizeof(ones));
+	ck_assert_int_eq(pf_execution_check_lent(loaded, &loaded->signature->inputs[1], 1,
+						 &err),
+			 0);
+	t->e = pf_execution_new(x, 2, 1);
+	ck_assert_ptr_nonnull(t->e);
+	t->e->args[0].value = pf_value_ref(value);
+	t->e->args[0].name = "bound";
+	pf_execution_lend(t->e, loaded, bytes, offs);
+	pf_bytes_unref(bytes);
+	pf_loaded_unref(loaded);
+	t->e->user = t;
+	t->e->done = trial_done;
+}
+
+TEST_ON_PLUGINS(values_and_bytes_are_arguments_of_one_execution)
+{
+	const struct pf_shape six = { .rank = 1, .dims = { 6 } };
+	struct pf_executable *x;
+	struct pf_value *v, *wrong;
+	struct trial t;
+
+	start_worker(plugins[_i]);
+	x = compiled(add_program);
+	v = matrix(counts);
+	for (int i = 0; i < 20; i++) {
+		trial_init_bound(&t, x, v);
+		ck_assert_msg(trial_run(&t) == 0, "%s", t.err.text);
+		check_small(&t);
+		pf_execution_free(t.e);
+	}
+	/* Its device's copy goes with the worker, and comes again. */
+	trial_init_bound(&t, x, v);
+	replace_worker();
+	ck_assert_msg(trial_run(&t) == 0, "%s", t.err.text);
+	check_small(&t);
+	pf_execution_free(t.e);
+	wrong = value_of(PF_DTYPE_F32, &six, counts, 24, 0);
+	trial_init_bound(&t, x, wrong);
+	ck_assert_int_eq(trial_run(&t), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(t.err.text, "bound is F32[6]"));
+	pf_execution_free(t.e);
+	pf_value_unref(wrong);
+	pf_value_unref(v);
 	pf_executable_unref(x);
 }
 
@@ -180,6 +240,24 @@ TEST(a_death_before_the_call_does_not_fail_it)
 	ck_assert_msg(trial_run(&t) == 0, "%s", t.err.text);
 	check_small(&t);
 	pf_execution_free(t.e);
+	pf_executable_unref(x);
+}
+
+/* In the next instance the program is there already: another executable has the same one. */
+TEST(after_a_death_the_same_program_of_another_executable_serves)
+{
+	struct pf_executable *x, *same;
+	struct trial t;
+
+	start_worker(plugins[0]);
+	x = compiled(add_program);
+	trial_init(&t, x, load(x));
+	replace_worker();
+	same = compiled(add_program);
+	ck_assert_msg(trial_run(&t) == 0, "%s", t.err.text);
+	check_small(&t);
+	pf_execution_free(t.e);
+	pf_executable_unref(same);
 	pf_executable_unref(x);
 }
 

@@ -60,7 +60,6 @@ TEST(a_closed_array_comes_back)
 	struct timespec made;
 	uint64_t before;
 
-	begin();
 	make(PF_FORMAT_NPY);
 	make_file();
 	put(file, sizeof(file), 0);
@@ -82,14 +81,11 @@ TEST(a_closed_array_comes_back)
 		ck_assert_uint_eq(buffer->id, id);
 		ck_assert_ptr_eq(pf_buffer_location(buffer), &place);
 	}
-	end();
 }
-END_TEST
 
 /* A client that writes goes on where it was. */
 TEST(a_file_is_written_to_its_end)
 {
-	begin();
 	make(PF_FORMAT_NPY);
 	make_file();
 	for (size_t i = 0; i < sizeof(file); i += 19) {
@@ -100,13 +96,10 @@ TEST(a_file_is_written_to_its_end)
 	commit();
 	restart();
 	check_value(buffer->value, PF_DTYPE_F32, "F32[2,3]", numbers, 24);
-	end();
 }
-END_TEST
 
 TEST(a_header_limits_what_is_written_after_a_restart)
 {
-	begin();
 	make(PF_FORMAT_NPY);
 	make_file();
 	put(file, 140, 0);
@@ -118,14 +111,11 @@ TEST(a_header_limits_what_is_written_after_a_restart)
 	ck_assert_msg(strstr(buffer->err.text, "a write ends at 153") != NULL, "%s",
 		      buffer->err.text);
 	commit_fails(-EINVAL, "a write ends at 153", "error");
-	end();
 }
-END_TEST
 
 /* A file that an array is written over is not that array any more. */
 TEST(an_array_that_is_written_to_is_incomplete)
 {
-	begin();
 	make(PF_FORMAT_RAW);
 	put("abcd", 4, 0);
 	commit();
@@ -133,13 +123,10 @@ TEST(an_array_that_is_written_to_is_incomplete)
 	restart();
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "incomplete");
 	check_file(PF_FORMAT_RAW, "axcd", 4);
-	end();
 }
-END_TEST
 
 TEST(an_empty_file_stays_empty)
 {
-	begin();
 	make(PF_FORMAT_NPY);
 	restart();
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "empty");
@@ -148,13 +135,10 @@ TEST(an_empty_file_stays_empty)
 	restart();
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "empty");
 	ck_assert_uint_eq(used(), 0);
-	end();
 }
-END_TEST
 
 TEST(a_scratch_file_is_kept)
 {
-	begin();
 	make(PF_FORMAT_NONE);
 	put("notes", 5, 0);
 	restart();
@@ -164,9 +148,7 @@ TEST(a_scratch_file_is_kept)
 	restart();
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "incomplete");
 	commit();
-	end();
 }
-END_TEST
 
 TEST(what_is_declared_stays)
 {
@@ -174,7 +156,6 @@ TEST(what_is_declared_stays)
 	struct pf_shape shape;
 	char text[64];
 
-	begin();
 	make(PF_FORMAT_RAW);
 	declare(PF_DTYPE_BF16, 2, 2, 3);
 	restart();
@@ -182,14 +163,11 @@ TEST(what_is_declared_stays)
 	ck_assert_str_eq(pf_shape_str(text, sizeof(text), dtype, &shape), "BF16[2,3]");
 	put("0123456789ab", 12, 0);
 	check_value(commit(), PF_DTYPE_BF16, "BF16[2,3]", "0123456789ab", 12);
-	end();
 }
-END_TEST
 
 /* A shell goes on after a refused line; so does the refusal. */
 TEST(a_refused_line_stays_refused)
 {
-	begin();
 	make(PF_FORMAT_TXT);
 	put("1 2\n", 4, 0);
 	ck_assert_int_eq(pf_buffer_write(buffer, "x\n", 2, 4, &err), -EINVAL);
@@ -199,24 +177,19 @@ TEST(a_refused_line_stays_refused)
 	restart();
 	put("3 4\n", 4, 4);
 	commit();
-	end();
 }
-END_TEST
 
 TEST(text_and_its_array_come_back)
 {
 	static const float four[] = { 1, 2, 3, 4 };
 
-	begin();
 	make(PF_FORMAT_TXT);
 	put("1 2\n3 4\n", 8, 0);
 	commit();
 	restart();
 	check_value(buffer->value, PF_DTYPE_F32, "F32[2,2]", four, 16);
 	check_file(PF_FORMAT_TXT, "1 2\n3 4\n", 8);
-	end();
 }
-END_TEST
 
 /* Data that were moved for their alignment, and a file of several arrays. */
 TEST(safetensors_come_back)
@@ -229,7 +202,6 @@ TEST(safetensors_come_back)
 	struct pf_value *v;
 	uint64_t len = sizeof(text) - 1, before;
 
-	begin();
 	memcpy(data, &len, 8);
 	memcpy(data + 8, text, len);
 	memcpy(data + 8 + len, "abcde", 5);
@@ -248,9 +220,7 @@ TEST(safetensors_come_back)
 	ck_assert_int_eq(pf_buffer_tensors(buffer, &place, &tensors, &err), 0);
 	ck_assert_int_eq(memcmp(pf_value_host(tensors.values[1]), "de", 2), 0);
 	pf_tensors_release(&tensors);
-	end();
 }
-END_TEST
 
 /* --- what is shared ------------------------------------------------------------------- */
 
@@ -270,7 +240,6 @@ TEST(two_buffers_share_their_bytes_again)
 	struct pf_value *v;
 	uint64_t before;
 
-	begin();
 	make(PF_FORMAT_RAW);
 	put("abcd", 4, 0);
 	commit();
@@ -297,16 +266,13 @@ TEST(two_buffers_share_their_bytes_again)
 	ck_assert_int_eq(restored(), 0);
 	end_restore(); /* nothing asks for the copy */
 	check_file(PF_FORMAT_RAW, "xbcd", 4);
-	end();
 }
-END_TEST
 
 /* A reader has the old bytes while a writer's copy is in the journal. */
 TEST(the_copy_of_a_writer_is_what_comes_back)
 {
 	struct pf_snapshot snapshot;
 
-	begin();
 	make(PF_FORMAT_RAW);
 	put("abcd", 4, 0);
 	commit();
@@ -316,15 +282,12 @@ TEST(the_copy_of_a_writer_is_what_comes_back)
 	pf_snapshot_release(&snapshot);
 	restart();
 	check_file(PF_FORMAT_RAW, "xbcd", 4);
-	end();
 }
-END_TEST
 
 TEST(the_same_number_is_the_same_buffer)
 {
 	struct pf_buffer *again;
 
-	begin();
 	make(PF_FORMAT_RAW);
 	next_life(forget);
 	ck_assert_int_eq(restored(), 0);
@@ -333,28 +296,22 @@ TEST(the_same_number_is_the_same_buffer)
 	ck_assert_ptr_eq(again, buffer);
 	pf_buffer_unref(again);
 	end_restore();
-	end();
 }
-END_TEST
 
 /* --- what does not come back ---------------------------------------------------------- */
 
 TEST(what_no_name_has_is_freed)
 {
-	begin();
 	make(PF_FORMAT_RAW);
 	put("abcd", 4, 0);
 	commit();
 	next_life(forget);
 	ck_assert_uint_gt(used(), 0);
 	end_restore();
-	end_life();
 }
-END_TEST
 
 TEST(a_discarded_buffer_has_no_bytes)
 {
-	begin();
 	make(PF_FORMAT_RAW);
 	put("abcd", 4, 0);
 	commit();
@@ -362,13 +319,10 @@ TEST(a_discarded_buffer_has_no_bytes)
 	restart();
 	ck_assert_uint_eq(used(), 0);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "empty");
-	end();
 }
-END_TEST
 
 TEST(a_device_may_be_gone)
 {
-	begin();
 	make(PF_FORMAT_RAW);
 	put("abcd", 4, 0);
 	place.device_name = "gpu:1";
@@ -376,21 +330,16 @@ TEST(a_device_may_be_gone)
 	ck_assert_int_eq(restored(), -ENODEV);
 	ck_assert_str_eq(err.text, "there is no device cpu:0 any more");
 	end_restore();
-	end_life();
 }
-END_TEST
 
 TEST(an_unknown_number_is_refused)
 {
-	begin();
 	make(PF_FORMAT_RAW);
 	next_life(forget);
 	id += 1000;
 	ck_assert_int_eq(restored(), -ENOENT);
 	end_restore();
-	end_life();
 }
-END_TEST
 
 static const struct {
 	enum pf_state_type type;
@@ -402,7 +351,6 @@ TEST_EACH(a_damaged_record_is_refused, cut)
 	static const char zeros[64];
 	uint64_t which;
 
-	begin();
 	make(PF_FORMAT_RAW);
 	put("abcd", 4, 0);
 	commit();
@@ -411,15 +359,12 @@ TEST_EACH(a_damaged_record_is_refused, cut)
 	next_life(forget);
 	ck_assert_int_eq(restored(), -EPROTO);
 	end_restore();
-	end_life();
 }
-END_TEST
 
 TEST(no_number_is_given_twice)
 {
 	uint64_t last;
 
-	begin();
 	make(PF_FORMAT_RAW);
 	put("abcd", 4, 0);
 	commit();
@@ -428,6 +373,6 @@ TEST(no_number_is_given_twice)
 	copy = pf_buffer_new(&place, PF_FORMAT_RAW);
 	ck_assert_uint_gt(copy->id, last);
 	pf_buffer_unref(copy);
-	end();
 }
-END_TEST
+
+const struct unit_fixture unit_fixture = { begin, end };

@@ -21,7 +21,7 @@ enum {
 	KILLED_US = 6000, /* a life lasts at most so long */
 };
 
-/* What the buffer in a slot must be.  In memory that the lives share. */
+/* The expected buffer in a slot.  In memory that the lives share. */
 struct slot {
 	uint64_t id; /* 0: there is none */
 	uint64_t seed, len;
@@ -231,7 +231,6 @@ TEST_TIMES(random_use_goes_on_after_restarts, 4)
 	forget_all();
 	end_life();
 }
-END_TEST
 
 #ifndef __SANITIZE_THREAD__ /* which supports no threads after fork(2) */
 static int state_fd, arena_fd;
@@ -297,5 +296,4 @@ TEST(what_was_done_before_a_kill_is_there)
 	close(state_fd);
 	close(arena_fd);
 }
-END_TEST
 #endif

@@ -153,7 +153,6 @@ static void check_lost(void)
 
 TEST(a_result_in_the_pool_is_read)
 {
-	begin();
 	make(PF_WHERE_POOL);
 	for (int i = 0; i < 2; i++) {
 		restart();
@@ -164,70 +163,53 @@ TEST(a_result_in_the_pool_is_read)
 	pf_buffer_unref(pf_steal(&buffer));
 	ck_assert(forgotten);
 	ck_assert_uint_eq(used(), 0);
-	end();
 }
-END_TEST
 
 /* It is transferred like a user's array, to a worker of another life. */
 TEST(a_result_is_used_again)
 {
-	begin();
 	make(PF_WHERE_POOL);
 	restart();
 	ck_assert_msg(place_value(value, &err) == 1, "%s", err.text);
 	check_ready();
-	end();
 }
-END_TEST
 
 TEST(a_small_result_is_read)
 {
-	begin();
 	make(PF_WHERE_INLINE);
 	restart();
 	check_ready();
 	ck_assert_uint_eq(used(), 0);
 	ck_assert(forgotten); /* the pool has no result */
-	end();
 }
-END_TEST
 
 TEST(a_result_on_the_device_is_lost)
 {
-	begin();
 	make(PF_WHERE_DEVICE);
 	restart();
 	check_lost();
-	end();
 }
-END_TEST
 
 /* A pool without a record belongs to a worker that was ending. */
 TEST(an_unknown_pool_is_forgotten)
 {
-	begin();
 	make(PF_WHERE_POOL);
 	pf_state_drop(PF_STATE_POOL, strtoull(pool_name + 5, NULL, 10));
 	restart();
 	ck_assert(forgotten);
 	check_lost();
-	end();
 }
-END_TEST
 
 TEST(no_instance_has_the_number_of_an_earlier_one)
 {
 	struct pf_instance *now;
 
-	begin();
 	make(PF_WHERE_POOL);
 	restart();
 	now = pf_worker_instance(worker, NULL);
 	ck_assert_uint_gt(pf_instance_number(now), strtoull(pool_name + 5, NULL, 10));
 	pf_instance_unref(now);
-	end();
 }
-END_TEST
 
 /* --- donation ------------------------------------------------------------------------- */
 
@@ -248,50 +230,38 @@ static void take_back(unsigned pins, bool consumed)
 
 TEST(what_a_plugin_may_overwrite_is_lost)
 {
-	begin();
 	make(PF_WHERE_POOL);
 	donate(1, PF_DONATION_TAKEN);
 	restart();
 	check_lost();
-	end();
 }
-END_TEST
 
 TEST(what_a_plugin_copies_is_kept)
 {
-	begin();
 	make(PF_WHERE_POOL);
 	donate(2, PF_DONATION_COPIED);
 	restart();
 	check_ready();
-	end();
 }
-END_TEST
 
 TEST(a_donation_that_failed_is_undone)
 {
-	begin();
 	make(PF_WHERE_POOL);
 	donate(1, PF_DONATION_TAKEN);
 	take_back(1, false);
 	restart();
 	check_ready();
-	end();
 }
-END_TEST
 
 TEST(a_donated_value_is_gone)
 {
-	begin();
 	make(PF_WHERE_POOL);
 	donate(1, PF_DONATION_TAKEN);
 	take_back(1, true);
 	restart();
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "donated");
 	ck_assert_int_eq(pf_value_transfer(value, NULL, &err), -EINVAL);
-	end();
 }
-END_TEST
 
 /* --- copies --------------------------------------------------------------------------- */
 
@@ -300,16 +270,13 @@ TEST(a_copy_under_way_has_the_bytes_of_its_source)
 {
 	struct pf_value *copy;
 
-	begin();
 	make(PF_WHERE_POOL);
 	ck_assert_int_eq(pf_buffer_move(buffer, &place, 0, &copy, &err), 0);
 	ck_assert_ptr_ne(copy, value);
 	pf_value_unref(copy);
 	restart();
 	check_ready();
-	end();
 }
-END_TEST
 
 /* --- the pages of dead pools ------------------------------------------------------------ */
 
@@ -354,7 +321,6 @@ TEST(dropped_results_return_pages_once_the_process_is_dead)
 	struct pf_value *other, *one, *same, *early;
 	long before;
 
-	begin();
 	other = large(1 << 20);
 	one = large((2 << 20) + 100); /* in 257 pages, with neighbours */
 	same = large((2 << 20) + 100);
@@ -372,15 +338,12 @@ TEST(dropped_results_return_pages_once_the_process_is_dead)
 	ck_assert_int_eq(((const char *)pf_value_host(other))[LARGE - 1], 7);
 	pf_value_unref(other);
 	ck_assert_int_eq(resident(), before - 511 * 4);
-	end();
 }
-END_TEST
 
 TEST(so_do_results_of_an_earlier_life)
 {
 	long before;
 
-	begin();
 	value = large(OFF);
 	buffer = pf_buffer_of_value(&place, value, "prog");
 	pf_value_unref(value);
@@ -389,6 +352,6 @@ TEST(so_do_results_of_an_earlier_life)
 	before = resident();
 	pf_buffer_unref(pf_steal(&buffer));
 	ck_assert_int_eq(resident(), before - LARGE / 1024);
-	end();
 }
-END_TEST
+
+const struct unit_fixture unit_fixture = { begin, end };

@@ -44,7 +44,8 @@ TEST(layers_report)
 	pf_report_compiled(w, meter, &told, NULL, 1, NULL);
 	pf_telemetry_attach(w, &names);
 	pf_report_queued(w, 5, 100, "cpu", &told);
-	pf_report_compiling(w, &told);
+	pf_report_compiling(w, &told, 0);
+	pf_report_compiling(w, &told, 10);
 	pf_report_compiled(w, meter, &told, &err, 1, "miss");
 	pf_report(w, 5, "buffer.donated");
 	pf_report(w, 6, "never.told");

@@ -38,8 +38,7 @@ TEST(nonblocking_reads_do_not_wait)
 	pf_vfs_read(of, 100, 0, answer_begin(&r));
 	ck_assert_int_eq(answer_wait(&r), -EAGAIN);
 	finish(0, "A");
-	ck_assert_int_eq(answer_wait(&w), 2);
-	answer_end(&w);
+	ck_assert_int_eq(answer_take(&w), 2);
 	answer_end(&r);
 	expect_line(of, "A");
 	pf_vfs_release(of);
@@ -80,8 +79,7 @@ TEST(an_interrupted_write_drops_commands_that_have_not_begun)
 	pf_vfs_write(of, "d\n", 2, 0, answer_begin(&w));
 	ck_assert_str_eq(running->text, "d");
 	finish(0, "D");
-	ck_assert_int_eq(answer_wait(&w), 2);
-	answer_end(&w);
+	ck_assert_int_eq(answer_take(&w), 2);
 	pf_vfs_release(of);
 }
 
@@ -93,13 +91,11 @@ TEST(an_interrupted_write_whose_commands_began_succeeds)
 	/* The beginning of what comes next is taken, too. */
 	pf_vfs_write(of, "a\nb", 3, 0, begin_held(&w));
 	interrupt(&w);
-	ck_assert_int_eq(answer_wait(&w), 3);
-	answer_end(&w);
+	ck_assert_int_eq(answer_take(&w), 3);
 	/* No command of the next write has begun: all of it may be written again. */
 	pf_vfs_write(of, "c\nd\n", 4, 0, begin_held(&other));
 	interrupt(&other);
-	ck_assert_int_eq(answer_wait(&other), -EINTR);
-	answer_end(&other);
+	ck_assert_int_eq(answer_take(&other), -EINTR);
 	finish(0, "A");
 	ck_assert_ptr_null(running);
 	ck_assert_int_eq(ran, 1);
@@ -118,8 +114,7 @@ TEST(an_interrupted_read_loses_no_reply)
 	ck_assert_int_eq(answer_wait(&r1), -EINTR);
 	finish(0, "A");
 	ck_assert_int_eq(answer_wait(&r2), 2);
-	ck_assert_int_eq(answer_wait(&w), 2);
-	answer_end(&w);
+	ck_assert_int_eq(answer_take(&w), 2);
 	answer_end(&r1);
 	answer_end(&r2);
 	pf_vfs_release(of);

@@ -79,25 +79,21 @@ TEST(open_files)
 	struct answer a;
 
 	pf_vfs_write(of, "!", 1, 0, asked_by(&a, &cred));
-	ck_assert_int_eq(answer_wait(&a), -EINVAL);
-	answer_end(&a);
+	ck_assert_int_eq(answer_take(&a), -EINVAL);
 	ck_assert_str_eq(why(&cred), "write dir/f: no exclamations\n");
 	pf_vfs_write(of, "long", 4, 58, asked_by(&a, &cred));
-	ck_assert_int_eq(answer_wait(&a), -EFBIG);
-	answer_end(&a);
+	ck_assert_int_eq(answer_take(&a), -EFBIG);
 	ck_assert_str_eq(why(&cred), "write dir/f: it holds 60 bytes at most\n");
 	ck_assert_int_eq(write_by(pf_vfs_write, of, "bad", 3, 0), 3);
 	pf_vfs_flush(of, getpid(), asked_by(&a, &cred));
-	ck_assert_int_eq(answer_wait(&a), -EINVAL);
-	answer_end(&a);
+	ck_assert_int_eq(answer_take(&a), -EINVAL);
 	ck_assert_str_eq(why(&cred), "close dir/f: Invalid argument\n");
 	pf_vfs_release(of);
 
 	word[0] = '\0';
 	pf_vfs_open(tree, look(1, "text").st_ino, O_RDONLY, &cred, &none,
 		    asked_by(&a, &cred));
-	ck_assert_int_eq(answer_wait(&a), -ENODATA);
-	answer_end(&a);
+	ck_assert_int_eq(answer_take(&a), -ENODATA);
 	ck_assert_str_eq(why(&cred), "open text: text has no word\n");
 	ck_assert_int_eq(try_open(look(1, "text").st_ino, O_WRONLY, &cred, &none),
 			 -EACCES);
@@ -115,8 +111,7 @@ TEST(a_failed_preparation_is_reported)
 		    asked_by(&a, &cred));
 	pf_err_set(&err, -EIO, "there was none to be had");
 	pf_reply_fail(waiting, -EIO, &err);
-	ck_assert_int_eq(answer_wait(&a), -EIO);
-	answer_end(&a);
+	ck_assert_int_eq(answer_take(&a), -EIO);
 	ck_assert_str_eq(why(&cred), "open prepared: there was none to be had\n");
 }
 

@@ -148,14 +148,12 @@ TEST(writes_and_reads_wait)
 	pf_vfs_write(of, "how?", 4, 0, answer_begin(&w));
 	ck_assert(!answer_is_sent(&w));
 	pf_reply_count(t->writer, 2);
-	ck_assert_int_eq(answer_wait(&w), 2);
-	answer_end(&w);
+	ck_assert_int_eq(answer_take(&w), 2);
 	/* It is released while the read waits, which holds it. */
 	pf_vfs_release(of);
 	ck_assert_int_eq(talks, 1);
 	pf_reply_data(t->reader, "so", 2);
-	ck_assert_int_eq(answer_wait(&r), 2);
-	answer_end(&r);
+	ck_assert_int_eq(answer_take(&r), 2);
 	ck_assert_int_eq(talks, 0);
 }
 
@@ -170,8 +168,7 @@ TEST(a_write_is_interrupted)
 	ck_assert(answer_is_sent(&w));
 	ck_assert(!pf_reply_claim(t->writer));
 	pf_reply_unref(t->writer);
-	ck_assert_int_eq(answer_wait(&w), -EINTR);
-	answer_end(&w);
+	ck_assert_int_eq(answer_take(&w), -EINTR);
 	pf_vfs_release(of);
 }
 

@@ -52,8 +52,7 @@ TEST(a_prepared_text_waits)
 	ck_assert(!answer_is_sent(&a));
 	strcpy(word, "ready");
 	pf_reply_code(waiting, 0);
-	ck_assert_int_eq(answer_wait(&a), 0);
-	answer_end(&a);
+	ck_assert_int_eq(answer_take(&a), 0);
 	expect_read(of, 9, 0, "ready");
 	pf_vfs_release(of);
 

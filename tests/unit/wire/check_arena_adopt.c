@@ -89,7 +89,6 @@ TEST(the_bytes_and_the_layout_stay)
 		check_bytes(&extents[i], i + 1);
 	end();
 }
-END_TEST
 
 /* A record of an extent may have a length that its end was cut off to just then. */
 TEST(lengths_are_rounded_up_to_granules)
@@ -105,7 +104,6 @@ TEST(lengths_are_rounded_up_to_granules)
 	ck_assert_uint_eq(used(), before);
 	end();
 }
-END_TEST
 
 static uint64_t pages(void)
 {
@@ -135,7 +133,6 @@ TEST(the_pages_of_all_else_go_back)
 	n_extents = 2;
 	end();
 }
-END_TEST
 
 static const struct {
 	const char *what;
@@ -164,7 +161,6 @@ TEST_EACH(extents_that_cannot_be_are_refused, damaged)
 	ck_assert_msg(adopt(list, damaged[_i].n) == -EPROTO, "%s", damaged[_i].what);
 	end();
 }
-END_TEST
 
 TEST(a_file_of_another_size_is_refused)
 {
@@ -180,7 +176,6 @@ TEST(a_file_of_another_size_is_refused)
 	close(fd);
 	end();
 }
-END_TEST
 
 TEST(without_a_record_nothing_is_adopted)
 {
@@ -189,7 +184,6 @@ TEST(without_a_record_nothing_is_adopted)
 	ck_assert_int_eq(adopt(extents, 0), -EPROTO);
 	end();
 }
-END_TEST
 
 /* The limit is the new daemon's: what is there stays, and nothing is added beyond it. */
 TEST(a_lower_limit_loses_nothing)
@@ -210,7 +204,6 @@ TEST(a_lower_limit_loses_nothing)
 	ck_assert_int_eq(pf_arena_alloc(arena, 1, &e, &err), -ENOSPC);
 	end();
 }
-END_TEST
 
 /* An extent that is taken after the restart never lies where another one was before. */
 TEST_TIMES(no_extent_has_two_owners, 10)
@@ -236,4 +229,3 @@ TEST_TIMES(no_extent_has_two_owners, 10)
 		check_bytes(&extents[i], (int)i);
 	end();
 }
-END_TEST

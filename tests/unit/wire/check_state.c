@@ -49,16 +49,15 @@ static void begin(void)
 
 TEST(without_a_journal_nothing_is_kept)
 {
+	pf_state_close();
 	put(PF_STATE_NODE, 1, "x");
 	ck_assert_ptr_null(get(PF_STATE_NODE, 1));
 	ck_assert_int_eq(pf_state_fd(), -1);
 	ck_assert(!pf_state_on());
 }
-END_TEST
 
 TEST(a_later_record_replaces_an_earlier_one)
 {
-	begin();
 	put(PF_STATE_NODE, 7, "first");
 	put(PF_STATE_NODE, 7, "second, which is longer");
 	put(PF_STATE_BUFFER, 7, "of another type");
@@ -68,11 +67,9 @@ TEST(a_later_record_replaces_an_earlier_one)
 	ck_assert_str_eq(get(PF_STATE_BUFFER, 7), "of another type");
 	ck_assert_ptr_null(get(PF_STATE_VALUE, 7));
 }
-END_TEST
 
 TEST(a_dropped_object_is_gone)
 {
-	begin();
 	put(PF_STATE_NODE, 7, "x");
 	put(PF_STATE_NODE, 8, "y");
 	pf_state_drop(PF_STATE_NODE, 7);
@@ -82,14 +79,12 @@ TEST(a_dropped_object_is_gone)
 	ck_assert_ptr_null(get(PF_STATE_NODE, 7));
 	ck_assert_str_eq(get(PF_STATE_NODE, 8), "y");
 }
-END_TEST
 
 TEST(both_parts_of_a_record_are_kept)
 {
 	size_t len;
 	const char *text;
 
-	begin();
 	pf_state_put(PF_STATE_OPEN, 3, "ab", 2, "cd", 3);
 	ck_assert_int_eq(restart(), 0);
 	text = pf_state_get(PF_STATE_OPEN, 3, &len);
@@ -97,7 +92,6 @@ TEST(both_parts_of_a_record_are_kept)
 	ck_assert_str_eq(text, "abcd");
 	ck_assert_uint_eq((uintptr_t)text % 8, 0);
 }
-END_TEST
 
 TEST(lists_are_ascending)
 {
@@ -105,7 +99,6 @@ TEST(lists_are_ascending)
 	uint64_t *list;
 	size_t n;
 
-	begin();
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
 		put(PF_STATE_USER, ids[i], "user");
 	put(PF_STATE_NODE, 6, "node");
@@ -114,7 +107,6 @@ TEST(lists_are_ascending)
 	ck_assert(list[0] == 1 && list[1] == 5 && list[2] == 77 && list[3] == 900);
 	free(list);
 }
-END_TEST
 
 /* More than the journal's room, were it not compacted. */
 TEST(superseded_records_make_room)
@@ -122,7 +114,6 @@ TEST(superseded_records_make_room)
 	static char text[1 << 20];
 	size_t len;
 
-	begin();
 	put(PF_STATE_NODE, 1, "stays");
 	memset(text, 'x', sizeof(text));
 	for (unsigned i = 0; i < 5000; i++) {
@@ -139,7 +130,6 @@ TEST(superseded_records_make_room)
 		ck_assert_int_eq(now[len - 1], 'x');
 	}
 }
-END_TEST
 
 /* A life that dies between two records of one change leaves neither: the end moves once. */
 TEST(changes_are_one)
@@ -149,7 +139,6 @@ TEST(changes_are_one)
 		{ .type = PF_STATE_NODE, .id = 2, .data = "new", .len = 4 },
 	};
 
-	begin();
 	put(PF_STATE_NODE, 1, "old");
 	pf_state_write(changes, 2);
 	ck_assert_ptr_null(get(PF_STATE_NODE, 1));
@@ -157,20 +146,16 @@ TEST(changes_are_one)
 	ck_assert_ptr_null(get(PF_STATE_NODE, 1));
 	ck_assert_str_eq(get(PF_STATE_NODE, 2), "new");
 }
-END_TEST
 
 TEST(counters_go_on)
 {
-	begin();
 	atomic_fetch_add(pf_state_counter(PF_STATE_COUNT_INO), 41);
 	ck_assert_int_eq(restart(), 0);
 	ck_assert_uint_eq(atomic_fetch_add(pf_state_counter(PF_STATE_COUNT_INO), 1), 41);
 }
-END_TEST
 
 TEST(requests_that_changed_names_are_known)
 {
-	begin();
 	pf_state_request(1000, false);
 	put(PF_STATE_NODE, 1, "x");
 	pf_state_request(1002, false);
@@ -189,11 +174,9 @@ TEST(requests_that_changed_names_are_known)
 	ck_assert_int_eq(restart(), 0);
 	ck_assert(pf_state_was_done(1000));
 }
-END_TEST
 
 TEST(a_request_at_work_is_a_suspect)
 {
-	begin();
 	pf_state_request(500, false);
 	ck_assert_uint_eq(pf_state_deaths(500), 0);
 	ck_assert_int_eq(restart(), 0);
@@ -205,14 +188,12 @@ TEST(a_request_at_work_is_a_suspect)
 	ck_assert_int_eq(restart(), 0);
 	ck_assert_uint_eq(pf_state_deaths(500), 2);
 }
-END_TEST
 
 /* The first 12 bytes are a magic number and the version. */
 TEST_TIMES(another_version_is_refused, 2)
 {
 	unsigned char *p;
 
-	begin();
 	put(PF_STATE_NODE, 1, "x");
 	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, pf_state_fd(), 0);
 	ck_assert_ptr_ne(p, MAP_FAILED);
@@ -220,4 +201,5 @@ TEST_TIMES(another_version_is_refused, 2)
 	ck_assert_int_eq(restart(), -EPROTO);
 	ck_assert(!pf_state_on());
 }
-END_TEST
+
+const struct unit_fixture unit_fixture = { begin, pf_state_close };

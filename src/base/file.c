@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes of files. */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "pjrtfs/base.h"
+
+ssize_t pf_read_at(int fd, void *dst, size_t len, uint64_t off)
+{
+	size_t done = 0;
+	ssize_t n = 1;
+
+	while (done < len && n) {
+		n = pread(fd, (char *)dst + done, len - done, (off_t)(off + done));
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return (ssize_t)done;
+}
+
+int pf_write_at(int fd, const void *src, size_t len, uint64_t off)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t n = pwrite(fd, (const char *)src + done, len - done,
+				   (off_t)(off + done));
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n == 0)
+			return -EIO;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+bool pf_read_start(const char *path, char *dst, size_t size)
+{
+	pf_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : pf_read_at(fd, dst, size - 1, 0);
+
+	dst[n < 0 ? 0 : n] = '\0';
+	return n >= 0;
+}

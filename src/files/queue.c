@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What runs now: devices/NAME/N/queue, and plugins/NAME/queue for compiles. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+#include "pjrtfs/executable.h"
+#include "pjrtfs/scheduler.h"
+
+enum { MAX_LINES = 1000 };
+
+/* May CRED list NODE, and reach it from its ancestor TOP? */
+static bool may_see(struct pf_node *node, struct pf_node *top, const struct pf_cred *cred)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *at = pf_node_ref(node);
+	bool may = pf_node_may(node, cred, R_OK);
+
+	while (may && at && at != top) {
+		struct pf_node *parent = pf_node_parent(at);
+
+		pf_node_unref(at);
+		at = parent;
+		may = at && pf_node_may(at, cred, X_OK);
+	}
+	return may;
+}
+
+/* Append the name of the executable SUBJECT, as far as CRED may see it. */
+static void print_name(struct pf_fs *fs, uint64_t subject, const struct pf_cred *cred,
+		       struct pf_buf *out)
+{
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *node = subject ? pf_tree_by_ino(fs->tree, subject) : NULL;
+	size_t before = out->len;
+
+	if (node && may_see(node, fs->executables, cred))
+		pf_node_path(node, fs->executables, out);
+	if (out->len == before)
+		pf_buf_puts(out, "-");
+}
+
+/* Append a line for each of the N ENTRIES as CRED sees them; RUNNING: the state of those that run. */
+static void print(struct pf_fs *fs, const struct pf_sched_entry *entries, size_t n,
+		  const char *running, const struct pf_cred *cred, struct pf_buf *out)
+{
+	int64_t now = pf_now_ms();
+
+	for (size_t i = 0; i < n; i++) {
+		const struct pf_sched_entry *e = &entries[i];
+		int64_t ms = now > e->since ? now - e->since : 0;
+
+		pf_buf_printf(out, "%u %s %" PRId64 ".%03d %u %" PRIu64 "/%" PRIu64 " ",
+			      e->user, e->runs ? running : "waiting", ms / 1000,
+			      (int)(ms % 1000), e->position, e->work.done, e->work.of);
+		print_name(fs, e->work.subject, cred, out);
+		pf_buf_puts(out, "\n");
+	}
+}
+
+/* The homes of isolated users; they stay, and new ones are put before the others. */
+static const struct home *homes_of(struct pf_fs *fs)
+{
+	PF_LOCK_SCOPE(&fs->homes_lock);
+	return fs->homes;
+}
+
+/* Append what is on D, which is one user's own, or the mount's. */
+static void print_device(const struct device *d, struct pf_sched_entry *entries,
+			 const struct pf_cred *cred, struct pf_buf *out)
+{
+	size_t n =
+		pf_sched_list(pf_worker_sched(d->worker), d->index, entries, MAX_LINES);
+
+	print(d->fs, entries, n, "running", cred, out);
+}
+
+void files_count_executions(const struct device *d, unsigned *ret_running,
+			    unsigned *ret_queued)
+{
+	pf_sched_count(pf_worker_sched(d->worker), d->index, ret_running, ret_queued);
+	for (const struct home *home = homes_of(d->fs); home; home = home->next) {
+		const struct device *own = files_device_in(home, d);
+		unsigned running, queued;
+
+		pf_sched_count(pf_worker_sched(own->worker), own->index, &running,
+			       &queued);
+		*ret_running += running;
+		*ret_queued += queued;
+	}
+}
+
+static void print_compiles(struct pf_fs *fs, const struct pf_worker *worker,
+			   struct pf_sched_entry *entries, const struct pf_cred *cred,
+			   struct pf_buf *out)
+{
+	size_t n = pf_compiler_list(fs->config.compiler, entries, MAX_LINES), kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (entries[i].work.worker == worker)
+			entries[kept++] = entries[i];
+	print(fs, entries, kept, "compiling", cred, out);
+}
+
+static int print_as(struct pf_node *node, const struct pf_cred *cred, struct pf_buf *out)
+{
+	pf_autofree struct pf_sched_entry *entries = calloc(MAX_LINES, sizeof(*entries));
+
+	if (!entries)
+		return -ENOMEM;
+	if (node->kind == &kind_compiles) {
+		print_compiles(fs_of(node), node->object, entries, cred, out);
+		return 0;
+	}
+	print_device(node->object, entries, cred, out);
+	for (const struct home *home = homes_of(fs_of(node)); home; home = home->next)
+		print_device(files_device_in(home, node->object), entries, cred, out);
+	return 0;
+}
+
+static int queue_open(struct pf_open *of, struct pf_err *err)
+{
+	return files_open_as(of, print_as, err);
+}
+
+static void queue_getattr_as(struct pf_node *node, const struct pf_cred *cred,
+			     struct pf_open *of, struct stat *st)
+{
+	files_getattr_as(node, cred, of, print_as, st);
+}
+
+const struct pf_kind kind_queue = { .name = "queue",
+				    FILES_TEXT_AS(queue_open, queue_getattr_as) };
+const struct pf_kind kind_compiles = { .name = "queue",
+				       FILES_TEXT_AS(queue_open, queue_getattr_as) };

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * trace.json: the events that its reader sees, as spans on a time line, which Perfetto and Chrome
+ * show.  It is made when it is opened, so that it costs nothing before.
+ *
+ * A span on a track of Perfetto may not begin within another and end after it.  So spans of one user
+ * on one device that overlap get tracks of their own, lanes.
+ *
+ * https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU (Trace Event
+ * Format)
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "internal.h"
+#include "pjrtfs/json.h"
+#include "pjrtfs/telemetry.h"
+
+enum { LANES = 1024, READ = 256 << 10 };
+
+/* One of the tracks of a user on a device. */
+struct lane {
+	int64_t process;
+	int64_t user;
+	unsigned number;
+	double end; /* of its last span */
+};
+
+/* A trace while it is made.  Times are microseconds since 1970. */
+struct trace {
+	struct pf_buf *out;            /* borrowed */
+	bool comma;                    /* another event follows a first one */
+	struct json_object *processes; /* owned: the numbers of devices, by name */
+	struct json_object *queued;    /* owned: when compiles were queued, by object */
+	struct lane lanes[LANES];
+	size_t n_lanes;
+};
+
+/* Print EVENT, which is given; only its keys ph, pid and tid are missing. */
+static void put(struct trace *t, const char *phase, int64_t process, int64_t lane,
+		struct json_object *event)
+{
+	const char *text;
+
+	pf_json_add_string(event, "ph", phase);
+	pf_json_add_int(event, "pid", process);
+	pf_json_add_int(event, "tid", lane);
+	pf_buf_puts(t->out, t->comma ? ",\n" : "\n");
+	text = pf_json_text(event);
+	pf_buf_puts(t->out, text ? text : "{}");
+	t->out->failed |= !text;
+	t->comma = true;
+	json_object_put(event);
+}
+
+static void put_name(struct trace *t, const char *what, int64_t process, int64_t lane,
+		     const char *name)
+{
+	struct json_object *event = json_object_new_object();
+	struct json_object *args = json_object_new_object();
+
+	pf_json_add_string(args, "name", name);
+	pf_json_add_string(event, "name", what);
+	pf_json_add(event, "args", args);
+	put(t, "M", process, lane, event);
+}
+
+/* The number of the process that stands for NAME, a device or a plugin. */
+static int64_t process_of(struct trace *t, const char *name)
+{
+	struct json_object *known = json_object_object_get(t->processes, name);
+	int64_t number = json_object_object_length(t->processes) + 1;
+
+	if (known)
+		return json_object_get_int64(known);
+	pf_json_add_int(t->processes, name, number);
+	put_name(t, "process_name", number, 0, name);
+	return number;
+}
+
+/* The first lane of USER in PROCESS that is free from START on, in use up to END; 0: there are too
+ * many. */
+static size_t lane_of(struct trace *t, int64_t process, int64_t user, double start,
+		      double end)
+{
+	unsigned number = 1;
+	char name[64];
+	size_t i;
+
+	for (i = 0; i < t->n_lanes; i++) {
+		struct lane *l = &t->lanes[i];
+
+		if (l->process != process || l->user != user)
+			continue;
+		if (l->end <= start) {
+			l->end = end;
+			return i + 1;
+		}
+		number++;
+	}
+	if (i == LANES)
+		return 0;
+	t->lanes[t->n_lanes++] = (struct lane){ process, user, number, end };
+	snprintf(name, sizeof(name),
+		 number > 1 ? "user %" PRId64 " (%u)" : "user %" PRId64, user, number);
+	put_name(t, "thread_name", process, (int64_t)i + 1, name);
+	return i + 1;
+}
+
+/* What lasted from START to END, in a lane. */
+static void put_span(struct trace *t, const char *category, const char *name,
+		     int64_t process, size_t lane, double start, double end,
+		     struct json_object *args)
+{
+	struct json_object *event = json_object_new_object();
+
+	pf_json_add_string(event, "name", name);
+	pf_json_add_string(event, "cat", category);
+	pf_json_add(event, "ts", json_object_new_double(start));
+	pf_json_add(event, "dur", json_object_new_double(end > start ? end - start : 0));
+	if (args)
+		pf_json_add_copy(event, "args", args);
+	put(t, "X", process, (int64_t)lane, event);
+}
+
+static double number(struct json_object *event, const char *key)
+{
+	return json_object_get_double(json_object_object_get(event, key));
+}
+
+/* "executables/add": "add". */
+static const char *name_of(struct json_object *event)
+{
+	const char *object = pf_json_get_string(event, "object");
+	const char *slash = strchr(object, '/');
+
+	return slash ? slash + 1 : object;
+}
+
+/* EVENT, which says at its end how long something has lasted, on the track of DEVICE. */
+static void add_span(struct trace *t, const char *category, const char *device,
+		     struct json_object *event)
+{
+	double end = number(event, "time") * 1e6;
+	double start = end - number(event, "seconds") * 1e6;
+	double loaded = start + number(event, "transfer_seconds") * 1e6;
+	double granted = loaded + number(event, "queue_seconds") * 1e6;
+	double ran = end - number(event, "device_seconds") * 1e6;
+	int64_t process = process_of(t, device);
+	size_t lane = lane_of(t, process, (int64_t)number(event, "user"), start, end);
+
+	if (!lane)
+		return;
+	put_span(t, category, name_of(event), process, lane, start, end, event);
+	if (loaded > start && loaded <= end)
+		put_span(t, "upload", "upload", process, lane, start, loaded, NULL);
+	if (granted > loaded && granted <= end)
+		put_span(t, "queue", "queue", process, lane, loaded, granted, NULL);
+	if (ran < end && ran >= granted)
+		put_span(t, "execute", "execute", process, lane, ran, end, NULL);
+}
+
+static void add_execution(struct trace *t, const char *category,
+			  struct json_object *event)
+{
+	struct json_object *list = json_object_object_get(event, "devices");
+	size_t n = json_object_is_type(list, json_type_array)
+			   ? json_object_array_length(list)
+			   : 0;
+
+	for (size_t i = 0; i < n; i++)
+		add_span(t, category,
+			 json_object_get_string(json_object_array_get_idx(list, i)),
+			 event);
+}
+
+/* A compile is queued, leaves the queue, or ends. */
+static void add_compile(struct trace *t, const char *what, struct json_object *event)
+{
+	const char *object = pf_json_get_string(event, "object");
+	struct json_object *since = json_object_object_get(t->queued, object);
+	double now = number(event, "time") * 1e6, start;
+	int64_t process;
+	size_t lane;
+
+	if (!strcmp(what, "queued")) {
+		pf_json_add_copy(t->queued, object, event);
+		return;
+	}
+	if (since) {
+		process = process_of(t, pf_json_get_string(since, "plugin"));
+		start = number(since, "time") * 1e6;
+		lane = lane_of(t, process, (int64_t)number(event, "user"), start, now);
+		if (lane)
+			put_span(t, "queue", "queue", process, lane, start, now, since);
+		json_object_object_del(t->queued, object);
+	}
+	if (strcmp(what, "compiling") != 0 && json_object_object_get(event, "seconds"))
+		add_span(t, "compile", pf_json_get_string(event, "plugin"), event);
+}
+
+static void add(struct trace *t, struct json_object *event)
+{
+	const char *what = pf_json_get_string(event, "event");
+	const char *kind = strchr(what, '.') ? strchr(what, '.') + 1 : "";
+
+	if (!strncmp(what, "program.", 8))
+		add_compile(t, kind, event);
+	else if (!strncmp(what, "execution.", 10))
+		add_execution(t, "execution", event);
+	else if (!strcmp(what, "calls.finished"))
+		add_execution(t, "calls", event);
+	else if (!strcmp(what, "buffer.ready") &&
+		 json_object_object_get(event, "seconds"))
+		add_span(t, "upload", pf_json_get_string(event, "device"), event);
+	else if (!strcmp(what, "buffer.fetched"))
+		add_span(t, "download", pf_json_get_string(event, "device"), event);
+}
+
+static void add_lines(struct trace *t, const struct pf_buf *lines)
+{
+	for (const char *at = lines->data, *end; at; at = end ? end + 1 : NULL) {
+		size_t left = lines->len - (size_t)(at - lines->data);
+		struct json_object *event = NULL;
+		int r;
+
+		end = memchr(at, '\n', left);
+		r = end ? pf_json_parse(at, (size_t)(end - at), &event, NULL) : -EINVAL;
+		if (r == 0)
+			add(t, event);
+		t->out->failed |= r == -ENOMEM;
+		json_object_put(event);
+	}
+}
+
+/* All lines of events that USER sees. */
+static void read_events(struct pf_telemetry *telemetry, uid_t user, struct pf_buf *out)
+{
+	struct pf_lines_reader reader = { 0 };
+	size_t n = READ;
+
+	while (n) {
+		char *to = pf_buf_reserve(out, READ);
+
+		n = to ? pf_events_read(telemetry, user, &reader, out->len, to, READ) : 0;
+		out->len += n;
+	}
+	pf_lines_reader_release(&reader);
+}
+
+static int trace_open(struct pf_open *of, struct pf_err *err)
+{
+	pf_autobuf struct pf_buf lines = PF_BUF_INIT;
+	struct trace *t = calloc(1, sizeof(*t));
+	struct pf_buf *out = calloc(1, sizeof(*out));
+
+	of->state = out;
+	if (!t || !out) {
+		free(t);
+		return pf_err_set(err, -ENOMEM, "no memory for the text");
+	}
+	t->out = out;
+	t->processes = json_object_new_object();
+	t->queued = json_object_new_object();
+	read_events(fs_of(of->node)->config.telemetry, of->cred.uid, &lines);
+	out->failed = lines.failed || !t->processes || !t->queued;
+	pf_buf_puts(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+	if (!out->failed)
+		add_lines(t, &lines);
+	pf_buf_puts(out, "\n]}\n");
+	json_object_put(t->processes);
+	json_object_put(t->queued);
+	free(t);
+	return out->failed ? pf_err_set(err, -ENOMEM, "no memory for the text") : 0;
+}
+
+static void trace_prepare(struct pf_open *of, struct pf_reply *reply)
+{
+	files_open_slowly(of, reply, trace_open);
+}
+
+const struct pf_kind kind_trace = {
+	.name = "trace.json",
+	.mode = S_IFREG | 0444,
+	.prepare = trace_prepare,
+	.read = files_text_read,
+	.getattr = files_text_getattr,
+	.release = files_text_release,
+};

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The messages for a service manager (sd_notify(3)), with a socket of this test: READY, STATUS,
+# WATCHDOG and STOPPING, with and without a process that holds the mount.
+. "$srcdir/tests/lib.sh"
+requires_mount
+mnt=$work/mnt
+mkdir "$mnt"
+manager='' daemon=''
+# shellcheck disable=SC2154 # status is set there
+trap 'status=$?
+	set +e
+	[ "$status" = 0 ] || cat said
+	kill -CONT "$daemon" 2>/dev/null # (it may have ended)
+	timeout 10 fusermount3 -u -z "$mnt" 2>/dev/null
+	[ -z "$manager" ] || wait "$manager"
+	(exit $status)
+	lib_end' EXIT
+export PJRTFS_FAULTY_FILE=$faults
+
+# begin ADDRESS [pjrtfs options]: the manager starts pjrtfs, which gets ready.
+begin()
+{
+	: >said
+	"$top/tests/tools/notify.py" "$1" env ${watchdog:+WATCHDOG_USEC="$watchdog"} "$pjrtfs" "$mnt" -f \
+		"${faulty_options[@]}" --no-cache "${@:2}" >said 2>err &
+	manager=$!
+	eventually grep -q '^READY=1$' said
+	bounded grep -qx ok "$mnt/health"
+}
+ends()
+{
+	bounded fusermount3 -u "$mnt"
+	eventually grep -q '^ended' said
+	tells said '^STOPPING=1$' '^ended 0$'
+	wait "$manager"
+	manager=
+}
+beats()
+{
+	grep -c '^WATCHDOG=1$' said || :
+}
+has_returned()
+{
+	[ "$(grep -c '^STATUS=faulty: 2 devices$' said)" = 2 ]
+}
+more_beats()
+{
+	[ "$(beats)" -gt "$1" ]
+}
+
+# -- an abstract socket and a path; the daemon reports itself, or by its holder
+watchdog=200000
+for how in '@ --no-keep' "/ --keep"; do
+	address=${how%% *}
+	if [ "$address" = @ ]; then address=@$work/notify; else address=$work/notify; fi
+	faults
+	begin "$address" "${how#* }"
+	equal "the order" "$(grep -E '^(READY|STATUS)=' said | head -n 2 | cut -d= -f1 | paste -sd ' ')" \
+		"STATUS READY"
+	tells said '^STATUS=faulty: 2 devices$'
+	eventually more_beats 3
+
+	# A worker that dies and returns.
+	faults init=hang
+	worker=$(bounded cat "$mnt/plugins/faulty/pid")
+	kill -KILL "$worker"
+	eventually grep -qx 'STATUS=faulty: restarting' said
+	faults
+	worker=$(pgrep -P "$(bounded cat "$mnt/pid")")
+	kill -KILL "$worker"
+	eventually has_returned
+
+	# A daemon that does not serve gives no sign, and its holder gives none for it.
+	daemon=$(bounded cat "$mnt/pid")
+	kill -STOP "$daemon"
+	n=$(beats)
+	sleep 0.5
+	[ "$(beats)" -le $((n + 1)) ] || fail "a stopped daemon gives signs: $(beats) after $n"
+	kill -CONT "$daemon"
+	eventually more_beats $((n + 2))
+	ends
+done
+
+# -- a daemon that is started again, by its holder, gives signs again
+begin "@$work/notify" --keep
+daemon=$(bounded cat "$mnt/pid")
+kill -KILL "$daemon"
+eventually another "$daemon"
+eventually more_beats $(($(beats) + 2))
+ends
+
+# -- a watchdog for another process, none, and addresses that are none
+watchdog=
+export WATCHDOG_PID=1 WATCHDOG_USEC=200000
+begin "@$work/notify" --no-keep
+sleep 0.5
+equal "signs for another process" "$(beats)" 0
+ends
+unset WATCHDOG_PID WATCHDOG_USEC
+for address in nothing "$work/missing" "@$work/nobody"; do
+	NOTIFY_SOCKET=$address mount_pjrtfs
+	shows "$mnt/health" ok
+	unmount_pjrtfs
+done

@@ -1,0 +1,178 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# docs/containers.md: what it shows works as it stands there, in containers of crun, and the files
+# for builders and Kubernetes are right.
+# shellcheck disable=SC2016 # what another shell expands
+. "$srcdir/tests/lib.sh"
+requires test "$(id -u)" = 0
+requires crun --version
+requires_mount
+validators=$plugins/validators # of scripts/setup --tests
+requires test -x "$validators/bin/hadolint"
+own_namespace --mount --propagation private --pid --fork --kill-child --mount-proc
+
+# -- the image has the libraries that the programs need, and what is copied is there
+# The paths of libraries as dpkg knows them: some systems have /lib as a link to /usr/lib.
+ldd "$build/pjrtfs" "$build/pjrtfs-top" "$build/pjrtfs-worker" | sed -n 's/.* => \(.*\) (.*/\1/p' | sort -u |
+	while read -r library; do
+		dpkg -S "$library" 2>/dev/null || dpkg -S "/usr$library" 2>/dev/null ||
+			dpkg -S "${library#/usr}"
+	done | sed 's/:.*//' | sort -u >needed
+grep -q libfuse3 needed || fail "the packages of the programs: $(cat needed)"
+sed -e ':a' -e '/\\$/{N;s/\\\n//;ba' -e '}' "$top/Containerfile" >joined
+while read -r package; do
+	case $package in
+	libc6 | libgcc-s1 | zlib1g) ;; # in each image
+	*) grep -qw "apt-get install .*$package" joined || fail "the image lacks $package" ;;
+	esac
+done <needed
+while read -r word _; do
+	case $word in
+	'' | '#'* | FROM | RUN | COPY | ENTRYPOINT) ;;
+	*) fail "Containerfile: $word is no instruction" ;;
+	esac
+done <joined
+bounded "$validators/bin/hadolint" "$top/Containerfile"
+
+# -- the manifests: strict YAML, no key twice, and each volume is there
+/usr/bin/python3 - "$top/docs/examples/kubernetes.yaml" <<'END'
+import sys, yaml
+
+class Strict(yaml.SafeLoader):
+    pass
+
+def mapping(loader, node):
+    pairs = loader.construct_pairs(node, deep=True)
+    keys = [key for key, _ in pairs]
+    assert len(set(keys)) == len(keys), f"a key twice: {keys}"
+    return dict(pairs)
+
+Strict.add_constructor("tag:yaml.org,2002:map", mapping)
+objects = list(yaml.load_all(open(sys.argv[1]), Strict))
+assert [o["kind"] for o in objects] == ["DaemonSet", "Pod"], objects
+for o in objects:
+    assert o["apiVersion"] and o["metadata"]["name"]
+    spec = o["spec"]["template"]["spec"] if o["kind"] == "DaemonSet" else o["spec"]
+    volumes = {v["name"]: v["hostPath"]["path"] for v in spec["volumes"]}
+    for c in spec["containers"] + spec.get("initContainers", []):
+        for m in c["volumeMounts"]:
+            assert volumes[m["name"]] == m["mountPath"]
+propagation = [o["spec"].get("template", o)["spec"]["containers"][0]["volumeMounts"][0]["mountPropagation"]
+               for o in objects]
+assert propagation == ["Bidirectional", "HostToContainer"], propagation
+END
+# validate FILE: against the schemas of Kubernetes
+validate()
+{
+	PYTHONPATH=$validators timeout -k 5 $((patience * 3)) /usr/bin/python3 -B -m kubernetes_validate --strict "$1"
+}
+validate "$top/docs/examples/kubernetes.yaml"
+sed 's/hostPath:/hostPaths:/' "$top/docs/examples/kubernetes.yaml" >wrong.yaml
+! validate wrong.yaml >out 2>&1 || fail "the validator finds nothing: $(cat out)"
+printf 'FROM debian:bookworm\nRUN cd /src && sudo make\n' >wrong
+! bounded "$validators/bin/hadolint" wrong >out || fail "hadolint finds nothing: $(cat out)"
+
+# -- the page
+# crun takes one version of control groups, not both at a time.
+umount /sys/fs/cgroup/unified 2>/dev/null || :
+export PJRTFS_PLUGIN_PATH=$plugins PATH=$build:$PATH PJRTFS_CACHE_DIR=$work/cache
+mkdir -p srv rootfs/bin rootfs/proc rootfs/dev rootfs/sys rootfs/tmp rootfs/usr bundles
+mount -t tmpfs --make-shared srv srv
+ln -s usr/lib usr/lib64 rootfs/
+cp /usr/bin/busybox rootfs/bin/
+for name in sh cat ls sleep; do
+	ln -s busybox "rootfs/bin/$name"
+done
+
+cat >bundle.py <<'END'
+import json, sys
+path, root, plugins, device, binds, caps, *args = sys.argv[1:]
+config = json.load(open(path))
+process = config["process"]
+process.update(terminal=False, args=args,
+               capabilities={k: caps.split() for k in ("bounding", "effective", "permitted")})
+process["env"].append("PJRTFS_PLUGIN_PATH=" + plugins)
+del process["rlimits"], config["linux"]["resources"]
+config["root"] = {"path": root, "readonly": False}
+if device:
+    config["linux"]["devices"] = [{"path": device, "type": "c", "major": 10, "minor": 229}]
+config["mounts"] = [m for m in config["mounts"] if m["destination"] != "/sys/fs/cgroup"]
+for bind in binds.split():
+    source, destination, *options = bind.split(":")
+    config["mounts"].append({"source": source, "destination": destination,
+                             "options": ["rbind", *options]})
+    for option in options:  # as podman does it; else later mounts do not reach the container
+        if option in ("rshared", "rslave"):
+            config["linux"]["rootfsPropagation"] = option
+json.dump(config, open(path, "w"))
+END
+
+# podman run OPTION... IMAGE WORD...: as podman, with crun, on a file system that has busybox alone,
+# and /usr for its libraries; the image pjrtfs also has the build and the plugins.
+podman()
+{
+	local bundle binds=() caps=() drop='' fds=0 device='' args=() image
+	bundle=$(mktemp -d "$work/bundles/XXXXXX")
+	binds=(/usr/lib:/usr/lib:ro /usr/lib64:/usr/lib64:ro)
+	shift # run
+	while [ "${1#-}" != "$1" ]; do
+		case $1 in
+		--rm) shift ;;
+		-v) binds+=("$2") && shift 2 ;;
+		--cap-add) caps+=("CAP_$2") && shift 2 ;;
+		--cap-drop) drop=$2 && shift 2 ;;
+		--preserve-fds) fds=$2 && shift 2 ;;
+		--device)
+			device=$2
+			shift 2
+			;;
+		*) fail "podman $1" ;;
+		esac
+	done
+	image=$1 && shift
+	args=("$@")
+	if [ "$image" = pjrtfs ]; then
+		args=("$build/pjrtfs" "$@")
+		binds+=(/etc:/etc:ro "$build:$build:ro" "$plugins/:$plugins:ro")
+	fi
+	[ -n "$drop" ] || caps+=(CAP_CHOWN CAP_DAC_OVERRIDE CAP_KILL CAP_SETUID CAP_SETGID)
+	(cd "$bundle" && crun spec)
+	python3 "$work/bundle.py" "$bundle/config.json" "$work/rootfs" "$plugins" "$device" "${binds[*]}" \
+		"${caps[*]}" "${args[@]}"
+	crun --cgroup-manager=disabled --root "$work/crun" run --preserve-fds "$fds" \
+		--bundle "$bundle" "${bundle##*/}"
+}
+
+# page FROM TO: run what stands between the two headings; its output is in out.
+page()
+{
+	sed -n "/^## $1/,/^## $2/s/^    //p" "$top/docs/containers.md" |
+		sed "s|/srv|$work/srv|g" >block
+	[ -s block ] || fail "docs/containers.md shows nothing of $1"
+	timeout -k 5 $((patience * 3)) bash -eu block >out 2>err </dev/null ||
+		fail "docs/containers.md, $1: $(cat out err)"
+}
+export -f podman fail
+export work build plugins
+page 'The host mounts' 'The container mounts'
+shows out $'ok\n11 22 33'
+gone srv/pjrt/cpu/health
+# The page's container may start before the mount or after it; this one runs before.
+podman run --rm -v "$work/srv/pjrt:/srv/pjrt:rslave" busybox sh -c 'echo runs
+	until cat /srv/pjrt/cpu/health 2>/dev/null; do sleep 0.1; done' >client &
+eventually grep -qx runs client
+bounded "$build/pjrtfs" cpu "$work/srv/pjrt/cpu" -o allow_other
+eventually grep -qx ok client
+wait $!
+bounded fusermount3 -u "$work/srv/pjrt/cpu"
+page 'The container mounts' 'The host hands'
+shows out $'ok\ncpu'
+page 'The host hands' 'Kubernetes'
+shows out ok
+
+# -- a plugin that is not there; no right to mount; no device
+fails_with 'plugin nothing: not found' podman run --rm --device /dev/fuse --cap-add SYS_ADMIN pjrtfs \
+	nothing --run cat
+fails_with 'in a container: start it with --cap-add SYS_ADMIN' podman run --rm --device /dev/fuse pjrtfs cpu /tmp -f
+fails_with '/dev/fuse is missing' podman run --rm --cap-add SYS_ADMIN pjrtfs cpu --run cat
+umount -R srv

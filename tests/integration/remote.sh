@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# docs/remote.md: what it shows works as it stands there, over an sshd of this test; and each row
+# of its table is true.
+# shellcheck disable=SC2016 # what the far shell expands
+. "$srcdir/tests/lib.sh"
+requires sshfs --version
+requires test -x /usr/sbin/sshd
+mount_pjrtfs
+cp "$data"/{add.mlir,x.npy,y.npy} .
+export HOME=$work
+
+# -- "far" is this machine
+ssh-keygen -q -t ed25519 -N '' -f host
+ssh-keygen -q -t ed25519 -N '' -f id
+port=$((20000 + $$ % 20000))
+cat >sshd_config <<END
+Port $port
+ListenAddress 127.0.0.1
+HostKey $work/host
+PidFile none
+AuthorizedKeysFile $work/id.pub
+StrictModes no
+UsePAM no
+Subsystem sftp internal-sftp
+END
+cat >ssh_config <<END
+Host far
+  HostName 127.0.0.1
+  Port $port
+  IdentityFile $work/id
+  StrictHostKeyChecking no
+  UserKnownHostsFile $work/known
+  LogLevel ERROR
+END
+[ "$(id -u)" != 0 ] || mkdir -p /run/sshd
+/usr/sbin/sshd -f sshd_config -D -e 2>sshd.log &
+sshd=$!
+end_remote()
+{
+	local status=$?
+	set +e
+	timeout -k 1 10 fusermount3 -u -z "$work/far" 2>/dev/null
+	kill "$sshd"
+	wait "$sshd"
+	(exit "$status")
+	lib_end
+}
+trap end_remote EXIT
+eventually grep -q 'Server listening' sshd.log
+mkdir bin
+for program in ssh scp sftp; do
+	printf '#!/bin/sh\nexec %s -F %s "$@"\n' "$(command -v $program)" "$work/ssh_config" >bin/$program
+	chmod +x bin/$program
+done
+export PATH=$work/bin:$PATH RSYNC_RSH=$work/bin/ssh
+
+# -- the page
+sed -n '/^## As files/,/^## As lines/s/^    //p' "$top/docs/remote.md" | sed "s|/mnt/pjrt|$mnt|g" >files
+sed -n '/^## As lines/,/^## What/s/^    //p' "$top/docs/remote.md" | sed "s|/mnt/pjrt|$mnt|g" >lines
+for block in files lines; do
+	grep -q "$mnt" "$block" || fail "the page has no $block"
+	bounded bash -eu "$block" >out 2>&1 || fail "$block: $(cat out)"
+	tells out '^11 22 33$' '^44 55 66$'
+	tail -c 24 z.npy | cmp - <(packed 'f<*' 11 22 33 44 55 66)
+	rm z.npy
+	bounded rm "$mnt/programs/add.mlir" "$mnt"/buffers/[xyz].npy
+done
+
+# -- the table
+echo 'no program' >bad.mlir
+command='{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["z"]}'
+reply='^{"ok":true,"outputs":\[{"name":"z"'
+bounded cp add.mlir "$mnt/programs/"
+bounded cp x.npy y.npy "$mnt/buffers/"
+# by_sshfs OPTIONS REFUSED REPLIES: a refused line of run ends with REFUSED; are there replies?
+# shellcheck disable=SC2086 # a list of words
+by_sshfs()
+{
+	bounded sshfs $1 "far:$mnt" far
+	bounded cp bad.mlir far/programs/
+	shows far/executables/bad/state failed
+	bounded bash -c 'echo "x y -> z" >far/executables/add/run'
+	same far/buffers/z.npy "$mnt/buffers/z.npy"
+	equal "sshfs $1: a refused line" \
+		"$(bounded bash -c 'echo "x -> z" >far/executables/add/run 2>/dev/null; echo $?')" "$2"
+	tells far/error 'takes 2 inputs, 1 was given'
+	bounded bash -c 'exec 3<>far/control; echo "$1" >&3; timeout 2 head -n 1 <&3' - "$command" >out || true
+	equal "sshfs $1: a whole reply" "$(grep -c "$reply" out)" "$3"
+	bounded fusermount3 -u far
+	bounded rm "$mnt/programs/bad.mlir"
+}
+by_sshfs '-o direct_io,sshfs_sync' 1 1
+by_sshfs '-o direct_io' 0 1
+by_sshfs '' 0 0
+
+fails_with 'Invalid argument' ssh far "cat $work/bad.mlir >$mnt/programs/bad.mlir"
+fails_with 'Invalid argument' ssh far "echo 'x -> z' >$mnt/executables/add/run"
+bounded ssh far "exec 3<>$mnt/control; echo '$command' >&3; head -n 1 <&3" >out
+tells out "$reply"
+fails_with 'failed to upload' scp bad.mlir "far:$mnt/programs/"
+rm -f z.txt
+# sftp: -b reads its commands, and ends at the first one that fails
+echo "put add.mlir $mnt/programs/sum.mlir
+put x.npy $mnt/buffers/s.npy
+get $mnt/buffers/z.txt" >requests
+bounded sftp -q -b requests far >out 2>&1 || fail "sftp: $(cat out)"
+tells z.txt '^44 55 66$'
+shows "$mnt/executables/sum/state" ready
+same "$mnt/buffers/s.npy" x.npy
+echo "put bad.mlir $mnt/programs/" >requests
+fails_with 'bad.mlir' sftp -q -b requests far
+rm z.txt
+bounded scp "far:$mnt/buffers/z.txt" .
+tells z.txt '^44 55 66$'
+fails_with 'close failed' rsync --inplace bad.mlir "far:$mnt/programs/bad.mlir"
+bounded rsync bad.mlir "far:$mnt/programs/worse.mlir"
+eventually grep -qx failed "$mnt/executables/worse/state"
+bounded rsync x.npy "far:$mnt/buffers/r.npy"
+bounded rsync "far:$mnt/buffers/r.npy" .
+same r.npy x.npy

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The package: made of the release twice, in two folders, it is the same bytes; lintian finds nothing;
+# installed, it runs the demo.
+. "$srcdir/tests/lib.sh"
+requires command -v dh
+requires command -v lintian
+requires test -e "$plugins/cpu/pjrt_plugin.so"
+own_namespace --mount --propagation private
+# ccache can write paths into what it compiles.
+export CCACHE_DISABLE=1
+
+make -C "$build" deb >out 2>&1 || fail "make deb: $(tail -n 40 out)"
+deb=$(echo "$build"/deb/pjrtfs_*.deb)
+
+# -- again, elsewhere, by somebody with other habits
+mkdir -p other/folder
+tar -C other/folder -xf "$build"/pjrtfs-*.tar.xz
+(
+	cd other/folder/pjrtfs-*
+	umask 027
+	mkdir -p plugins/include
+	cp "$plugins/include/pjrt_c_api.h" plugins/include/
+	TZ=Asia/Tokyo LC_ALL=C.UTF-8 \
+		timeout -k 5 600 dpkg-buildpackage -J -us -uc -b >"$work/out" 2>&1
+) || fail "dpkg-buildpackage: $(tail -n 40 out)"
+same "$deb" other/folder/pjrtfs_*.deb
+
+# -- lintian
+timeout -k 5 300 lintian --allow-root --fail-on error,warning "$build"/deb/pjrtfs_*.changes >out 2>&1 ||
+	fail "lintian: $(cat out)"
+
+# -- installed over this system, in a mount namespace
+dpkg-deb -x "$deb" root
+mount -t overlay -o "lowerdir=$work/root/usr:/usr" overlay /usr
+for file in lib/systemd/system/pjrtfs@.service share/bash-completion/completions/pjrtfs \
+	share/doc/pjrtfs/examples/call.py share/pjrtfs/commands.schema.json share/pjrtfs/schema/info.schema.json \
+	share/man/man1/pjrtfs-fetch-plugins.1.gz \
+	share/zsh/vendor-completions/_pjrtfs; do
+	test -e "root/usr/$file" || test -e "root/$file" || fail "not in the package: $file"
+done
+cd "$build"/deb/pjrtfs-0* || exit
+PJRTFS_PLUGIN_PATH=$plugins timeout -k 5 $((patience * 5)) debian/tests/demo >"$work/out" 2>&1 ||
+	fail "debian/tests/demo: $(tail -n 40 "$work/out")"
+tells "$work/out" '^/usr/bin/pjrtfs$' 'numbers, as JAX computed them$' '^Unmounted\.'
