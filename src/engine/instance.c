@@ -474,7 +474,8 @@ static bool has_idled(struct pf_instance *instance)
 	const struct pf_worker_limits *limits = &instance->limits;
 	bool busy;
 
-	if (!limits->idle_s)
+	/* Until it has begun the monitor sets up what this reads. */
+	if (!limits->idle_s || !atomic_load(&instance->begun))
 		return false;
 	PF_LOCK_SCOPE(&instance->lock);
 	busy = instance->calls.used || instance->last_tag != instance->idle_tag ||
