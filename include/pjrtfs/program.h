@@ -182,6 +182,21 @@ int pf_program_check(enum pf_program_format format, const void *bytes, size_t le
 bool pf_program_drop_tokens(struct pf_program_facts *facts, const void *bytes, size_t len,
 			    struct pf_buf *head, size_t *end);
 
+/* The function that gets each target of a custom call: LEN bytes, borrowed until it returns. */
+struct pf_call_visitor {
+	void (*found)(void *arg, const char *target, size_t len);
+	void *arg;
+};
+
+/*
+ * Give FOUND the targets of the custom calls in LEN bytes of FORMAT, the part of a program that its
+ * facts name.  Each is a call's, and no string that merely occurs.  False: there may be more, since
+ * the program is not understood, or compiled already (.pjrtexe).  Reads all of the program; does
+ * not block.
+ */
+bool pf_program_calls(enum pf_program_format format, const void *bytes, size_t len,
+		      const struct pf_call_visitor *found);
+
 /*
  * Name the inputs of SIGNATURE that the framework left unnamed as the program's text does: %x is
  * "x".  SIGNATURE is of the program of LEN bytes that FACTS are of.  -ENOMEM.

@@ -2,8 +2,9 @@
 /*
  * Which custom calls a program makes, and which of them no library provides.
  *
- * The text of a program tells that for certain.  In bytecode and in a HloModuleProto a target is one
- * string among others, so such a program is refused only by its plugin.
+ * A program that is compiled already (.pjrtexe), and bytecode that pf_program_calls does not
+ * understand, are searched for names that libraries and jaxlib have; such a name may be no call, so
+ * only their plugin refuses these programs.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 #include "pjrtfs/json.h"
+#include "pjrtfs/program.h"
 
 enum { PJRT_NOT_FOUND = 5 /* PJRT_Error_Code */ };
 
@@ -81,7 +83,6 @@ static const char *family_of(const char *target, size_t len)
 
 /* A search in a program. */
 struct scan {
-	const char *p, *end;                 /* what is left of it */
 	const struct pf_custom_calls *calls; /* that its worker has */
 	struct json_object *called;  /* owned: from target to the name of its library */
 	struct json_object *missing; /* owned: from target to null */
@@ -89,8 +90,9 @@ struct scan {
 };
 
 /* The program calls, or has the name of, the LEN bytes of TARGET. */
-static void note(struct scan *s, const char *target, size_t len)
+static void note(void *arg, const char *target, size_t len)
 {
+	struct scan *s = arg;
 	const struct pf_custom_call *call = pf_custom_calls_find(s->calls, target, len);
 	char name[256];
 
@@ -115,108 +117,22 @@ static bool is_of_word(char c)
 	return isalnum((unsigned char)c) || (c && strchr("_$.-", c));
 }
 
-static size_t word_len(const char *p, const char *end)
-{
-	size_t len = 0;
-
-	while (p + len < end && is_of_word(p[len]))
-		len++;
-	return len;
-}
-
-/* Step over a string; its bytes between the quotes, with escapes as they are. */
-static void take_string(struct scan *s, const char **ret, size_t *len)
-{
-	*ret = ++s->p;
-	while (s->p < s->end && *s->p != '"' && *s->p != '\n')
-		s->p += *s->p == '\\' && s->p + 1 < s->end ? 2 : 1;
-	*len = (size_t)(s->p - *ret);
-	s->p += s->p < s->end;
-}
-
-/* Step over C, with blanks around it.  False: there is another character. */
-static bool take(struct scan *s, char c)
-{
-	while (s->p < s->end && memchr(" \t\r\n", *s->p, 4))
-		s->p++;
-	if (s->p == s->end || *s->p != c)
-		return false;
-	s->p++;
-	while (s->p < s->end && memchr(" \t\r\n", *s->p, 4))
-		s->p++;
-	return true;
-}
-
-/* Behind custom_call: @target; behind call_target_name: = "target", perhaps in #vhlo.string_v1<…>. */
-static void take_target(struct scan *s, bool symbol)
-{
-	static const char vhlo[] = "#vhlo.string_v1<";
-	const char *target = s->p;
-	size_t len = sizeof(vhlo) - 1;
-
-	if (!take(s, symbol ? '@' : '='))
-		return;
-	if (!symbol && (size_t)(s->end - s->p) > len && !memcmp(s->p, vhlo, len))
-		s->p += len;
-	target = s->p;
-	if (s->p < s->end && *s->p == '"') {
-		take_string(s, &target, &len);
-	} else {
-		len = symbol ? word_len(s->p, s->end) : 0;
-		s->p += len;
-	}
-	note(s, target, len);
-}
-
-/* Does the word of LEN bytes at P end with custom_call? */
-static bool is_custom_call(const char *p, size_t len)
-{
-	static const char op[] = "custom_call";
-	const size_t n = sizeof(op) - 1;
-
-	return len >= n && !memcmp(p + len - n, op, n) &&
-	       (len == n || p[len - n - 1] == '.');
-}
-
-static void scan_text(struct scan *s)
-{
-	while (s->p < s->end) {
-		const char *p = s->p;
-		size_t len = word_len(p, s->end);
-
-		if (len) {
-			s->p += len;
-			if (is_custom_call(p, len))
-				take_target(s, true);
-			else if (is_word(p, len, "call_target_name"))
-				take_target(s, false);
-		} else if (*p == '"') {
-			take_string(s, &p, &len);
-		} else if (*p == '/' && s->end - p > 1 && p[1] == '/') {
-			p = memchr(p, '\n', (size_t)(s->end - p));
-			s->p = p ? p : s->end;
-		} else {
-			s->p++;
-		}
-	}
-}
-
 /* In bytecode a NUL ends each name; in a proto a byte with its length precedes it. */
-static void scan_bytes(struct scan *s)
+static void scan_bytes(struct scan *s, const char *start, size_t size)
 {
-	const char *start = s->p;
+	const char *end = start + size;
 	bool begins[256] = { false };
 
 	for (size_t i = 0; s->calls && i < s->calls->n; i++)
 		begins[(unsigned char)s->calls->calls[i].target[0]] = true;
 	begins['l'] = begins['x'] = begins['p'] = begins['t'] = begins['c'] = true;
-	for (; s->p < s->end; s->p++) {
-		const char *p = s->p;
-		size_t len;
+	for (const char *p = start; p < end; p++) {
+		size_t len = 0;
 
 		if (!begins[(unsigned char)*p])
 			continue;
-		len = word_len(p, s->end);
+		while (p + len < end && is_of_word(p[len]))
+			len++;
 		if (p == start || !is_of_word(p[-1]) || (unsigned char)p[-1] == len)
 			note(s, p, len);
 	}
@@ -314,17 +230,22 @@ int pf_compile_find_calls(struct compile *c, struct pf_err *err)
 {
 	PF_CLEANUP(pf_custom_calls_unrefp)
 	struct pf_custom_calls *calls = pf_worker_custom_calls(c->plan.worker);
-	const char *program = pf_bytes_at(c->program, 0);
-	struct scan s = { .p = program,
-			  .end = program + c->len,
-			  .calls = calls,
+	const char *program = pf_bytes_at(c->module, c->facts.off);
+	size_t len = c->facts.len;
+	struct scan s = { .calls = calls,
 			  .called = json_object_new_object(),
 			  .missing = json_object_new_object() };
-	bool text = c->x->format == PF_PROGRAM_MLIR;
+	const struct pf_call_visitor found = { note, &s };
 	int r = s.called && s.missing ? 0 : no_memory(err);
+	bool lacks = false;
 
-	if (r == 0 && has_calls(program, c->len))
-		text ? scan_text(&s) : scan_bytes(&s);
+	if (r == 0 && has_calls(program, len)) {
+		bool all = pf_program_calls(c->x->format, program, len, &found);
+
+		lacks = json_object_object_length(s.missing) > 0;
+		if (!all)
+			scan_bytes(&s, program, len);
+	}
 	c->libraries_len = 0;
 	for (unsigned i = 0; calls && i < calls->n_libraries; i++)
 		if (s.libraries >> i & 1) {
@@ -336,7 +257,7 @@ int pf_compile_find_calls(struct compile *c, struct pf_err *err)
 	c->calls = r == 0 ? facts_of(s.called, s.missing) : NULL;
 	if (r == 0 && !pf_json_complete(c->calls))
 		r = no_memory(err);
-	if (text && r == 0) {
+	if (lacks && r == 0) {
 		json_object_object_foreach(s.missing, target, nothing) {
 			(void)nothing;
 			r = r < 0 ? r : refuse(c, calls, target, err);

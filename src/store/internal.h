@@ -399,7 +399,7 @@ int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_objec
 
 /* --- custom_calls.c -------------------------------------------------------------------- */
 
-/* Set C's calls and libraries to the custom calls that its program makes.  -EOPNOTSUPP: the text
+/* Set C's calls and libraries to the custom calls that its program makes.  -EOPNOTSUPP: it certainly
  * calls what no library provides; -ENOMEM.  Reads all of the program. */
 int pf_compile_find_calls(struct compile *c, struct pf_err *err);
 

@@ -27,6 +27,27 @@ static void check_tokens(struct pf_program_facts *facts, const uint8_t *data, si
 		assert(again.arguments == facts->arguments && again.main == facts->main);
 }
 
+struct part {
+	const uint8_t *p;
+	size_t len;
+};
+
+/* A target lies within the program. */
+static void check_target(void *arg, const char *target, size_t len)
+{
+	const struct part *all = arg;
+
+	assert((const uint8_t *)target >= all->p && len <= all->len);
+	assert((size_t)((const uint8_t *)target - all->p) <= all->len - len);
+}
+
+static void check_calls(enum pf_program_format format, const uint8_t *p, size_t len)
+{
+	struct part all = { p, len };
+
+	pf_program_calls(format, p, len, &(struct pf_call_visitor){ check_target, &all });
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *name = malloc(size + 1);
@@ -43,6 +64,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			assert(facts.num_replicas >= 0 && facts.num_partitions >= 0);
 			assert(strlen(facts.platforms) < sizeof(facts.platforms));
 			pf_program_check_platform(&facts, "cpu", NULL);
+			check_calls((enum pf_program_format)format, data + facts.off,
+				    facts.len);
 			if (facts.tokens)
 				check_tokens(&facts, data, size);
 		}

@@ -117,14 +117,43 @@ unmount_pjrtfs
 "${cc[@]}" -shared -fPIC -O2 -I"$top/include" -Dpjrtfs_ffi_library=unused -Dstatic= -o mapped.so leaky_relu.c
 cat >config.json <<-END
 	{"ffi_libraries": [{"path": "$work/mapped.so", "plugin": "$name", "platform": "cpu",
-	                    "targets": {"relu.of$\"them": "leaky_relu", "leaky_relu": "leaky_relu"}}]}
+	                    "targets": {"relu.of$\"them": "leaky_relu", "leaky_relu": "leaky_relu",
+	                                "lapack_spotrf_ffi": "leaky_relu"}}]}
 END
-mount_pjrtfs --config config.json
+mount_pjrtfs --no-lapack --config config.json
 tells "$mnt/plugins/$name/custom_calls" $'^leaky_relu\tmapped$' $'^relu\.of\\$"them\tmapped$'
 bounded cp leaky_relu.mlir "$mnt/programs/"
 say "$mnt/buffers/x.txt" '1 -2 3 -4'
 run leaky_relu 'x -> y'
 shows "$mnt/buffers/y.txt" '1 -1 3 -2'
+jax=$data/jax
+bounded cp "$jax/cholesky.jax_exported" "$mnt/programs/"
+bounded cat "$mnt/executables/cholesky/optimized.hlo.pb" >module.hlo.pb
+unmount_pjrtfs
+
+# -- in every format a well-known target is refused before the plugin compiles
+events_of() # EVENT EXECUTABLE: how many there are
+{
+	bounded cat "$mnt/events" | grep "\"executables/$2\"" | grep -c "\"program.$1\"" || :
+}
+mount_pjrtfs --no-lapack
+cp "$jax/calls.mlirbc" "$jax/cholesky.jax_exported" .
+for f in calls.mlirbc cholesky.jax_exported module.hlo.pb potrf.mlir; do
+	x=${f%%.*}
+	fails_with 'Operation not supported' bounded cp "$f" "$mnt/programs/"
+	tells "$mnt/executables/$x/error" \
+		"$x: the program calls lapack_spotrf_ffi \(LAPACK: Cholesky\), which no FFI library provides: pjrtfs was started with --no-lapack"
+	tells "$mnt/executables/$x/info.json" '"missing":\["lapack_spotrf_ffi"[],]'
+	equal "$f was refused" "$(events_of failed "$x")" 1
+	equal "$f was compiled" "$(events_of compiling "$x")" 0
+done
+# A name that merely occurs is no call.
+bounded cp "$jax/names.mlirbc" "$mnt/programs/"
+equal 'what is missing' "$(calls_of names)" '"custom_calls":[],"missing":[]'
+equal 'it was compiled' "$(events_of compiling names)" 1
+say "$mnt/buffers/x.txt" '1 2 3 4'
+run names 'x -> y'
+shows "$mnt/buffers/y.txt" '2 4 6 8'
 unmount_pjrtfs
 
 # -- several libraries: the first handler of a target counts, and all are shown

@@ -1,27 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 
 /*
- * A module's integer attributes in MLIR bytecode.
+ * A module's integer attributes, and the targets of its custom calls, in MLIR bytecode.
  *
  * Such a file is a row of sections.  The one with the operations begins with the module,
  * whose attributes are a dictionary: one of the entries of the section of attributes,
  * which name each other and the strings by number.  Only the few entries that lead to the
- * two attributes are read.
+ * two attributes are read.  The targets are strings of entries, which the operations' properties
+ * name: each section marks, in one pass, what it names in the next.
  */
 
 enum {
 	SECTION_STRINGS = 0,
+	SECTION_DIALECTS = 1,
 	SECTION_ATTRIBUTES = 2,
 	SECTION_OFFSETS = 3,
 	SECTION_IR = 4,
+	SECTION_PROPERTIES = 8,
 	SECTION_COUNT = 9,
 	SECTION_ALIGNED = 0x80, /* a flag in a section's number */
 
-	OP_HAS_ATTRIBUTES = 1, /* a flag of an operation */
+	/* Flags of an operation. */
+	OP_HAS_ATTRIBUTES = 1,
+	OP_HAS_RESULTS = 2,
+	OP_HAS_OPERANDS = 4,
+	OP_HAS_SUCCESSORS = 8,
+	OP_HAS_REGIONS = 16,
+	OP_HAS_USE_LISTS = 32,
+	OP_HAS_PROPERTIES = 64,
+
+	/* Those in which operations have properties; older ones have attributes only. */
+	MIN_CALLS_VERSION = 5,
+	MAX_CALLS_VERSION = 6,
+	/* A custom call's properties, in the order of their names: the target is one of them. */
+	CALL_PROPERTIES = 8,
+	CALL_TARGET = 2,
+
+	VHLO_STRING = 14, /* how vhlo begins an entry */
 
 	/* How the builtin dialect begins an entry. */
 	ATTRIBUTE_DICTIONARY = 1,
@@ -43,6 +63,8 @@ struct bytes {
 };
 
 struct file {
+	const uint8_t *start;
+	unsigned version;
 	struct bytes section[SECTION_COUNT]; /* p is NULL: it is missing */
 	uint64_t n_attributes, n_types;
 	struct bytes offsets; /* of all of these, behind their numbers */
@@ -86,18 +108,27 @@ static struct bytes take_bytes(struct bytes *b, uint64_t len)
 	return part;
 }
 
-static bool take_sections(struct bytes *b, const uint8_t *start, struct file *f)
+/* The next section of the file that begins at START; *ID is its number. */
+static struct bytes take_section(struct bytes *b, const uint8_t *start, uint64_t *id)
+{
+	uint64_t first = take_byte(b), len = take_number(b);
+	uint64_t align = first & SECTION_ALIGNED ? take_number(b) : 1;
+
+	if (align == 0 || align > 65536) {
+		b->bad = true;
+		return nothing;
+	}
+	(void)take_bytes(b, (align - (uint64_t)(b->p - start) % align) % align);
+	*id = first & (SECTION_ALIGNED - 1);
+	return take_bytes(b, len);
+}
+
+static bool take_sections(struct bytes *b, struct file *f)
 {
 	while (!b->bad && b->p < b->end) {
-		uint64_t id = take_byte(b), len = take_number(b);
-		uint64_t align = id & SECTION_ALIGNED ? take_number(b) : 1;
-		struct bytes part;
+		uint64_t id;
+		struct bytes part = take_section(b, f->start, &id);
 
-		if (align == 0 || align > 65536)
-			return false;
-		(void)take_bytes(b, (align - (uint64_t)(b->p - start) % align) % align);
-		part = take_bytes(b, len);
-		id &= SECTION_ALIGNED - 1;
 		if (part.bad || id >= SECTION_COUNT)
 			return false;
 		f->section[id] = part;
@@ -122,20 +153,38 @@ static void read_producer(const struct bytes *text, unsigned version[3])
 		memcpy(version, v, sizeof(v));
 }
 
-static bool take_header(struct bytes *b, struct pf_program_facts *ret)
+/* FACTS may be NULL. */
+static bool take_header(struct bytes *b, struct file *f, struct pf_program_facts *facts)
 {
 	struct bytes producer;
 
 	if (take_bytes(b, 4).bad)
 		return false;
-	(void)take_number(b); /* the version: what is read here is the same in all */
+	/* The facts are the same in all versions. */
+	f->version = (unsigned)take_number(b);
 	producer = *b;
 	while (take_byte(b))
 		;
 	producer.end = b->p;
 	producer.bad = b->bad;
-	read_producer(&producer, ret->stablehlo);
+	if (facts)
+		read_producer(&producer, facts->stablehlo);
 	return !b->bad;
+}
+
+/* Find the sections of the file. */
+static bool open_file(const void *bytes, size_t len, struct file *f,
+		      struct pf_program_facts *facts)
+{
+	struct bytes all = { bytes, (const uint8_t *)bytes + len, false };
+
+	*f = (struct file){ .start = bytes };
+	if (!take_header(&all, f, facts) || !take_sections(&all, f))
+		return false;
+	f->offsets = f->section[SECTION_OFFSETS];
+	f->n_attributes = take_number(&f->offsets);
+	f->n_types = take_number(&f->offsets);
+	return true;
 }
 
 /* Entry INDEX of attributes and types, in the order of the file. */
@@ -244,13 +293,12 @@ bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *re
 {
 	static const char assertion[] =
 		"Input shapes do not match the polymorphic shapes specification";
-	const uint8_t *start = bytes;
-	struct bytes all = { start, start + len, false }, ir, strings;
-	struct file f = { 0 };
+	struct bytes ir, strings;
+	struct file f;
 	uint64_t attributes;
 	bool symbolic;
 
-	if (!take_header(&all, ret) || !take_sections(&all, start, &f))
+	if (!open_file(bytes, len, &f, ret))
 		return false;
 	/* "sdy.sharding", or, in a portable artifact, "xla.sdy.sharding". */
 	strings = f.section[SECTION_STRINGS];
@@ -260,9 +308,6 @@ bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *re
 			  strlen(assertion));
 	ret->takes_platform = has_string(&strings, "jax.global_constant") &&
 			      has_string(&strings, "_platform_index");
-	f.offsets = f.section[SECTION_OFFSETS];
-	f.n_attributes = take_number(&f.offsets);
-	f.n_types = take_number(&f.offsets);
 	if (f.offsets.bad || f.n_attributes > MAX_ENTRIES || f.n_types > MAX_ENTRIES)
 		return symbolic;
 	ir = f.section[SECTION_IR];
@@ -277,4 +322,298 @@ bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *re
 	if (!ir.bad)
 		read_dictionary(&f, attributes, ret);
 	return symbolic;
+}
+
+/* --- custom calls ---------------------------------------------------------------------------- */
+
+/* Why a string, a dialect or an operation matters here. */
+enum kind {
+	OTHER,
+	BUILTIN,
+	VHLO,
+	STABLEHLO,
+	CALL,       /* a custom call of VHLO or STABLEHLO, whose properties are known */
+	OTHER_CALL, /* one that is not known */
+};
+
+static const struct {
+	const char *text;
+	enum kind kind;
+} words[] = {
+	{ "builtin", BUILTIN },  { "vhlo", VHLO },           { "stablehlo", STABLEHLO },
+	{ "custom_call", CALL }, { "custom_call_v1", CALL },
+};
+
+/* Owned: a byte for each string, dialect, operation's name, operation's properties, attribute. */
+struct calls {
+	const struct file *f;
+	uint8_t *strings, *dialects, *operations; /* their enum kind */
+	uint8_t *properties;                      /* 1: a custom call's */
+	uint8_t *attributes;                      /* 1: a target */
+	uint8_t *targets;                         /* of the strings; 1: a target */
+	uint64_t n_strings, n_dialects, n_operations, n_properties;
+};
+
+static void calls_release(struct calls *c)
+{
+	free(c->strings);
+	free(c->dialects);
+	free(c->operations);
+	free(c->properties);
+	free(c->attributes);
+	free(c->targets);
+}
+
+/* N zeros, one for each of N parts of B, which has that many bytes at least; or NULL. */
+static uint8_t *marks(const struct bytes *b, uint64_t n)
+{
+	return b->bad || n > (size_t)(b->end - b->p) ? NULL : calloc(n + 1, 1);
+}
+
+static enum kind kind_of(const uint8_t *text, size_t len)
+{
+	static const char call[] = "custom_call";
+
+	for (size_t i = 0; i < PF_ARRAY_SIZE(words); i++)
+		if (len == strlen(words[i].text) && !memcmp(text, words[i].text, len))
+			return words[i].kind;
+	return len >= sizeof(call) - 1 && !memcmp(text, call, sizeof(call) - 1)
+		       ? OTHER_CALL
+		       : OTHER;
+}
+
+/* Go through the strings, from the last to the first: set their kinds, or, if there are TARGETS, give
+ * FOUND these. */
+static bool each_string(struct calls *c, const struct pf_call_visitor *found)
+{
+	struct bytes lengths = c->f->section[SECTION_STRINGS];
+	const uint8_t *text = lengths.end, *end;
+	uint64_t n = take_number(&lengths);
+
+	if (!found) {
+		c->n_strings = n;
+		c->strings = marks(&lengths, n);
+		c->targets = marks(&lengths, n);
+	}
+	if (!c->strings || !c->targets)
+		return false;
+	for (uint64_t i = n; i-- > 0;) {
+		uint64_t len = take_number(&lengths);
+
+		if (lengths.bad || lengths.p > text || !len ||
+		    len > (size_t)(text - lengths.p))
+			return false;
+		end = text - 1; /* the NUL */
+		text -= len;
+		if (!found)
+			c->strings[i] = kind_of(text, (size_t)(end - text));
+		else if (c->targets[i])
+			found->found(found->arg, (const char *)text,
+				     (size_t)(end - text));
+	}
+	return true;
+}
+
+static bool read_dialects(struct calls *c)
+{
+	struct bytes b = c->f->section[SECTION_DIALECTS];
+	uint64_t id;
+
+	c->n_dialects = take_number(&b);
+	c->dialects = marks(&b, c->n_dialects);
+	for (uint64_t i = 0; c->dialects && i < c->n_dialects; i++) {
+		uint64_t name = take_number(&b);
+
+		if (name & 1) /* it has a version */
+			(void)take_section(&b, c->f->start, &id);
+		if (b.bad || name >> 1 >= c->n_strings)
+			return false;
+		c->dialects[i] = c->strings[name >> 1];
+	}
+	c->n_operations = take_number(&b);
+	c->operations = marks(&b, c->n_operations);
+	if (!c->dialects || !c->operations)
+		return false;
+	for (uint64_t i = 0; i < c->n_operations;) {
+		uint64_t dialect = take_number(&b), n = take_number(&b);
+
+		if (b.bad || dialect >= c->n_dialects || n > c->n_operations - i)
+			return false;
+		for (; n > 0; n--) {
+			uint64_t name = take_number(&b) >> 1; /* a flag: registered */
+			enum kind kind = c->dialects[dialect];
+
+			if (b.bad || name >= c->n_strings)
+				return false;
+			if (kind == VHLO || kind == STABLEHLO)
+				c->operations[i] = c->strings[name];
+			i++;
+		}
+	}
+	return true;
+}
+
+static void skip_numbers(struct bytes *b, uint64_t n)
+{
+	while (n-- > 0 && !b->bad)
+		(void)take_number(b);
+}
+
+/* The orders in which some of N values are used; of a single value nothing but its order is there. */
+static void skip_use_lists(struct bytes *b, uint64_t n)
+{
+	for (uint64_t left = n == 1 ? 1 : take_number(b); left > 0 && !b->bad; left--) {
+		if (n != 1)
+			(void)take_number(b);
+		skip_numbers(b, take_number(b) >> 1);
+	}
+}
+
+static bool walk_regions(struct calls *c, struct bytes *b, unsigned depth);
+
+/* One operation: note the properties of a custom call. */
+static bool walk_operation(struct calls *c, struct bytes *b, unsigned depth)
+{
+	uint64_t name = take_number(b), flags = take_byte(b), n = 0, properties = 0;
+
+	(void)take_number(b); /* where it comes from */
+	if (flags & OP_HAS_ATTRIBUTES)
+		(void)take_number(b);
+	if (flags & OP_HAS_PROPERTIES)
+		properties = take_number(b);
+	if (flags & OP_HAS_RESULTS)
+		skip_numbers(b, n = take_number(b));
+	if (flags & OP_HAS_OPERANDS)
+		skip_numbers(b, take_number(b));
+	if (flags & OP_HAS_SUCCESSORS)
+		skip_numbers(b, take_number(b));
+	if (flags & OP_HAS_USE_LISTS)
+		skip_use_lists(b, n);
+	if (b->bad || name >= c->n_operations || c->operations[name] == OTHER_CALL)
+		return false;
+	if (c->operations[name] == CALL) {
+		if (!(flags & OP_HAS_PROPERTIES) || properties >= c->n_properties)
+			return false;
+		c->properties[properties] = 1;
+	}
+	return !(flags & OP_HAS_REGIONS) || walk_regions(c, b, depth);
+}
+
+static bool walk_block(struct calls *c, struct bytes *b, unsigned depth)
+{
+	uint64_t first = take_number(b), n = first & 1 ? take_number(b) : 0;
+
+	for (uint64_t i = 0; i < n && !b->bad; i++)
+		if (take_number(b) & 1)
+			(void)take_number(b); /* where it comes from */
+	if (first & 1 && take_byte(b))
+		skip_use_lists(b, n);
+	for (uint64_t i = 0; i < first >> 1; i++)
+		if (!walk_operation(c, b, depth))
+			return false;
+	return !b->bad;
+}
+
+/* The regions of an operation: if they use no values from outside, they are a section. */
+static bool walk_regions(struct calls *c, struct bytes *b, unsigned depth)
+{
+	uint64_t n = take_number(b), id = SECTION_IR;
+	bool isolated = n & 1;
+	struct bytes part = isolated ? take_section(b, c->f->start, &id) : *b;
+
+	if (depth == PF_MLIR_MAX_NESTING || id != SECTION_IR)
+		return false;
+	for (n >>= 1; n > 0 && !part.bad; n--) {
+		uint64_t blocks = take_number(&part);
+
+		if (blocks)
+			(void)take_number(&part); /* the values in it */
+		for (; blocks > 0; blocks--)
+			if (!walk_block(c, &part, depth + 1))
+				return false;
+	}
+	if (!isolated)
+		*b = part;
+	return !part.bad && (!isolated || part.p == part.end);
+}
+
+/* From custom calls to the attributes that are their targets. */
+static bool read_properties(struct calls *c)
+{
+	struct bytes b = c->f->section[SECTION_PROPERTIES];
+
+	if (c->n_properties)
+		(void)take_number(&b);
+	for (uint64_t i = 0; i < c->n_properties; i++) {
+		struct bytes of_op = take_bytes(&b, take_number(&b));
+		uint64_t n = 0, target = 0;
+
+		for (; c->properties[i] && !of_op.bad && of_op.p < of_op.end; n++) {
+			uint64_t attribute = take_number(&of_op);
+
+			target = n == CALL_TARGET ? attribute : target;
+		}
+		if (of_op.bad || (c->properties[i] &&
+				  (n != CALL_PROPERTIES || target >= c->f->n_attributes)))
+			return false;
+		if (c->properties[i])
+			c->attributes[target] = 1;
+	}
+	return !b.bad;
+}
+
+static bool is_string_code(uint8_t dialect, uint64_t code)
+{
+	return (dialect == VHLO && code == VHLO_STRING) ||
+	       (dialect == BUILTIN && code == ATTRIBUTE_STRING);
+}
+
+/* From these attributes to their strings. */
+static bool read_targets(struct calls *c)
+{
+	struct bytes offsets = c->f->offsets, data = c->f->section[SECTION_ATTRIBUTES];
+	uint64_t left = 0, dialect = 0;
+
+	for (uint64_t i = 0; i < c->f->n_attributes && !offsets.bad; i++) {
+		struct bytes entry;
+		uint64_t size, text, code;
+
+		while (left == 0 && !offsets.bad) {
+			dialect = take_number(&offsets);
+			left = take_number(&offsets);
+		}
+		left--;
+		size = take_number(&offsets);
+		entry = take_bytes(&data, size >> 1);
+		if (!c->attributes[i])
+			continue;
+		code = take_number(&entry);
+		text = take_number(&entry);
+		if (entry.bad || entry.p != entry.end || !(size & 1) ||
+		    dialect >= c->n_dialects || text >= c->n_strings ||
+		    !is_string_code(c->dialects[dialect], code))
+			return false;
+		c->targets[text] = 1;
+	}
+	return !offsets.bad;
+}
+
+bool pf_mlir_bytecode_calls(const void *bytes, size_t len,
+			    const struct pf_call_visitor *found)
+{
+	struct file f;
+	PF_CLEANUP(calls_release) struct calls c = { .f = &f };
+	struct bytes ir, properties;
+
+	if (!open_file(bytes, len, &f, NULL) || f.version < MIN_CALLS_VERSION ||
+	    f.version > MAX_CALLS_VERSION || !f.section[SECTION_DIALECTS].p)
+		return false;
+	ir = f.section[SECTION_IR];
+	properties = f.section[SECTION_PROPERTIES];
+	c.n_properties = properties.p ? take_number(&properties) : 0;
+	c.properties = marks(&properties, c.n_properties);
+	c.attributes = marks(&f.offsets, f.n_attributes);
+	return c.properties && c.attributes && each_string(&c, NULL) &&
+	       read_dialects(&c) && walk_block(&c, &ir, 0) && ir.p == ir.end &&
+	       read_properties(&c) && read_targets(&c) && each_string(&c, found);
 }

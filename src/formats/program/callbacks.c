@@ -15,9 +15,7 @@
 #include "pjrtfs/program.h"
 
 enum {
-	INSTRUCTION_OPCODE = 2, /* HloInstructionProto: xla/service/hlo.proto */
-	INSTRUCTION_SHAPE = 3,
-	INSTRUCTION_TARGET = 28,
+	INSTRUCTION_SHAPE = 3, /* HloInstructionProto: xla/service/hlo.proto */
 	INSTRUCTION_ID = 35,
 	INSTRUCTION_OPERANDS = 36,
 	INSTRUCTION_BACKEND_CONFIG = 43,
@@ -254,9 +252,9 @@ static int read_instruction(struct search *s, struct pf_slice proto)
 			shape = { 0 };
 	uint64_t side_effect = 0, index;
 	const struct pf_wanted wanted[] = {
-		{ INSTRUCTION_OPCODE, &opcode, NULL },
+		{ PF_INSTRUCTION_OPCODE, &opcode, NULL },
 		{ INSTRUCTION_SHAPE, &shape, NULL },
-		{ INSTRUCTION_TARGET, &name, NULL },
+		{ PF_INSTRUCTION_TARGET, &name, NULL },
 		{ INSTRUCTION_BACKEND_CONFIG, &config, NULL },
 		{ INSTRUCTION_SIDE_EFFECT, NULL, &side_effect },
 	};

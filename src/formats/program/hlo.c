@@ -117,8 +117,7 @@ enum {
 	COMPUTATION_NAME = 1, /* HloComputationProto */
 	COMPUTATION_ID = 5,
 
-	INSTRUCTION_OPCODE = 2, /* HloInstructionProto */
-	INSTRUCTION_METADATA = 7,
+	INSTRUCTION_METADATA = 7, /* HloInstructionProto */
 	INSTRUCTION_PARAMETER_NUMBER = 9,
 
 	METADATA_OP_NAME = 2, /* OpMetadata */
@@ -177,7 +176,7 @@ static int read_instruction(struct pf_slice proto, struct pf_slice *names, size_
 	struct pf_slice opcode = { NULL, 0 }, metadata = { NULL, 0 }, name;
 	uint64_t number = 0;
 	const struct pf_wanted wanted[] = {
-		{ INSTRUCTION_OPCODE, &opcode, NULL },
+		{ PF_INSTRUCTION_OPCODE, &opcode, NULL },
 		{ INSTRUCTION_METADATA, &metadata, NULL },
 		{ INSTRUCTION_PARAMETER_NUMBER, NULL, &number },
 	};

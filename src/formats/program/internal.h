@@ -92,10 +92,12 @@ int pf_hlo_module_find(struct pf_slice proto, bool with_config, struct pf_hlo_mo
 int pf_hlo_module_names(const struct pf_hlo_module *module, struct pf_slice *names,
 			size_t n, struct pf_err *err);
 
-/* Fields of HloModuleProto and HloComputationProto: xla/service/hlo.proto. */
+/* Fields of HloModuleProto, HloComputationProto, HloInstructionProto: xla/service/hlo.proto. */
 enum {
 	PF_MODULE_COMPUTATIONS = 3,
 	PF_COMPUTATION_INSTRUCTIONS = 2,
+	PF_INSTRUCTION_OPCODE = 2,
+	PF_INSTRUCTION_TARGET = 28,
 };
 
 struct Pjrtfs__Hlo__Shape;
@@ -148,6 +150,14 @@ size_t pf_mlir_arguments(const char *text, size_t len, size_t at, struct pf_slic
  * Source: mlir/docs/BytecodeFormat.md, mlir/lib/IR/BuiltinDialectBytecode.td.
  */
 bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret);
+
+/*
+ * As pf_program_calls, for LEN bytes of MLIR bytecode; each target is found once.  False: it is
+ * malformed, of a version without properties, or has another kind of custom call, or no memory is
+ * left; FOUND may then have got some of the targets, all of which are called, or none.
+ */
+bool pf_mlir_bytecode_calls(const void *bytes, size_t len,
+			    const struct pf_call_visitor *found);
 
 /* The value of KEY in TEXT, a dictionary of attributes, if it is an unsigned number of 64 bits
  * ("{index = 0 : ui64}"). */
