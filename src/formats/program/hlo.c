@@ -268,8 +268,8 @@ const char *pf_hlo_array(const Pjrtfs__Hlo__Shape *shape, struct pf_param *param
 		return "is a tuple: plugins execute only programs of arrays";
 	if (shape->element_type == PF_XLA_TOKEN)
 		return "is a token (of JAX's ordered effects): plugins abort on tokens; "
-		       "pjrtfs removes them from the main of StableHLO text (.mlir, "
-		       "lowered.as_text())";
+		       "write the program as StableHLO text (.mlir, "
+		       "lowered.as_text()), from whose main pjrtfs removes them";
 	if (shape->element_type == PF_XLA_OPAQUE)
 		return "is opaque: only arrays have bytes";
 	param->dtype = pf_dtype_from_xla(shape->element_type);
