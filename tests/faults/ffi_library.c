@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An FFI library that fails on demand.  When it is loaded, by the variable FFI_FAULT: "crash" and
- * "exit" in its constructor, "why" (it cannot work), "unsaid" (and does not say why), "many" (1000
- * targets more), "size" (a list of another size), "null" (a handler is missing), "name" (a target's
- * name is not printable).  When it is called, by the attribute "how".
+ * "exit" in its constructor, "why" (it cannot work), "threads" (likewise; it says how many a LAPACK
+ * starts), "unsaid" (and does not say why), "many" (1000 targets more), "size" (a list of another
+ * size), "null" (a handler is missing), "name" (a target's name is not printable).  When it is called, by the attribute "how".
  */
 #include <signal.h>
 #include <stdio.h>
@@ -69,11 +69,17 @@ static struct pjrtfs_ffi_targets targets = { sizeof(targets), 2, target };
 
 const struct pjrtfs_ffi_targets *pjrtfs_ffi_library(const char **why)
 {
-	static char names[MANY][16];
+	static char names[MANY][16], threads[128];
+	const char *openblas = getenv("OPENBLAS_NUM_THREADS");
+	const char *openmp = getenv("OMP_NUM_THREADS");
 
+	snprintf(threads, sizeof(threads), "OpenBLAS %s, OpenMP %s",
+		 openblas ? openblas : "any", openmp ? openmp : "any");
 	if (is("why"))
 		*why = "it needs a library that is not there";
-	if (is("why") || is("unsaid"))
+	if (is("threads"))
+		*why = threads;
+	if (is("why") || is("threads") || is("unsaid"))
 		return NULL;
 	for (; is("many") && targets.n < MANY + 2; targets.n++) {
 		char *name = names[targets.n - 2];

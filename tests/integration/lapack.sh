@@ -55,3 +55,14 @@ tells "$mnt/ffi/$library/error" 'liblapack\.so\.3 has no spotrf_'
 shows "$mnt/health" ok
 fails_with 'Operation not supported' cp factor.mlir "$mnt/programs/"
 unmount_pjrtfs
+
+# XLA has threads enough: a LAPACK starts none of its own, unless the user wants it.
+threads() # WANT OPTION...
+{
+	mount_pjrtfs --ffi-library "$build/tests/faults/ffi_library.so" --plugin-env "$name:FFI_FAULT=threads" "${@:2}"
+	tells "$mnt/ffi/ffi_library/error" "$1"
+	unmount_pjrtfs
+}
+unset OPENBLAS_NUM_THREADS OMP_NUM_THREADS
+threads 'OpenBLAS 1, OpenMP 1$'
+threads 'OpenBLAS 2, OpenMP 1$' --plugin-env "$name:OPENBLAS_NUM_THREADS=2"
