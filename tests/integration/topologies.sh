@@ -91,6 +91,43 @@ fails_with 'nvalid argument' say "$x/options.json" '{"topology":"pair"}'
 shows "$mnt/plugins/cpu-0.115/restarts" 0
 shows "$mnt/health" ok
 
+# -- damaged bytes: each close succeeds or says why, and a worker that dies of them comes back
+python3 - two.pb <<'END'
+import random, sys
+
+good = open(sys.argv[1], "rb").read()
+random = random.Random(1)
+for i in range(40):
+    bad = bytearray(good)
+    for _ in range(1 + i % 4):
+        bad[random.randrange(len(bad))] ^= 1 << random.randrange(8)
+    if i % 5 == 0:
+        del bad[random.randrange(len(bad)) :]
+    if i % 7 == 0:
+        at = random.randrange(len(bad) + 1)
+        bad[at:at] = bad[:at]
+    open(f"damaged{i}.pb", "wb").write(bad)
+END
+refused=0
+for f in damaged*.pb; do
+	if bounded cp "$f" "$mnt/topologies/" 2>said; then # it still is one, of other devices perhaps
+		bounded bash -c 'echo "$2" >"$1"' - "$x/options.json" "{\"topology\":\"${f%.pb}\"}" || :
+		eventually grep -qxE 'compiled|failed' "$x/state"
+		eventually grep -qx ready "$mnt/plugins/cpu-0.115/state"
+		continue
+	fi
+	refused=$((refused + 1))
+	tells said 'Invalid argument|Input/output error'
+	tells "$mnt/error" "topologies/$f: (expected a topology that a plugin reads: cpu-0\\.115: |.*the worker of plugin cpu-0\\.115 died)"
+	eventually grep -qx ready "$mnt/plugins/cpu-0.115/state"
+done
+[ "$refused" -gt 0 ] || fail 'no damage was noticed'
+bounded rm -f "$mnt"/topologies/*
+bounded cp two.pb "$mnt/topologies/pair.pb"
+say "$x/options.json" '{"topology":"pair","num_replicas":2}'
+shows "$x/state" compiled
+shows "$mnt/health" ok
+
 # -- plugins that cannot say so, and are well afterwards
 for name in cpu cpu-0.106; do
 	[ -e "$plugins/$name/pjrt_plugin.so" ] || continue
