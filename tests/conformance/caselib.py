@@ -183,7 +183,7 @@ class Case:
     def forms(self):
         """File names of the program's forms that must work."""
         forms = self.meta.get("programs") or [self.meta.get("program", "program.mlir")]
-        # the archives here leave these out
+        # cases.tar.xz and linalg.tar.xz leave these out
         exported = [f for f in [self.meta.get("jax_exported")]
                     if f and os.path.exists(os.path.join(self.path, f))]
         # what JAX makes of ordered effects: pjrtfs takes the tokens off a text
