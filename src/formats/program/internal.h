@@ -154,7 +154,7 @@ bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *re
 /*
  * As pf_program_calls, for LEN bytes of MLIR bytecode; each target is found once.  False: it is
  * malformed, of a version without properties, or has another kind of custom call, or no memory is
- * left; FOUND may then have got some of the targets, all of which are called, or none.
+ * left; FOUND has got none then.
  */
 bool pf_mlir_bytecode_calls(const void *bytes, size_t len,
 			    const struct pf_call_visitor *found);
