@@ -130,6 +130,13 @@ struct pf_worker_config {
 	/* The rights of the process: pf_sandbox_parse (src/worker/internal.h).  The default mode is
 	 * strict, or device if the plugin does not start in that. */
 	struct json_object *sandbox;
+	/* The group whose member the plugin's client is: pf_group_open (src/worker/internal.h); NULL:
+	 * none.  A member's process is never started again. */
+	struct json_object *group;
+	/* Called once, by a thread of the worker, when it will not be started again after it was ready; or
+	 * NULL. */
+	void (*on_failed)(void *arg);
+	void *arg;
 	struct pf_arena *arena; /* borrowed; outlives the worker */
 	/* Each instance loads those of the plugin (library.h); borrowed, outlives the worker; or
 	 * NULL. */
@@ -215,6 +222,9 @@ const char *pf_worker_state_name(enum pf_worker_state state);
 /* Seconds for which the process of the present instance has given no heartbeat; 0 if WORKER has no
  * instance. */
 unsigned pf_worker_silent_s(struct pf_worker *worker);
+
+/* Is its plugin's client a member of a group? */
+bool pf_worker_in_group(const struct pf_worker *worker);
 
 /* Append why WORKER has no instance at this moment, or that it is silent; else nothing. */
 void pf_worker_error(struct pf_worker *worker, struct pf_buf *out);

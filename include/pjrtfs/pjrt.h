@@ -234,14 +234,45 @@ struct pj_client {
 };
 
 /*
+ * A store of keys and values, bytes each, that the processes of a group share, and through which their
+ * plugins find each other.  Any thread may call these, several at a time.
+ */
+struct pj_store {
+	/* Append the value of KEY (LEN bytes) to RET, waiting up to TIMEOUT_MS until it has one;
+	 * 0: look once.  -ETIMEDOUT, or with 0 -ENOENT: it has none; -EACCES; -EIO: the store cannot
+	 * be reached. */
+	int (*get)(void *arg, const char *key, size_t len, int timeout_ms,
+		   struct pf_buf *ret, struct pf_err *err);
+	/* Give KEY its value, once for all.  -EEXIST: it has one; -EACCES; -EIO. */
+	int (*put)(void *arg, const char *key, size_t len, const char *value,
+		   size_t value_len, struct pf_err *err);
+	void *arg;
+};
+
+/*
  * Create a client of PLUGIN, *RET, the caller's, with the create options in the JSON object OPTIONS
- * (NULL: none), each a string, integer, bool, double or list of integers.
+ * (NULL: none), each a string, integer, bool, double or list of integers.  STORE (NULL: none) is
+ * borrowed, and outlives the client: the plugin may use it at any time.
  * -EINVAL: an option of another type, or one that is known to make plugins abort; else what
  * PJRT_Client_Create failed with.  Blocks (may take seconds).
  * PJRT: PJRT_Client_Create, PJRT_Client_Devices.
  */
 int pj_client_new(const struct pj_plugin *plugin, struct json_object *options,
-		  struct pj_client **ret, struct pf_err *err);
+		  const struct pj_store *store, struct pj_client **ret,
+		  struct pf_err *err);
+
+/* A process of a group, as a plugin is to see it. */
+struct pj_process {
+	int number;
+	uint64_t incarnation; /* another one each time the process starts */
+	const char *error;    /* why it is gone; NULL: it is there */
+};
+
+/* Give the plugin the state of the group's N PROCESSES: the plugin ends communication with those that are
+ * gone.  -EOPNOTSUPP: the plugin is older.  PJRT: PJRT_Client_UpdateGlobalProcessInfo. */
+int pj_client_update_processes(const struct pj_client *client,
+			       const struct pj_process *processes, size_t n,
+			       struct pf_err *err);
 
 /* Destroy the client; its buffers and executables must be gone.  CLIENT may be NULL. */
 void pj_client_free(struct pj_client *client);
@@ -413,6 +444,7 @@ struct pj_executable {
 	struct pj_result
 		*results; /* owned; NULL: the plugin gives types only of buffers */
 	size_t num_replicas, num_partitions;
+	size_t n_rows; /* devices of this process that an execution runs on */
 	/* The argument that executions get before their own: pj_executable_set_first, or NULL. */
 	struct pj_first *first; /* owned */
 	bool was_loaded;        /* from bytes, by pj_executable_load */

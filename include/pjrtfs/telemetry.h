@@ -300,6 +300,9 @@ void pf_report_worker_started(struct pf_telemetry *telemetry, const char *name, 
 /* Process PID has given no heartbeat for PF_SILENT_S, or, SILENT false, gives them again. */
 void pf_report_worker_silent(struct pf_telemetry *telemetry, const char *name, int pid,
 			     bool silent);
+/* All processes of the plugin's group are there: COMPLETE; or it has ended, for WHY. */
+void pf_report_group(struct pf_telemetry *telemetry, const char *name, bool complete,
+		     const struct pf_err *why);
 /* It died: WHY holds its last output. */
 void pf_report_worker_died(struct pf_telemetry *telemetry, struct pf_plugin_meter *meter,
 			   const char *name, int pid, const struct pf_err *why);

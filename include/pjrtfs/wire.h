@@ -102,7 +102,7 @@ void pf_ring_close(struct pf_ring *ring);
 
 enum {
 	PF_HEARTBEAT_MS = 1000,
-	PF_WIRE_VERSION = 15,  /* in the set-up text; both ends must be of one build */
+	PF_WIRE_VERSION = 16,  /* in the set-up text; both ends must be of one build */
 	PF_WIRE_MAX_RANK = 32, /* extents in a message */
 	PF_WIRE_MAX_ARGS =
 		4096, /* arguments, and results, of one execution, on all devices */
@@ -130,6 +130,7 @@ enum pf_op {
 	PF_OP_TOPOLOGY,        /* struct pf_req_id         -> pf_rep_block            */
 	PF_OP_CALLBACK,        /* no request: the worker sends struct pf_msg_callback */
 	PF_OP_CALLBACK_ANSWER, /* struct pf_req_answer     -> pf_rep_head alone       */
+	PF_OP_GROUP,           /* struct pf_req_id (0)     -> pf_rep_block: JSON text */
 	PF_OP_COUNT
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to the daemon.  Calls go in one direction: settings, libraries and memory_limit, options,
- * config, cmdline, plugin_choice, plugins, status, answer, main; each calls those before it.
+ * Private to the daemon.  Calls go in one direction: settings, libraries, group and memory_limit,
+ * options, config, cmdline, plugin_choice, plugins, status, answer, main; each calls those before it.
  */
 #ifndef PJRTFS_DAEMON_INTERNAL_H
 #define PJRTFS_DAEMON_INTERNAL_H
@@ -68,6 +68,7 @@ struct pf_candidate {
 	struct json_object *options; /* create options, or NULL */
 	struct json_object *env;     /* as in struct pf_worker_config, or NULL */
 	struct json_object *sandbox; /* likewise */
+	struct json_object *group;   /* likewise: group_settle's */
 	char *refused;               /* why it cannot be loaded: no such file; or NULL */
 };
 
@@ -155,6 +156,11 @@ struct options {
 	mode_t mode;    /* of directories in which users create names; 0: not set */
 	bool has_group; /* group is their group */
 	gid_t group;
+	/* The group of a plugin's processes; the strings are owned, or NULL. */
+	char *group_url;     /* redis://HOST[:PORT], without a password */
+	char *group_secret;  /* a path */
+	char *group_name, *group_process, *group_plugin;
+	unsigned group_timeout_s, group_lost_s;
 	uint64_t memory_limit; /* bytes */
 	bool allow_native;     /* every user may load compiled programs */
 	bool keep, no_keep;    /* neither: in the background */
@@ -249,6 +255,9 @@ const char *options_spell(const struct option_row *row, char c, char dst[OPTION_
 int options_set(struct options *o, const struct option_row *row, const char *text,
 		struct pf_err *err);
 
+/* Has O no other number than the default for ROW? */
+bool options_is_usual(const struct options *o, const struct option_row *row);
+
 /* Add WORD to W: -EINVAL: "more than MAX WHAT"; -ENOMEM. */
 int words_add(struct words *w, const char *word, unsigned max, const char *what,
 	      struct pf_err *err);
@@ -304,6 +313,21 @@ int libraries_register(const struct options *o, struct pf_worker *const *workers
 
 /* Log which libraries and handlers WORKER, which has started, cannot use. */
 void libraries_report(struct pf_worker *worker);
+
+/* --- group.c: the processes, on several machines, that make one client ------------------------ */
+
+/* Take URL, redis://HOST[:PORT], as O's store.  -EINVAL: another scheme, a password. */
+int group_take_url(struct options *o, const char *url, struct pf_err *err);
+
+/*
+ * Read what of the group O does not say from the environment (PJRTFS_GROUP, PJRTFS_GROUP_NAME, ... and
+ * the launcher's: Slurm, Open MPI, Kubernetes), read the secret, and give the plugin of the group, which
+ * plugin_choice has chosen, its group and create options.  PJRTFS_GROUP_PASSWORD leaves the environment.
+ * Nothing without a store.  -EINVAL: parts are missing or wrong; -EPERM: others can read the secret;
+ * -errno.
+ */
+int group_settle(struct options *o, struct pf_err *err);
+void group_release(struct options *o); /* more than once is allowed */
 
 /* --- config.c: configuration files --------------------------------------------------------- */
 

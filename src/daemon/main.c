@@ -40,6 +40,7 @@ enum {
 	FINISH_MS = 5000,
 	FETCH_S =
 		60, /* for arrays that only a device has, before another process takes over */
+	START_MS = 120000, /* of a group's plugin, beside what it waits for the others */
 	STATE_MS = 30000, /* for what is not in the state directory at the end */
 };
 
@@ -65,6 +66,8 @@ struct daemon {
 	struct pf_plugin_ops plugins;
 	struct pf_reply
 		*_Atomic changed; /* answered when the next daemon takes over; or NULL */
+	_Atomic bool failed_group; /* it has ended */
+	_Atomic bool serves;       /* the mount is there, and can be stopped */
 	sigset_t signals;         /* that signal_main takes */
 	siginfo_t signal;         /* the one that ended the mount; si_signo 0: none */
 };
@@ -90,6 +93,16 @@ static void note_failed(struct daemon *d, const struct pf_candidate *p,
 		pf_log(PF_LOG_ERROR, "plugin %s: %s", p->name, why->text);
 }
 
+/* With --run the mount ends, too: the launcher, which sees the exit status, starts all members anew. */
+static void group_ended(void *arg)
+{
+	struct daemon *d = arg;
+
+	atomic_store(&d->failed_group, true);
+	if (d->options->run && d->serves)
+		pf_mount_stop(d->mount);
+}
+
 static int start_workers(struct daemon *d, struct pf_err *err)
 {
 	struct pf_worker_config config;
@@ -110,6 +123,12 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 		};
 		config.own_most = d->options->isolate_max;
 		config.own_idle_s = d->options->isolate_idle_s;
+		if (config.group) {
+			config.start_timeout_ms =
+				(int)d->options->group_timeout_s * 1000 + START_MS;
+			config.on_failed = group_ended;
+			config.arg = d;
+		}
 		r = r < 0 ? r : pf_worker_new(&config, worker, err);
 		if (r < 0) {
 			note_failed(d, p, err);
@@ -532,7 +551,12 @@ static int serve(struct daemon *d)
 	if (leaves && !d->notified)
 		setsid();
 	log_start(d);
+	atomic_store(&d->serves, true);
+	if (atomic_load(&d->failed_group))
+		group_ended(d);
 	r = pf_mount_run(d->mount, &err);
+	if (r == 0 && d->options->run && atomic_load(&d->failed_group))
+		r = pf_err_set(&err, -ECONNABORTED, "a group has ended");
 	pthread_kill(signals, SIGRTMIN);
 	pthread_join(signals, NULL);
 	/* Another process goes on: nothing may be freed, as threads still run. */
@@ -557,7 +581,7 @@ static int wants_holder(const struct options *o, struct pf_err *err)
 
 	for (unsigned i = 0; i < o->fuse.n; i++)
 		unmounts = unmounts || !strcmp(o->fuse.at[i], "auto_unmount");
-	if (o->run || o->no_keep || (!o->keep && o->foreground && !getenv("FDSTORE")))
+	if (o->run || o->no_keep || o->group_url || (!o->keep && o->foreground && !getenv("FDSTORE")))
 		return 0;
 	if (pf_mount_fd(o->mountpoint) >= 0)
 		with = "a mount point /dev/fd/N";
@@ -663,6 +687,8 @@ int main(int argc, char **argv)
 		if (options.state_dir)
 			d.state_dir = pf_absolute_path(options.state_dir);
 		r = plugin_choice(&options, answer_minor, &err);
+		if (r == 0 && options.mountpoint)
+			r = group_settle(&options, &err);
 	}
 	if (r == 0 && options.mountpoint)
 		r = cmdline_find_mountpoint(&options, &err);

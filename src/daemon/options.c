@@ -183,11 +183,16 @@ static void dump_isolate(const struct options *o, const struct option_row *row,
 static int set_group(struct options *o, const struct option_row *row, const char *text,
 		     struct pf_err *err)
 {
-	const struct group *group = getgrnam(text);
+	const struct group *group;
 	char *end;
-	unsigned long gid = strtoul(text, &end, 10);
+	unsigned long gid;
 
 	(void)row;
+	/* The processes of a plugin's group meet in a store; no group of users has such a name. */
+	if (strstr(text, "://"))
+		return group_take_url(o, text, err);
+	group = getgrnam(text);
+	gid = strtoul(text, &end, 10);
 	if (group)
 		gid = group->gr_gid;
 	else if (*text < '0' || *text > '9' || *end || gid >= UINT32_MAX)
@@ -198,11 +203,14 @@ static int set_group(struct options *o, const struct option_row *row, const char
 	return 0;
 }
 
+/* The group of users, else the store: a configuration has one of them; the other one is an option. */
 static void dump_group(const struct options *o, const struct option_row *row,
 		       struct json_object *out)
 {
 	if (o->has_group)
 		pf_json_add_int(out, row->name, o->group);
+	else if (o->group_url)
+		pf_json_add_string(out, row->name, o->group_url);
 }
 
 /* --- the cache ------------------------------------------------------------------------------ */
@@ -636,9 +644,29 @@ const struct option_row option_rows[] = {
 	{ "mode", 0, OPTION_TEXT, EVERYWHERE, "MODE",
 	  "of programs/, buffers/, ...: 1777 lets all users work there", .set = set_mode,
 	  .dump = dump_mode },
-	{ "group", 0, OPTION_TEXT, EVERYWHERE, "GROUP",
-	  "their group, by name or number; alone: mode 2775", .set = set_group,
-	  .dump = dump_group },
+	{ "group", 0, OPTION_TEXT, EVERYWHERE, "GROUP|URL",
+	  "their group, by name or number; alone: mode 2775.  A URL,\n"
+	  "redis://HOST[:PORT], is the store through which plugins on\n"
+	  "several machines make a client together (default\n"
+	  "$PJRTFS_GROUP)",
+	  .set = set_group, .dump = dump_group },
+	{ "group_secret", 0, OPTION_PATH, EVERYWHERE, "FILE",
+	  "[USER:]PASSWORD of the store, in a file that only its owner\n"
+	  "can read (default $PJRTFS_GROUP_PASSWORD)",
+	  AT(group_secret) },
+	{ "group_name", 0, OPTION_WORD, EVERYWHERE, "NAME",
+	  "the group's name in the store (default: the launcher's)", AT(group_name) },
+	{ "group_process", 0, OPTION_WORD, EVERYWHERE, "[I]/N",
+	  "this is process I of N, from 0 on (default: the launcher's)",
+	  AT(group_process) },
+	{ "group_plugin", 0, OPTION_WORD, EVERYWHERE, "NAME",
+	  "the plugin whose client it is (default: the first)", AT(group_plugin) },
+	{ "group_timeout", 0, OPTION_NUMBER, EVERYWHERE, "S",
+	  "wait S seconds for the store and the others (default 300)",
+	  AT(group_timeout_s), 1, MAX_SECONDS, 300 },
+	{ "group_lost", 0, OPTION_NUMBER, EVERYWHERE, "S",
+	  "a process is gone after S seconds without a sign (default 30)",
+	  AT(group_lost_s), 1, 3600, 30 },
 	{ "allow_native", 0, OPTION_FLAG, EVERYWHERE, NULL,
 	  "whoever may write programs may also load compiled ones\n"
 	  "(.pjrtexe), which are native code; else only the owner",
@@ -805,6 +833,11 @@ int options_set(struct options *o, const struct option_row *row, const char *tex
 		     : 0;
 }
 
+bool options_is_usual(const struct options *o, const struct option_row *row)
+{
+	return *(const unsigned *)at_off(o, row) == row->usual;
+}
+
 static void dump_row(const struct options *o, const struct option_row *row,
 		     struct json_object *out)
 {
@@ -817,13 +850,15 @@ static void dump_row(const struct options *o, const struct option_row *row,
 		json_object_object_add(out, row->name,
 				       json_object_new_boolean(*(const bool *)at));
 	} else if (row->type == OPTION_NUMBER) {
-		if (*(const unsigned *)at != row->usual)
+		if (!options_is_usual(o, row))
 			pf_json_add_int(out, row->name, *(const unsigned *)at);
 	} else if (row->type == OPTION_SIZE) {
 		if (*(const uint64_t *)at == UINT64_MAX)
 			pf_json_add_string(out, row->name, "max");
 		else
 			pf_json_add_int(out, row->name, *(const int64_t *)at);
+	} else if (row->type == OPTION_WORD && row->off && *(char *const *)at) {
+		pf_json_add_string(out, row->name, *(char *const *)at);
 	} else if (row->type == OPTION_PATH && *(char *const *)at) {
 		path = pf_absolute_path(*(char *const *)at);
 		if (path)
@@ -934,5 +969,6 @@ void options_release(struct options *o)
 	free(o->xla_debug_options);
 	free(o->cache_dir);
 	free(o->state_dir);
+	group_release(o);
 	memset(o, 0, sizeof(*o));
 }

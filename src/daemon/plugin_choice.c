@@ -225,6 +225,7 @@ int plugin_choice_config(const struct pf_candidate *p, char program[static PATH_
 					  .program = program,
 					  .options = p->options,
 					  .env = p->env,
-					  .sandbox = p->sandbox };
+					  .sandbox = p->sandbox,
+					  .group = p->group };
 	return p->refused ? pf_err_set(err, -EINVAL, "%s", p->refused) : 0;
 }

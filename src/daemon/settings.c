@@ -322,6 +322,7 @@ void candidate_release(struct pf_candidate *p)
 	json_object_put(p->options);
 	json_object_put(p->env);
 	json_object_put(p->sandbox);
+	json_object_put(p->group);
 }
 
 int settings_attach(const struct settings *s, struct pf_candidate *c, bool is_default,

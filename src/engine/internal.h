@@ -310,6 +310,9 @@ struct pf_worker {
 	struct pf_libraries *libraries; /* borrowed, or NULL */
 	uint64_t pool_size;
 	int start_timeout_ms;
+	bool in_group; /* its end is the group's: it is not started again */
+	void (*on_failed)(void *arg); /* of the configuration, as arg */
+	void *arg;
 	struct pf_worker_limits limits;
 	bool silent; /* that it is silent was reported; the monitor's */
 	struct pf_description description; /* of the first instance */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "internal.h"
 #include "pjrtfs/base.h"
@@ -209,6 +210,8 @@ static void begun(struct pf_worker *w, struct pf_instance *instance, struct gree
 	pf_unlock(&w->lock);
 	pf_custom_calls_unref(former);
 	pf_report_worker_started(w->telemetry, w->label, pid, restarts);
+	if (w->in_group)
+		pf_report_group(w->telemetry, w->label, true, NULL);
 	if (restarts && may_log(w))
 		pf_log(PF_LOG_INFO, "the worker of plugin %s runs again: process %d",
 		       w->label, (int)pid);
@@ -313,6 +316,40 @@ static bool is_sandbox(const struct pf_worker *w, int code)
 
 /* --- the end ----------------------------------------------------------------------- */
 
+enum { LEAVE_MS = 1000, FAREWELL_MS = 500 };
+
+/* The process is a member of a group, which it leaves in order. */
+static void leave_group(struct pf_worker *w)
+{
+	struct pollfd p = { .fd = w->process.sock, .events = POLLRDHUP };
+
+	if (send(w->process.sock, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1)
+		(void)poll(&p, 1, LEAVE_MS);
+}
+
+/* Why the group has ended whose member the dead process was: what it has sent; else *SENT stays. */
+static void take_farewell(struct pf_worker *w, struct pf_err *sent)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	struct pf_description none = { 0 };
+
+	if (pf_channel_recv(w->process.sock, &text, NULL, 0, FAREWELL_MS, NULL) == 0)
+		(void)pf_description_parse(text.data, text.len, &none, sent);
+	pf_description_release(&none);
+}
+
+/* The member has ended, as *WHY says, and with it the group: *WHY becomes what it has SENT, if it has
+ * noticed that the group has ended. */
+static void end_group(struct pf_worker *w, const struct pf_err *sent, struct pf_err *why)
+{
+	if (sent->code == -ECONNABORTED)
+		*why = *sent;
+	else
+		pf_err_set(why, -ECONNABORTED, "%.400s; so the group has ended",
+			   why->text);
+	pf_report_group(w->telemetry, w->label, false, why);
+}
+
 /* Were calls under way that plugins die of when INSTANCE ended? */
 static bool had_suspects(struct pf_instance *instance)
 {
@@ -325,7 +362,7 @@ static bool had_suspects(struct pf_instance *instance)
  * died of, or may have died of, were failed. */
 static bool reap(struct pf_worker *w, bool died, struct pf_err *why)
 {
-	struct pf_err bare = PF_ERR_INIT;
+	struct pf_err bare = PF_ERR_INIT, sent = PF_ERR_INIT;
 	struct pf_instance *instance;
 	bool suspects;
 
@@ -336,10 +373,18 @@ static bool reap(struct pf_worker *w, bool died, struct pf_err *why)
 	w->state = PF_WORKER_RESTARTING;
 	pf_unlock(&w->lock);
 	w->silent = false;
+	if (w->in_group && died)
+		take_farewell(w, &sent);
+	else if (w->in_group)
+		leave_group(w);
 	pf_process_reap(&w->process, w->name, &w->log, &bare);
 	*why = died ? bare : instance->why; /* that of pf_instance_retire */
 	if (why->code < 0)                  /* 0: the worker is stopped */
 		pf_instance_quote(instance, why);
+	if (w->in_group && why->code < 0) {
+		end_group(w, &sent, why);
+		bare = *why;
+	}
 	if (died) {
 		pf_report_worker_died(w->telemetry, w->meter, w->label, w->process.pid,
 				      why);
@@ -457,6 +502,12 @@ void *pf_monitor_main(void *arg)
 
 		if (why == STOP)
 			break;
+		if (w->in_group) {
+			announce(w, PF_WORKER_FAILED, NULL);
+			if (w->on_failed)
+				w->on_failed(w->arg);
+			break;
+		}
 		if (why == RETIRED && w->shared) {
 			pf_own_rest(w);
 			continue;

@@ -149,6 +149,7 @@ static char *setup_text(const struct pf_worker_config *c, const char *mode)
 	pf_json_add_copy(o, "options", c->options);
 	pf_json_add_int(o, "arena_size", (int64_t)pf_arena_size(c->arena));
 	pf_json_add_int(o, "pool_size", (int64_t)c->pool_size);
+	pf_json_add_copy(o, "group", c->group);
 	if (c->no_client)
 		pf_json_add(o, "no_client", json_object_new_boolean(true));
 	if (mode)
@@ -234,7 +235,7 @@ int pf_process_start_init(struct pf_process_start *start,
 	start->options = sorted ? pf_json_text_copy(sorted) : NULL;
 	json_object_put(sorted);
 	start->setup = setup_text(config, NULL);
-	if (!json_object_object_get_ex(config->sandbox, "sandbox", NULL))
+	if (!config->group && !json_object_object_get_ex(config->sandbox, "sandbox", NULL))
 		start->looser = setup_text(config, "device");
 	start->env = pf_json_copy(config->env);
 	return start->program && start->options && start->setup &&

@@ -74,6 +74,9 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	w->limits = config->limits;
 	w->start_timeout_ms =
 		config->start_timeout_ms ? config->start_timeout_ms : START_TIMEOUT_MS;
+	w->in_group = config->group != NULL;
+	w->on_failed = config->on_failed;
+	w->arg = config->arg;
 	w->telemetry = config->telemetry;
 	w->own_most = config->own_most;
 	w->own_idle_s = config->own_idle_s;
@@ -242,6 +245,11 @@ unsigned pf_worker_silent_s(struct pf_worker *w)
 {
 	PF_LOCK_SCOPE(&w->lock);
 	return w->instance ? pf_instance_silent_s(w->instance) : 0;
+}
+
+bool pf_worker_in_group(const struct pf_worker *w)
+{
+	return w->in_group;
 }
 
 void pf_worker_error(struct pf_worker *w, struct pf_buf *out)

@@ -85,6 +85,17 @@ static void no_device(const struct pf_fs *fs, const char *name, size_t len,
 		   list.data ? list.data : "");
 }
 
+int files_refuse_remote(const struct device *device, struct pf_err *err)
+{
+	const struct pf_description *d = pf_worker_description(device->worker);
+
+	return pf_err_set(err, -EREMOTE,
+			  "device %s belongs to process %lld of the group: only that "
+			  "one can use it",
+			  device->name,
+			  (long long)d->devices[device->index].process_index);
+}
+
 struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len,
 				 struct pf_err *err)
 {
@@ -92,8 +103,41 @@ struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len,
 		if (strlen(fs->devices[i].name) == len &&
 		    !memcmp(fs->devices[i].name, name, len))
 			return &fs->devices[i];
+	for (unsigned i = 0; i < fs->n_remote; i++)
+		if (strlen(fs->remote[i].name) == len &&
+		    !memcmp(fs->remote[i].name, name, len)) {
+			files_refuse_remote(&fs->remote[i], err);
+			return NULL;
+		}
 	no_device(fs, name, len, err);
 	return NULL;
+}
+
+int files_ask_worker(struct pf_worker *worker, enum pf_op op, uint64_t id,
+		     unsigned seconds, struct pf_buf *out, struct pf_err *err)
+{
+	struct pf_req_id req = { .head.op = op, .id = id };
+	struct pf_rep_block rep;
+	PF_CLEANUP(pf_instance_unrefp)
+	struct pf_instance *instance = pf_worker_instance(worker, err);
+	struct pf_sync_call call = { .instance = instance,
+				     .request = &req,
+				     .len = sizeof(req),
+				     .timeout_s = seconds,
+				     .brief = true };
+	const char *text;
+	int r = instance ? pf_sync_call(&call, &rep, sizeof(rep), err) : err->code;
+
+	if (r == -ETIMEDOUT)
+		pf_err_set(err, r,
+			   "the worker of plugin %s did not answer within %u ms",
+			   pf_worker_name(worker), seconds * 1000);
+	if (r < 0)
+		return r;
+	text = pf_instance_pool(instance, rep.off, rep.len);
+	pf_buf_append(out, text ? text : "", text ? rep.len : 0);
+	pf_instance_free_block(instance, rep.off);
+	return 0;
 }
 
 bool files_may_abandon(const struct pf_fs *fs, uid_t user)

@@ -40,31 +40,12 @@ static void print_unavailable(const char *why, struct pf_buf *out)
 /* Append D's statistics as its worker has them.  Blocks for a second at most. */
 static void print_stats(const struct device *d, struct pf_buf *out)
 {
-	struct pf_req_id req = { .head.op = PF_OP_MEMORY_STATS, .id = d->index };
-	struct pf_rep_block rep;
 	struct pf_err err = PF_ERR_INIT;
-	PF_CLEANUP(pf_instance_unrefp)
-	struct pf_instance *instance = pf_worker_instance(d->worker, &err);
-	struct pf_sync_call call = { .instance = instance,
-				     .request = &req,
-				     .len = sizeof(req),
-				     .timeout_s = 1,
-				     .brief = true };
-	const char *text;
-	int r = instance ? pf_sync_call(&call, &rep, sizeof(rep), &err) : err.code;
 
-	if (r == -ETIMEDOUT)
-		pf_err_set(&err, r,
-			   "the worker of plugin %s did not answer within 1000 ms",
-			   pf_worker_name(d->worker));
-	if (r < 0) {
+	if (files_ask_worker(d->worker, PF_OP_MEMORY_STATS, d->index, 1, out, &err) < 0)
 		print_unavailable(err.text, out);
-		return;
-	}
-	text = pf_instance_pool(instance, rep.off, rep.len);
-	pf_buf_append(out, text ? text : "", text ? rep.len : 0);
-	pf_buf_puts(out, "\n");
-	pf_instance_free_block(instance, rep.off);
+	else
+		pf_buf_puts(out, "\n");
 }
 
 static void stats_fetch(struct device *d)
@@ -223,6 +204,35 @@ static const struct pf_kind kind_device = {
 						     &kind_queue, &plugin, NULL },
 };
 
+/* --- a device of another process of the group ----------------------------------------- */
+
+static int remote_create(struct pf_node *dir, const char *name, mode_t mode,
+			 const struct pf_cred *cred, struct pf_node **ret,
+			 struct pf_err *err)
+{
+	(void)name;
+	(void)mode;
+	(void)cred;
+	(void)ret;
+	return files_refuse_remote(dir->object, err);
+}
+
+/* Arrays on it belong to the other process's mount. */
+static const struct pf_kind remote_buffers = {
+	.name = "buffers",
+	.mode = S_IFDIR | 0755,
+	.dir = &(const struct pf_dir_ops){ .create = remote_create },
+};
+
+static const struct pf_kind kind_remote_device = {
+	.mode = S_IFDIR | 0555,
+	.children =
+		(const struct pf_kind *const[]){ &id, &kind, &platform, &process_index,
+						 &addressable, &description, &debug,
+						 &attributes, &plugin, &remote_buffers,
+						 NULL },
+};
+
 /* devices/ and devices/PLUGIN/ */
 static const struct pf_kind kind_devices = { .mode = S_IFDIR | 0555 };
 
@@ -245,6 +255,8 @@ static int add_device(struct pf_node *parent, struct device *d, bool first)
 	int r;
 
 	snprintf(name, sizeof(name), "%lld", (long long)desc->id);
+	if (!desc->addressable)
+		return files_link(parent, name, &kind_remote_device, d, NULL);
 	r = files_link(parent, name, &kind_device, d, &dir);
 	if (r == 0)
 		r = add_memories(dir, desc);
@@ -262,8 +274,8 @@ int files_add_devices(struct pf_fs *fs)
 	int r = files_link(pf_tree_root(fs->tree), "devices", &kind_devices, NULL,
 			   &devices);
 
-	for (unsigned i = 0; i < fs->n_devices && r == 0; i++) {
-		struct device *d = &fs->devices[i];
+	for (unsigned i = 0; i < fs->n_devices + fs->n_remote && r == 0; i++) {
+		struct device *d = &fs->devices[i]; /* remote ones follow */
 		PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 
 		dir = pf_dir_lookup(devices, pf_worker_name(d->worker));

@@ -13,7 +13,31 @@
 #include "pjrtfs/value.h"
 #include "pjrtfs/wait.h"
 
-/* One entry for each addressable device of each worker. */
+/* Append those devices of WORKER that are ADDRESSABLE, or are not, to the N at AT. */
+static void add_devices(struct pf_fs *fs, struct pf_worker *worker, bool addressable,
+			struct device *at, unsigned *n)
+{
+	const struct pf_description *d = pf_worker_description(worker);
+
+	for (unsigned i = 0; i < d->n_devices; i++) {
+		struct device *dev = &at[*n];
+
+		if (d->devices[i].addressable != addressable)
+			continue;
+		dev->fs = fs;
+		dev->home = &fs->home;
+		dev->number = *n;
+		dev->worker = worker;
+		dev->index = i;
+		snprintf(dev->name, sizeof(dev->name), "%s:%lld", pf_worker_name(worker),
+			 (long long)d->devices[i].id);
+		dev->location = (struct pf_location){ fs->config.arena, worker, i,
+						      dev->name };
+		++*n;
+	}
+}
+
+/* Those of each worker that it can address, then those of other processes of a group. */
 static int find_devices(struct pf_fs *fs, struct pf_err *err)
 {
 	unsigned n = 0;
@@ -23,27 +47,11 @@ static int find_devices(struct pf_fs *fs, struct pf_err *err)
 	fs->devices = calloc(n ? n : 1, sizeof(*fs->devices));
 	if (!fs->devices)
 		return pf_err_set(err, -ENOMEM, "no memory for %u devices", n);
-	for (unsigned w = 0; w < fs->n_workers; w++) {
-		const struct pf_description *d = pf_worker_description(fs->workers[w]);
-
-		for (unsigned i = 0; i < d->n_devices; i++) {
-			struct device *dev = &fs->devices[fs->n_devices];
-
-			if (!d->devices[i].addressable)
-				continue;
-			dev->fs = fs;
-			dev->home = &fs->home;
-			dev->number = fs->n_devices;
-			dev->worker = fs->workers[w];
-			dev->index = i;
-			snprintf(dev->name, sizeof(dev->name), "%s:%lld",
-				 pf_worker_name(dev->worker),
-				 (long long)d->devices[i].id);
-			dev->location = (struct pf_location){ fs->config.arena,
-							      dev->worker, i, dev->name };
-			fs->n_devices++;
-		}
-	}
+	for (unsigned w = 0; w < fs->n_workers; w++)
+		add_devices(fs, fs->workers[w], true, fs->devices, &fs->n_devices);
+	fs->remote = &fs->devices[fs->n_devices];
+	for (unsigned w = 0; w < fs->n_workers; w++)
+		add_devices(fs, fs->workers[w], false, fs->remote, &fs->n_remote);
 	if (!fs->n_devices)
 		return pf_err_set(err, -ENODEV,
 				  "no plugin has a device that it can address");

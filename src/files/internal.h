@@ -97,6 +97,8 @@ struct pf_fs {
 	unsigned n_workers;
 	struct device *devices; /* owned; the first is the default */
 	unsigned n_devices;
+	struct device *remote; /* behind them: those that only other processes address */
+	unsigned n_remote;
 	struct home home;            /* the mount's own: the workers and devices above */
 	pthread_mutex_t homes_lock;  /* rank 3; protects homes */
 	struct home *homes;          /* owned: those of isolated users */
@@ -192,8 +194,11 @@ static inline struct device *files_device_in(const struct home *home,
 /* Free all homes but the mount's own; nothing refers to what lived there. */
 void files_free_homes(struct pf_fs *fs);
 
+/* -EREMOTE: DEVICE is one of fs->remote. */
+int files_refuse_remote(const struct device *device, struct pf_err *err);
+
 /* The device called NAME, of LEN bytes ("cpu:1"), borrowed.  NULL: no such device; *ERR is
- * -ENODEV, and lists the devices. */
+ * -ENODEV, and lists the devices, or -EREMOTE: it is one of another process. */
 struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len,
 				 struct pf_err *err);
 
@@ -249,6 +254,11 @@ void files_count_executions(const struct device *device, unsigned *ret_running,
  * end.  False: no thread could be created. */
 bool files_change(void *(*fn)(void *arg), void *arg);
 void files_changed(void);
+
+/* Append the text of the block that WORKER answers the request OP for ID with.  Blocks for SECONDS at
+ * most. */
+int files_ask_worker(struct pf_worker *worker, enum pf_op op, uint64_t id,
+		     unsigned seconds, struct pf_buf *out, struct pf_err *err);
 
 /* For a kind's prepare that waits for a worker: answer REPLY with the result of OPEN (0 or -errno),
  * which runs on a thread of its own and may set OF->state. */

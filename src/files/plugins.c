@@ -141,6 +141,32 @@ static void topology_prepare(struct pf_open *of, struct pf_reply *reply)
 static const struct pf_kind topology_json = TOPOLOGY("topology.json");
 static const struct pf_kind topology_pb = TOPOLOGY("topology.pb");
 
+/* --- processes.json: the members of the plugin's group, as its worker sees them ------- */
+
+static int processes_fetch(struct pf_open *of, struct pf_err *err)
+{
+	struct pf_buf *out = of->state = calloc(1, sizeof(*out));
+	int r = out ? files_ask_worker(worker_of(of->node), PF_OP_GROUP, 0, 5, out, err)
+		    : -ENOMEM;
+
+	if (r == 0)
+		pf_buf_puts(out, "\n");
+	return r;
+}
+
+static void processes_prepare(struct pf_open *of, struct pf_reply *reply)
+{
+	files_open_slowly(of, reply, processes_fetch);
+}
+
+static const struct pf_kind processes_json = {
+	.mode = S_IFREG | 0444,
+	.prepare = processes_prepare,
+	.read = files_text_read,
+	.release = files_text_release,
+	.getattr = files_text_getattr,
+};
+
 /* --- the directory ------------------------------------------------------------------ */
 
 PF_FIELD(path, "path", "%s", pf_worker_path(worker_of(node)));
@@ -245,6 +271,8 @@ static int add_plugin(struct pf_node *plugins, struct pf_worker *worker)
 	/* The directory keeps it until the file system ends. */
 	if (r == 0 && (log = pf_dir_lookup(dir, "log")))
 		pf_plugin_log_on_add(pf_worker_plugin_log(worker), files_ready, log);
+	if (r == 0 && pf_worker_in_group(worker))
+		r = files_link(dir, "processes.json", &processes_json, worker, NULL);
 	if (r == 0 && fs_of(plugins)->config.isolate)
 		r = files_link(dir, "users", &kind_users, NULL, NULL);
 	return r;

@@ -191,6 +191,7 @@ static int add_counts(struct pj_executable *x, struct pf_err *err)
 	PJ_ARGS(Executable_NumOutputs, outputs, .executable = x->unloaded);
 	PJ_ARGS(Executable_NumReplicas, replicas, .executable = x->unloaded);
 	PJ_ARGS(Executable_NumPartitions, partitions, .executable = x->unloaded);
+	PJRT_Device *const *devices;
 	int r = PJ_CALL(plugin, err, Executable_NumOutputs, &outputs);
 
 	if (r == 0)
@@ -202,6 +203,14 @@ static int add_counts(struct pj_executable *x, struct pf_err *err)
 	x->n_results = outputs.num_outputs;
 	x->num_replicas = replicas.num_replicas;
 	x->num_partitions = partitions.num_partitions;
+	x->n_rows = x->num_replicas * x->num_partitions;
+	/* Other processes of a group have the other devices. */
+	if (x->n_rows > 1 && x->loaded) {
+		size_t n = find_devices(x, &devices, NULL);
+
+		if (n && n < x->n_rows)
+			x->n_rows = n;
+	}
 	return add_results(x, err);
 }
 
@@ -423,7 +432,7 @@ int pj_executable_start(const struct pj_executable *x, const struct pj_run *run,
 	if (r < 0)
 		return r;
 	/* A single replica waits for the others, and plugins abort after a minute. */
-	if (x->num_replicas * x->num_partitions != n || n > PJ_MAX_DEVICES)
+	if (x->n_rows != n || n > PJ_MAX_DEVICES)
 		return pf_err_set(
 			err, -EINVAL,
 			"the program is for %zu x %zu devices, this runs it on %zu",

@@ -169,6 +169,33 @@ static int by_number(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
+/* Does it run on devices of other processes, too, by the assignment in INFO? */
+static bool is_wide(const struct pf_loaded *l)
+{
+	const struct pf_description *d = pf_worker_description(l->worker);
+	struct json_object *rows =
+		json_object_object_get(l->info, "device_assignment");
+	size_t n = json_object_is_type(rows, json_type_array)
+			   ? json_object_array_length(rows)
+			   : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *row = json_object_array_get_idx(rows, i);
+		size_t width = json_object_is_type(row, json_type_array)
+				       ? json_object_array_length(row)
+				       : 0;
+
+		for (size_t k = 0; k < width; k++)
+			for (unsigned at = 0; at < d->n_devices; at++)
+				if (!d->devices[at].addressable &&
+				    d->devices[at].id ==
+					    json_object_get_int64(
+						    json_object_array_get_idx(row, k)))
+					return true;
+	}
+	return false;
+}
+
 /* Which of the worker's devices it runs on, from the ids in INFO. */
 static int find_devices(struct pf_loaded *l, struct pf_err *err)
 {
@@ -197,6 +224,7 @@ static int find_devices(struct pf_loaded *l, struct pf_err *err)
 		l->devices[i] = at;
 	}
 	l->n_devices = (unsigned)n;
+	l->wide = pf_worker_in_group(l->worker) && is_wide(l);
 	l->queues = l->devices + n;
 	memcpy(l->queues, l->devices, n * sizeof(*l->devices));
 	qsort(l->queues, n, sizeof(*l->queues), by_number);

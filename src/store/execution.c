@@ -216,6 +216,19 @@ static void leave_devices(struct pf_execution *e)
 		pf_account_discharge(e->account, on_device(e, --e->n_counted), 1);
 }
 
+/* Programs of a whole group wait for each other if its processes run them in different orders, so one user
+ * orders them. */
+static int check_group(const struct pf_execution *e, struct pf_err *err)
+{
+	const struct pf_telemetry *telemetry = pf_worker_telemetry(e->loaded->worker);
+
+	if (!e->loaded->wide || !telemetry || e->uid == pf_telemetry_owner(telemetry))
+		return 0;
+	return pf_err_set(err, -EPERM,
+			  "the program runs on devices of other processes of the group: "
+			  "only the owner of the mount may execute it");
+}
+
 /* --- slot ----------------------------------------------------------------------------- */
 
 static void granted(struct pf_sched_request *slot)
@@ -240,6 +253,8 @@ static bool acquire_slot(struct pf_execution *e)
 	e->slot.queues = many ? e->loaded->queues : &e->first_device;
 	e->slot.n_queues = many ? e->loaded->n_devices : 1;
 	e->slot.user = e->uid;
+	/* All processes must run such programs in one order. */
+	e->slot.alone = e->loaded->wide;
 	e->slot.granted = granted;
 	e->slot.work.subject = atomic_load(&e->executable->subject);
 	clock_gettime(CLOCK_MONOTONIC, &e->queued_at);
@@ -703,6 +718,8 @@ static int prepare(struct pf_execution *e, struct pf_err *err)
 	int r = pf_quarantine_check(e->executable->compiler->quarantine,
 				    PF_SUSPECT_EXECUTION, &e->loaded->key, e->uid, err);
 
+	if (r == 0)
+		r = check_group(e, err);
 	if (r == 0)
 		r = make_room(e, err);
 	if (r < 0)

@@ -292,6 +292,18 @@ void pf_report_worker_silent(struct pf_telemetry *t, const char *name, int pid,
 	pf_event_send(&e);
 }
 
+void pf_report_group(struct pf_telemetry *t, const char *name, bool complete,
+		     const struct pf_err *why)
+{
+	struct pf_event e;
+
+	pf_event_begin(&e, t, complete ? "group.complete" : "group.ended",
+		       pf_telemetry_owner(t), "plugins/%s", name);
+	if (!complete)
+		pf_event_error(&e, why);
+	pf_event_send(&e);
+}
+
 void pf_report_worker_died(struct pf_telemetry *t, struct pf_plugin_meter *meter,
 			   const char *name, int pid, const struct pf_err *why)
 {

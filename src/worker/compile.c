@@ -196,6 +196,13 @@ int pf_handle_memory_stats(struct pf_work *work, struct pf_err *err)
 	return r < 0 ? r : json_block(stats, &reply->off, &reply->len, err);
 }
 
+int pf_handle_group(struct pf_work *work, struct pf_err *err)
+{
+	struct pf_rep_block *reply = (struct pf_rep_block *)work->reply;
+
+	return json_block(pf_group_json(), &reply->off, &reply->len, err);
+}
+
 int pf_handle_topology(struct pf_work *work, struct pf_err *err)
 {
 	const struct pf_req_id *q = work->message;

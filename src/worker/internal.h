@@ -31,6 +31,7 @@ struct pf_sandbox {
 	enum pf_sandbox_mode mode;
 	struct json_object *read, *write; /* borrowed lists of absolute paths, or NULL */
 	uid_t uid;    /* the user that root's worker becomes; 0: it stays root */
+	bool network; /* it may use the network, as a member of a group */
 	int landlock; /* set by enter: the ABI of the kernel's Landlock; 0: it has none */
 	bool seccomp; /* set by enter: system calls are filtered */
 };
@@ -203,6 +204,76 @@ int pf_objects_get(struct pf_objects *objects, const uint64_t *ids, size_t n,
 /* Take the object of KIND under ID out of the table, if there is one. */
 void pf_objects_remove(struct pf_objects *objects, uint64_t id, enum pf_object_kind kind);
 
+/*
+ * The key-value store of a group.  Every function may be called by any thread, and blocks while the
+ * server is asked; keys are those of this group, whose names precede them in the server.
+ * -EACCES: the server refuses the login or the key; -ENOMEM.
+ */
+
+struct pf_kv;
+
+struct pf_kv_config {
+	const char *host; /* a name or an address; resolved once, by pf_kv_open */
+	int port;
+	const char *user, *password; /* "": none */
+	const char *prefix;          /* of all keys */
+	int timeout_ms;              /* for the server to be there */
+};
+
+/* Reach the server, and log in: *RET, to be closed.  -EIO: it was not there in time; -EOPNOTSUPP: this
+ * build has no libhiredis. */
+int pf_kv_open(const struct pf_kv_config *config, struct pf_kv **ret, struct pf_err *err);
+void pf_kv_close(struct pf_kv *kv); /* NULL is allowed */
+
+/* Append the value of KEY, LEN bytes, to RET: wait for it up to TIMEOUT_MS, -ETIMEDOUT; with 0 look
+ * once, -ENOENT.  -EIO: the server was away until then. */
+int pf_kv_get(struct pf_kv *kv, const char *key, size_t len, int timeout_ms,
+	      struct pf_buf *ret, struct pf_err *err);
+
+/* Give KEY a value that expires after TTL_MS.  -EEXIST: it has one; -EIO: the server was away for
+ * TIMEOUT_MS. */
+int pf_kv_put(struct pf_kv *kv, const char *key, size_t len, const char *value,
+	      size_t value_len, unsigned ttl_ms, int timeout_ms, struct pf_err *err);
+
+/* Have the value of KEY last for another TTL_MS, or put it again.  -EAGAIN: the server is away. */
+int pf_kv_prolong(struct pf_kv *kv, const char *key, size_t len, const char *value,
+		  size_t value_len, unsigned ttl_ms, struct pf_err *err);
+
+/* Have KEY, a name of this process, for TTL_MS, with the text VALUE.  Its first IDENTITY bytes say
+ * whose it is: -EEXIST if it is another's, whose value is appended to OTHER.  -EAGAIN. */
+int pf_kv_hold(struct pf_kv *kv, const char *key, const char *value, size_t identity,
+	       unsigned ttl_ms, struct pf_buf *other, struct pf_err *err);
+
+/* Append the text of a KEY that pf_kv_hold made to RET; nothing if there is none.  -EAGAIN. */
+int pf_kv_look(struct pf_kv *kv, const char *key, struct pf_buf *ret, struct pf_err *err);
+
+/* Remove KEY, if the server can be reached. */
+void pf_kv_drop(struct pf_kv *kv, const char *key, size_t len);
+
+/*
+ * The group: the processes, most on other machines, whose plugins make one client together.  There is
+ * one for each worker process, none without the set-up text's "group".  Each member has a key that
+ * it prolongs; it watches those of the others.  Whoever loses one ends.
+ */
+
+/* Read SETTINGS, the set-up text's (src/daemon/group.c has the members), and log in to the store, before
+ * the sandbox is entered.  NULL: there is no group.  -EPROTO; else as pf_kv_open. */
+int pf_group_open(struct json_object *settings, struct pf_err *err);
+
+/* Take this process's number in the group, start the thread that keeps it, and wait until all members
+ * are there.  *RET is the store for the plugin; NULL: no group.  -EEXIST: another process has the
+ * number; -ETIMEDOUT: some are missing; the sentences name them. */
+int pf_group_join(const struct pj_store **ret, struct pf_err *err);
+
+/* CLIENT, borrowed, is the client that the group has made. */
+void pf_group_made(const struct pj_client *client);
+
+/* The daemon ends this process in order: the others see that.  Blocks for a second at most. */
+void pf_group_leave(void);
+
+/* The members, plugins/NAME/processes.json; the caller's; NULL: no memory, or no group. */
+struct json_object *pf_group_json(void);
+
 /* Descriptions for the daemon, in JSON. */
 
 /*
@@ -284,6 +355,7 @@ pf_handler pf_handle_buffer_make;
 pf_handler pf_handle_buffer_read;
 pf_handler pf_handle_memory_stats;
 pf_handler pf_handle_topology;
+pf_handler pf_handle_group;
 pf_handler pf_handle_optimized;
 pf_handler pf_handle_callback_answer;
 pf_handler pf_handle_free; /* of the three requests that free */
@@ -296,6 +368,9 @@ void pf_callbacks_set_up(struct pf_worker *worker);
  * the daemon takes messages without waiting for anything.
  */
 void pf_worker_post(struct pf_worker *worker, const void *message, size_t len);
+
+/* Print WHY, and send it to the daemon on the socket of the set-up, as the end of the process. */
+int pf_worker_fail(const struct pf_err *why);
 
 /* Print WHY and end the process. */
 void __attribute__((__noreturn__)) pf_worker_give_up(const char *why);

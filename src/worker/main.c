@@ -38,6 +38,7 @@ struct setup {
 	const char *plugin;
 	struct json_object *options;
 	struct json_object *libraries; /* or NULL */
+	struct json_object *group;     /* or NULL */
 	bool no_client;
 	uint64_t arena_size, pool_size;
 };
@@ -60,10 +61,10 @@ static void tie_to_parent(const char *parent)
 		signal(ignored[i], SIG_IGN);
 }
 
-/* The daemon sends nothing on the socket after the set-up, so only its end wakes this thread. */
 /* Where the daemon reads the heartbeat; NULL until the channel is mapped. */
 static _Atomic uint64_t *_Atomic beats;
 
+/* After the set-up the daemon sends a byte to a member of a group that it ends in order, else nothing. */
 static void *await_daemon_end(void *unused)
 {
 	struct pollfd p = { .fd = PF_CHANNEL_FD, .events = POLLIN | POLLRDHUP };
@@ -81,6 +82,10 @@ static void *await_daemon_end(void *unused)
 		n = recv(PF_CHANNEL_FD, &byte, 1, MSG_DONTWAIT);
 		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 			_exit(atomic_load(&status));
+		if (n > 0)
+			pf_group_leave();
+		if (n > 0)
+			_exit(0);
 	}
 	return NULL;
 }
@@ -114,6 +119,7 @@ static int parse_setup(const struct pf_buf *text, struct setup *ret, struct pf_e
 	struct json_object *plugin = field(json, "plugin", json_type_string);
 	struct json_object *arena = field(json, "arena_size", json_type_int);
 	struct json_object *pool = field(json, "pool_size", json_type_int);
+	int r;
 
 	ret->json = json;
 	if (version && json_object_get_int(version) != PF_WIRE_VERSION)
@@ -129,11 +135,14 @@ static int parse_setup(const struct pf_buf *text, struct setup *ret, struct pf_e
 	ret->plugin = json_object_get_string(plugin);
 	ret->options = field(json, "options", json_type_object);
 	ret->libraries = field(json, "libraries", json_type_array);
+	ret->group = field(json, "group", json_type_object);
 	ret->no_client =
 		json_object_get_boolean(field(json, "no_client", json_type_boolean));
 	ret->arena_size = (uint64_t)json_object_get_int64(arena);
 	ret->pool_size = (uint64_t)json_object_get_int64(pool);
-	return pf_sandbox_parse(field(json, "sandbox", json_type_object), &sandbox, err);
+	r = pf_sandbox_parse(field(json, "sandbox", json_type_object), &sandbox, err);
+	sandbox.network = ret->group != NULL;
+	return r;
 }
 
 static int map_all(const struct setup *setup, int *fds, struct pf_err *err)
@@ -190,6 +199,7 @@ static int set_up(struct setup *setup, struct pf_err *err)
 {
 	PF_CLEANUP(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
 	int fds[N_FDS + PF_WIRE_LIBRARIES];
+	const struct pj_store *store;
 	int r = pf_channel_recv(PF_CHANNEL_FD, &text, fds, N_FDS + PF_WIRE_LIBRARIES, -1,
 				err);
 
@@ -197,6 +207,8 @@ static int set_up(struct setup *setup, struct pf_err *err)
 		r = parse_setup(&text, setup, err);
 	/* One thread until the sandbox is "loaded": Landlock's rules hold for the thread that
 	 * makes them, and for those that it starts later. */
+	if (r == 0)
+		r = pf_group_open(setup->group, err);
 	if (r == 0)
 		r = pf_sandbox_enter(&sandbox, setup->plugin, err);
 	if (r == 0) {
@@ -217,12 +229,17 @@ static int set_up(struct setup *setup, struct pf_err *err)
 		r = start_awaiting_daemon(err);
 	if (r == 0)
 		r = map_all(setup, fds, err);
+	if (r == 0)
+		r = pf_group_join(&store, err);
 	if (r == 0 && !setup->no_client)
-		r = pj_client_new(worker.plugin, setup->options, &worker.client, err);
+		r = pj_client_new(worker.plugin, setup->options, store, &worker.client,
+				  err);
+	if (r == 0)
+		pf_group_made(worker.client);
 	return r;
 }
 
-static int fail(const struct pf_err *why)
+int pf_worker_fail(const struct pf_err *why)
 {
 	fprintf(stderr, "pjrtfs-worker: %s\n", why->text);
 	atomic_store(&status, 1);
@@ -249,7 +266,7 @@ int main(int argc, char **argv)
 	if (r == -EPIPE && !worker.plugin)
 		return 0;
 	if (r < 0)
-		_exit(fail(&err));
+		_exit(pf_worker_fail(&err));
 	r = describe(&err);
 	while (setup.no_client && r == 0)
 		pause(); /* until the daemon has seen enough */

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -54,7 +55,7 @@ struct rules {
 };
 
 /* A set that forbids all that the kernel can forbid.  0 or -errno. */
-static int begin_rules(struct rules *r, int abi, struct pf_err *err)
+static int begin_rules(struct rules *r, int abi, bool network, struct pf_err *err)
 {
 	struct {
 		uint64_t fs, net, scoped;
@@ -65,7 +66,7 @@ static int begin_rules(struct rules *r, int abi, struct pf_err *err)
 		attr.fs |= REFER;
 	if (abi >= 3)
 		attr.fs |= TRUNCATE;
-	if (abi >= 4)
+	if (abi >= 4 && !network)
 		attr.net = 3; /* bind and connect of TCP */
 	if (abi >= 5)
 		attr.fs |= IOCTL_DEV;
@@ -203,7 +204,7 @@ static int restrict_files(const struct pf_sandbox *s, const char *plugin,
 
 	if (!s->landlock || (is_device && !plugin))
 		return 0;
-	code = begin_rules(&r, s->landlock, err);
+	code = begin_rules(&r, s->landlock, s->network, err);
 	if (code < 0)
 		return code;
 	if (is_device) {
@@ -417,11 +418,31 @@ static const int writing_calls[] = {
 #endif
 };
 
+/* For the members of a group: to reach the store, and each other. */
+static const int network_calls[] = {
+	SYS_bind,	SYS_listen,	SYS_accept4,	 SYS_connect,
+	SYS_getsockopt, SYS_setsockopt, SYS_getsockname, SYS_getpeername,
+	SYS_sendto,	SYS_shutdown,	SYS_epoll_ctl,	 SYS_epoll_create1,
+	SYS_eventfd2,	SYS_epoll_pwait,
+#if defined(__x86_64__)
+	SYS_epoll_wait, SYS_accept,
+#endif
+};
+
+static void allow_network(struct program *p)
+{
+	each(p, network_calls, PF_ARRAY_SIZE(network_calls), ALLOW);
+	ALLOW_IF(p, SYS_socket, 0, AF_INET, AF_INET6);
+	ALLOW_IF(p, SYS_fcntl, 1, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC);
+}
+
 static void strict(struct program *p, const struct pf_sandbox *s)
 {
 	uint32_t self = (uint32_t)getpid();
 
 	each(p, strict_calls, PF_ARRAY_SIZE(strict_calls), ALLOW);
+	if (s->network)
+		allow_network(p);
 	if (s->write)
 		each(p, writing_calls, PF_ARRAY_SIZE(writing_calls), ALLOW);
 	/* Its flags lie in memory, where no filter sees them; glibc falls back to clone(2). */
@@ -441,11 +462,9 @@ static void strict(struct program *p, const struct pf_sandbox *s)
 	answer(p, REFUSE(EPERM));
 }
 
-/* Only the set-up needs these. */
+/* Only the set-up needs these, and sendmsg(2) and recvmsg(2) the members of a group. */
 static const int revoked_calls[] = {
 	/* open(2): allow_reading checks openat(2) only */
-	SYS_recvmsg,
-	SYS_sendmsg,
 	SYS_seccomp,
 	SYS_landlock_create_ruleset,
 	SYS_landlock_add_rule,
@@ -464,6 +483,10 @@ static int revoke_calls(const struct pf_sandbox *s, struct pf_err *err)
 
 	begin(&p);
 	each(&p, revoked_calls, PF_ARRAY_SIZE(revoked_calls), REFUSE(EACCES));
+	if (!s->network) {
+		one(&p, SYS_recvmsg, REFUSE(EACCES));
+		one(&p, SYS_sendmsg, REFUSE(EACCES));
+	}
 	if (!s->landlock)
 		one(&p, SYS_openat, REFUSE(EACCES));
 	else if (!s->write)
@@ -504,14 +527,15 @@ static const int refused_calls[] = {
 #endif
 };
 
-static void device(struct program *p)
+static void device(struct program *p, const struct pf_sandbox *s)
 {
 	uint32_t self = (uint32_t)getpid();
 
 	each(p, refused_calls, PF_ARRAY_SIZE(refused_calls), REFUSE(EPERM));
 	ALLOW_IF(p, SYS_tgkill, 0, self);
 	ALLOW_IF(p, SYS_kill, 0, self);
-	ALLOW_IF(p, SYS_socket, 0, 1 /* AF_UNIX */, 16 /* AF_NETLINK: hot plugging */);
+	if (!s->network)
+		ALLOW_IF(p, SYS_socket, 0, AF_UNIX, AF_NETLINK /* hot plugging */);
 	ALLOW_IF(p, SYS_prlimit64, 0, 0, self);
 	/* Only of the calling thread: the kernel allows it for any process of the same user. */
 	ALLOW_IF(p, SYS_sched_setaffinity, 0, 0);
@@ -531,7 +555,7 @@ static int restrict_calls(const struct pf_sandbox *s, bool *filtered, struct pf_
 	if (s->mode == PF_SANDBOX_STRICT)
 		strict(&p, s);
 	else
-		device(&p);
+		device(&p, s);
 	return install(&p, filtered, err);
 }
 
@@ -642,7 +666,8 @@ static void set_limits(const struct pf_sandbox *s)
 {
 	limit(RLIMIT_CORE, 0);
 	if (s->mode == PF_SANDBOX_STRICT) {
-		limit(RLIMIT_NOFILE, 64);
+		/* Each thread of a plugin that waits for the group's store has a connection. */
+		limit(RLIMIT_NOFILE, s->network ? 1024 : 64);
 		limit(RLIMIT_MSGQUEUE, 0);
 	}
 	if (s->mode == PF_SANDBOX_STRICT && !s->write) {

@@ -60,6 +60,7 @@ static const struct {
 			     PF_NO_OBJECT, MORE },
 	[PF_OP_CALLBACK_ANSWER] = { pf_handle_callback_answer, "callback", REQ(answer),
 				    REP(head), PF_NO_OBJECT, MORE },
+	[PF_OP_GROUP] = { pf_handle_group, "group", REQ(id), REP(block) },
 	[PF_OP_MEMORY_STATS] = { pf_handle_memory_stats, "memory stats", REQ(id),
 				 REP(block) },
 };

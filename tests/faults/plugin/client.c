@@ -44,6 +44,8 @@ PJRT_Error *client_create(PJRT_Client_Create_Args *args)
 	PJRT_Error *e = inject(CLIENT);
 
 	if (!e)
+		e = group_join(args);
+	if (!e)
 		args->client = &the_client;
 	return e;
 }
@@ -68,13 +70,13 @@ PJRT_Error *client_platform_version(PJRT_Client_PlatformVersion_Args *args)
 
 PJRT_Error *client_process_index(PJRT_Client_ProcessIndex_Args *args)
 {
-	args->process_index = 0;
+	args->process_index = node;
 	return NULL;
 }
 
 PJRT_Error *client_devices(PJRT_Client_Devices_Args *args)
 {
 	args->devices = devices;
-	args->num_devices = N_DEVICES;
+	args->num_devices = (size_t)nodes * N_DEVICES;
 	return NULL;
 }

@@ -1,25 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices and their memories. */
+/* Devices and their memories: those of all nodes, of which this one addresses its own. */
+#include <stdio.h>
 #include <string.h>
 
 #include "plugin.h"
 
-static PJRT_Device device_0 = { { 0, "faulty:0" },
-				{ 0, 0, "device" },
-				{ 1, 0, "pinned_host" } };
-static PJRT_Device device_1 = { { 1, "faulty:1" },
-				{ 2, 1, "device" },
-				{ 3, 1, "pinned_host" } };
-PJRT_Device *const devices[N_DEVICES] = { &device_0, &device_1 };
-PJRT_Memory *const memories[N_MEMORIES * N_DEVICES] = {
-	&device_0.memory, &device_0.pinned, &device_1.memory, &device_1.pinned
-};
+static PJRT_Device all[MAX_NODES * N_DEVICES];
+PJRT_Device *devices[MAX_NODES * N_DEVICES];
+static PJRT_Memory *memories[MAX_NODES * N_DEVICES * N_MEMORIES];
+
+void make_devices(void)
+{
+	for (int i = 0; i < nodes * N_DEVICES; i++) {
+		PJRT_Device *d = &all[i];
+
+		d->description.id = i;
+		snprintf(d->description.text, sizeof(d->description.text), "faulty:%d",
+			 i);
+		d->memory = (PJRT_Memory){ i * N_MEMORIES, i, "device" };
+		d->pinned = (PJRT_Memory){ i * N_MEMORIES + 1, i, "pinned_host" };
+		devices[i] = d;
+		memories[i * N_MEMORIES] = &d->memory;
+		memories[i * N_MEMORIES + 1] = &d->pinned;
+	}
+}
+
+static int node_of(int id)
+{
+	return id / N_DEVICES;
+}
 
 PJRT_Memory *memory_of(PJRT_Device *device, PJRT_Memory *memory)
 {
 	if (memory)
 		return memory;
-	return device ? &device->memory : &device_0.memory;
+	return device ? &device->memory : &local_devices()[0]->memory;
+}
+
+PJRT_Device *const *local_devices(void)
+{
+	return &devices[node * N_DEVICES];
 }
 
 PJRT_Error *description_id(PJRT_DeviceDescription_Id_Args *args)
@@ -30,7 +50,7 @@ PJRT_Error *description_id(PJRT_DeviceDescription_Id_Args *args)
 
 PJRT_Error *description_process_index(PJRT_DeviceDescription_ProcessIndex_Args *args)
 {
-	args->process_index = 0;
+	args->process_index = node_of(args->device_description->id);
 	return NULL;
 }
 
@@ -67,7 +87,7 @@ PJRT_Error *device_get_description(PJRT_Device_GetDescription_Args *args)
 
 PJRT_Error *device_is_addressable(PJRT_Device_IsAddressable_Args *args)
 {
-	args->is_addressable = true;
+	args->is_addressable = node_of(args->device->description.id) == node;
 	return NULL;
 }
 

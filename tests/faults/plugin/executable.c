@@ -49,13 +49,17 @@ const int64_t result_dims[2] = { 2, 3 };
 const PJRT_Buffer_Type result_type = PJRT_Buffer_Type_F32;
 
 struct PJRT_Executable {
-	int unused;
+	bool everywhere; /* on all nodes */
 };
 
 struct PJRT_LoadedExecutable {
-	bool deleted;
-	PJRT_Executable executable;
+	bool everywhere;
 };
+
+bool is_everywhere(const PJRT_LoadedExecutable *executable)
+{
+	return executable->everywhere;
+}
 
 PJRT_Error *client_compile(PJRT_Client_Compile_Args *args)
 {
@@ -67,9 +71,12 @@ PJRT_Error *client_compile(PJRT_Client_Compile_Args *args)
 		return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "faulty: no program");
 	args->executable = calloc(1, sizeof(*args->executable));
 	count_thing(EXECUTABLES, 1);
-	return args->executable ? NULL
-				: error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
-					    "faulty: no memory");
+	if (!args->executable)
+		return error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED, "faulty: no memory");
+	args->executable->everywhere =
+		nodes > 1 && memmem(args->program->code, args->program->code_size,
+				    "everywhere", strlen("everywhere"));
+	return NULL;
 }
 
 PJRT_Error *compile(PJRT_Compile_Args *args)
@@ -138,6 +145,7 @@ PJRT_Error *loaded_get_executable(PJRT_LoadedExecutable_GetExecutable_Args *args
 	args->executable = calloc(1, sizeof(*args->executable));
 	if (!args->executable)
 		abort();
+	args->executable->everywhere = args->loaded_executable->everywhere;
 	count_thing(EXECUTABLES, 1);
 	return NULL;
 }
@@ -145,25 +153,34 @@ PJRT_Error *loaded_get_executable(PJRT_LoadedExecutable_GetExecutable_Args *args
 PJRT_Error *loaded_addressable_devices(
 	PJRT_LoadedExecutable_AddressableDevices_Args *args)
 {
-	args->addressable_devices = devices;
+	args->addressable_devices = local_devices();
 	args->num_addressable_devices = 1;
 	return NULL;
 }
 
 static void assignment_deleter(PJRT_DeviceAssignmentSerialized *assignment)
 {
-	(void)assignment; /* the bytes are static */
+	free(assignment);
 }
 
 PJRT_Error *loaded_get_device_assignment(
 	PJRT_LoadedExecutable_GetDeviceAssignment_Args *args)
 {
-	/* DeviceAssignmentProto: 1 replica, 1 computation, on device 0 */
-	static const char bytes[] = "\x08\x01\x10\x01\x1a\x03\x0a\x01\x00";
+	bool everywhere = args->executable->everywhere;
+	size_t n = everywhere ? (size_t)nodes : 1;
+	/* DeviceAssignmentProto: N replicas of 1 computation, on the devices that follow */
+	const char head[] = { 8, (char)n, 16, 1, 26, (char)(n + 2), 10, (char)n };
+	char *bytes = malloc(sizeof(head) + n);
 
+	if (!bytes)
+		abort();
+	memcpy(bytes, head, sizeof(head));
+	for (size_t i = 0; i < n; i++)
+		bytes[sizeof(head) + i] =
+			(char)((everywhere ? i : (size_t)node) * N_DEVICES);
 	args->serialized_bytes = bytes;
-	args->serialized_bytes_size = sizeof(bytes) - 1;
-	args->serialized_device_assignment = NULL;
+	args->serialized_bytes_size = sizeof(head) + n;
+	args->serialized_device_assignment = (PJRT_DeviceAssignmentSerialized *)bytes;
 	args->serialized_device_assignment_deleter = assignment_deleter;
 	return NULL;
 }
@@ -183,7 +200,7 @@ PJRT_Error *executable_name(PJRT_Executable_Name_Args *args)
 
 PJRT_Error *executable_num_replicas(PJRT_Executable_NumReplicas_Args *args)
 {
-	args->num_replicas = 1;
+	args->num_replicas = args->executable->everywhere ? (size_t)nodes : 1;
 	return NULL;
 }
 

@@ -30,6 +30,8 @@ PJRT_Error *loaded_execute(PJRT_LoadedExecutable_Execute_Args *args)
 		if (e)
 			return e;
 	}
+	if (is_everywhere(args->executable) && (e = await_nodes()))
+		return e;
 	b = buffer_alloc(memory_of(args->execute_device, NULL), result_type, result_dims,
 			 2);
 	e = buffer_fill(b);

@@ -2,6 +2,8 @@
 /*
  * A PJRT plugin that computes nothing and fails on demand.
  *
+ * With the create options node_id and num_nodes it meets other processes (group.c).
+ *
  * It serves every program as f(x: f32[2,3], y: f32[2,3]) -> f32[2,3] of zeros, on two
  * devices of host memory, each with memories "device" and "pinned_host".  Buffers keep
  * their bytes; zero-copy uploads alias the host's memory where it is 64-byte aligned, as
@@ -61,6 +63,7 @@
  *   needs-socket              fails if it cannot have a socket
  *   damage                    overwrites the ring of replies, without a sandbox; never returns
  *   babble                    from now on prints for ever, as fast as it can; goes on
+ *   store                     (client) prints what the store of a group can do; goes on
  *   none                      nothing
  *   held                      the call goes on when the op has this fault no more
  *   late:MS:fault             that fault, so much later
@@ -98,7 +101,7 @@
 #include "pjrt_c_api.h"
 
 enum { MAX_RANK = 16, TEXT_LEN = 256, ALIGNMENT = 64 };
-enum { N_DEVICES = 2, N_MEMORIES = 2 /* of each */ };
+enum { N_DEVICES = 2 /* of each node */, N_MEMORIES = 2 /* of each device */, MAX_NODES = 8 };
 
 /* ---- error.c ----------------------------------------------------------------------- */
 
@@ -210,17 +213,34 @@ struct PJRT_Device {
 	PJRT_Memory memory, pinned;
 };
 
-extern PJRT_Device *const devices[N_DEVICES];
-extern PJRT_Memory *const memories[N_MEMORIES * N_DEVICES];
+/* Those of all nodes, by their ids; N_DEVICES of them are this node's. */
+extern PJRT_Device *devices[MAX_NODES * N_DEVICES];
+PJRT_Device *const *local_devices(void);
+void make_devices(void);
 
 /* MEMORY, else DEVICE's default, else that of the first device. */
 PJRT_Memory *memory_of(PJRT_Device *device, PJRT_Memory *memory);
+
+/* ---- group.c ----------------------------------------------------------------------- */
+
+extern int node, nodes; /* this one's number, and how many there are */
+
+/* Meet the other nodes, if the options that ARGS have say that there are some; makes the devices. */
+PJRT_Error *group_join(const PJRT_Client_Create_Args *args);
+
+/* Wait until all nodes have called this as often. */
+PJRT_Error *await_nodes(void);
+
+PJRT_Client_UpdateGlobalProcessInfo client_update_processes;
 
 /* ---- executable.c ------------------------------------------------------------------ */
 
 /* The type of both arguments and of the result of every program. */
 extern const int64_t result_dims[2];
 extern const PJRT_Buffer_Type result_type;
+
+/* Does it run on all nodes? */
+bool is_everywhere(const PJRT_LoadedExecutable *executable);
 
 /* ---- buffer.c ---------------------------------------------------------------------- */
 

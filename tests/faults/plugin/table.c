@@ -103,6 +103,7 @@ static PJRT_Api api = {
 	.PJRT_Client_CreateBuffersForAsyncHostToDevice =
 		PJRT_Client_CreateBuffersForAsyncHostToDevice_stub,
 	.PJRT_Client_CreateUninitializedBuffer = client_create_uninitialized,
+	.PJRT_Client_UpdateGlobalProcessInfo = client_update_processes,
 	.PJRT_LoadedExecutable_GetDeviceAssignment = loaded_get_device_assignment,
 };
 

@@ -50,7 +50,7 @@ PJRT_Error *topology_descriptions(
 	static PJRT_DeviceDescription *list[N_DEVICES];
 
 	for (int i = 0; i < N_DEVICES; i++)
-		list[i] = &devices[i]->description;
+		list[i] = &local_devices()[i]->description;
 	args->descriptions = list;
 	args->num_descriptions = N_DEVICES;
 	return NULL;

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The group of a plugin's processes: its store, its name, and the number of this process in it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "internal.h"
+#include "pjrtfs/json.h"
+
+enum { REDIS_PORT = 6379, MAX_PROCESSES = 1024, MAX_SECRET = 4096, NONE = -1 };
+
+static const char scheme[] = "redis://";
+
+/* --- the store ------------------------------------------------------------------------ */
+
+/* *HOST, the caller's, and *PORT of URL. */
+static int parse_url(const char *url, char **host, int *port, struct pf_err *err)
+{
+	const char *at = url + strlen(scheme), *colon;
+	size_t len = strcspn(at, "/"), host_len = len;
+	bool bracket = *at == '[';
+	char *end;
+
+	if (!strncmp(url, "rediss://", strlen("rediss://")))
+		return pf_err_set(err, -EINVAL,
+				  "%s: TLS is not supported: expected redis://, through "
+				  "a tunnel such as stunnel(8) where the network is not "
+				  "trusted",
+				  url);
+	if (strncmp(url, scheme, strlen(scheme)))
+		return pf_err_set(err, -EINVAL,
+				  "expected redis://HOST[:PORT], found %.80s", url);
+	if (memchr(at, '@', len))
+		return pf_err_set(err, -EINVAL,
+				  "a URL with a password is visible to all users: "
+				  "expected redis://HOST[:PORT], and the password in "
+				  "--group-secret FILE or PJRTFS_GROUP_PASSWORD");
+	*port = REDIS_PORT;
+	colon = bracket ? memchr(at, ']', len) : memchr(at, ':', len);
+	if (bracket && colon)
+		colon++;
+	if (colon && colon < at + len && *colon == ':') {
+		long number = strtol(colon + 1, &end, 10);
+
+		host_len = (size_t)(colon - at);
+		*port = end == at + len && number > 0 && number < 65536 ? (int)number : 0;
+	} else if (bracket) {
+		host_len = colon ? (size_t)(colon - at) : 0;
+	}
+	if (!*port || host_len <= 2U * bracket || at[len + (at[len] == '/')])
+		return pf_err_set(err, -EINVAL,
+				  "expected redis://HOST[:PORT], found %.80s", url);
+	*host = strndup(at + bracket, host_len - 2U * bracket);
+	return *host ? 0 : no_memory(err);
+}
+
+int group_take_url(struct options *o, const char *url, struct pf_err *err)
+{
+	pf_autofree char *host = NULL;
+	int port, r = parse_url(url, &host, &port, err);
+
+	if (r < 0)
+		return r;
+	free(o->group_url);
+	o->group_url = strdup(url);
+	return o->group_url ? 0 : no_memory(err);
+}
+
+/* Read the secret in PATH, which nobody but its owner, this user or root, may read: *RET, the
+ * caller's. */
+static int read_secret(const char *path, char **ret, struct pf_err *err)
+{
+	pf_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char text[MAX_SECRET + 1];
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0 || fstat(fd, &st))
+		return pf_err_set(err, -errno, "group secret %s: %s", path,
+				  strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return pf_err_set(err, -EINVAL, "group secret %s: it is not a file",
+				  path);
+	if ((st.st_mode & 077) || (st.st_uid != geteuid() && st.st_uid != 0))
+		return pf_err_set(err, -EPERM,
+				  "group secret %s: other users can read it, or own it: "
+				  "expected mode 0600",
+				  path);
+	n = read(fd, text, sizeof(text));
+	if (n < 0)
+		return pf_err_set(err, -errno, "group secret %s: %s", path,
+				  strerror(errno));
+	if (n > MAX_SECRET)
+		return pf_err_set(err, -EINVAL,
+				  "group secret %s: it has more than %d bytes", path,
+				  MAX_SECRET);
+	text[n] = '\0';
+	text[strcspn(text, "\r\n")] = '\0';
+	if (!*text)
+		return pf_err_set(err, -EINVAL, "group secret %s: it is empty", path);
+	*ret = strdup(text);
+	explicit_bzero(text, sizeof(text));
+	return *ret ? 0 : no_memory(err);
+}
+
+/* Add "user" and "password" to GROUP: of O's file, else of the environment, from which the commands
+ * and workers that inherit it must not have them. */
+static int add_secret(struct json_object *group, const struct options *o,
+		      struct pf_err *err)
+{
+	char *inherited = getenv("PJRTFS_GROUP_PASSWORD");
+	pf_autofree char *secret = NULL;
+	char *colon;
+	int r = 0;
+
+	if (o->group_secret)
+		r = read_secret(o->group_secret, &secret, err);
+	else if (inherited && !(secret = strdup(inherited)))
+		r = no_memory(err);
+	if (inherited) {
+		explicit_bzero(inherited, strlen(inherited));
+		unsetenv("PJRTFS_GROUP_PASSWORD");
+	}
+	if (r < 0 || !secret)
+		return r;
+	colon = strchr(secret, ':');
+	if (colon)
+		*colon = '\0';
+	if (colon && *secret)
+		pf_json_add_string(group, "user", secret);
+	pf_json_add_string(group, "password", colon ? colon + 1 : secret);
+	explicit_bzero(secret, strlen(secret));
+	return 0;
+}
+
+/* --- which process this is ------------------------------------------------------------ */
+
+/* What a launcher says of this process, in variables of its own. */
+static const struct launcher {
+	const char *process, *count, *local;
+	const char *prefix, *names[4]; /* the group's: prefix-A.B.C */
+} launchers[] = {
+	{ "SLURM_PROCID",
+	  "SLURM_NTASKS",
+	  "SLURM_LOCALID",
+	  "slurm",
+	  { "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT" } },
+	{ "OMPI_COMM_WORLD_RANK",
+	  "OMPI_COMM_WORLD_SIZE",
+	  "OMPI_COMM_WORLD_LOCAL_RANK",
+	  "ompi",
+	  { "PMIX_NAMESPACE" } },
+	{ .process = "JOB_COMPLETION_INDEX" }, /* Kubernetes: an Indexed Job */
+};
+
+/* TEXT as a number up to MAX_PROCESSES; NONE: it is none. */
+static int number(const char *text)
+{
+	char *end;
+	long n = text && *text >= '0' && *text <= '9' ? strtol(text, &end, 10) : NONE;
+
+	return n >= 0 && n <= MAX_PROCESSES && !*end ? (int)n : NONE;
+}
+
+static int variable(const char *name)
+{
+	return number(name ? getenv(name) : NULL);
+}
+
+/* The launcher whose variables are there, or NULL. */
+static const struct launcher *find_launcher(void)
+{
+	for (size_t i = 0; i < PF_ARRAY_SIZE(launchers); i++)
+		if (variable(launchers[i].process) != NONE)
+			return &launchers[i];
+	return NULL;
+}
+
+/* Read WORD, [I]/N, or ask L, for the number of this process and how many there are. */
+static int find_process(const char *word, const struct launcher *l, int *process,
+			int *count, struct pf_err *err)
+{
+	const char *slash = word ? strchr(word, '/') : NULL;
+	pf_autofree char *first =
+		slash ? strndup(word, (size_t)(slash - word)) : NULL;
+
+	*process = l ? variable(l->process) : NONE;
+	*count = l ? variable(l->count) : NONE;
+	if (word) {
+		if (slash && *first)
+			*process = number(first);
+		*count = slash ? number(slash + 1) : NONE;
+		if (!slash || *count < 1 || (*first && *process == NONE) ||
+		    *process >= *count)
+			return pf_err_set(err, -EINVAL,
+					  "group process: expected [I]/N with N from 1 "
+					  "to %d and I below N, found %.80s",
+					  MAX_PROCESSES, word);
+	}
+	if (*process == NONE || *count < 1 || *process >= *count)
+		return pf_err_set(
+			err, -EINVAL,
+			"the group needs the number of this process and how many there "
+			"are: expected --group-process I/N, or the variables of Slurm, "
+			"Open MPI or Kubernetes (JOB_COMPLETION_INDEX, with "
+			"--group-process /N)");
+	return 0;
+}
+
+/* The name of the group of L's job, the caller's; NULL: L does not give one. */
+static char *launchers_name(const struct launcher *l)
+{
+	pf_autobuf struct pf_buf name = PF_BUF_INIT;
+
+	if (!l || !l->prefix || !getenv(l->names[0]))
+		return NULL;
+	pf_buf_puts(&name, l->prefix);
+	for (unsigned i = 0; l->names[i]; i++) {
+		const char *part = getenv(l->names[i]);
+
+		pf_buf_printf(&name, "%c%s", i ? '.' : '-', part ? part : "0");
+	}
+	return name.failed ? NULL : pf_steal(&name.data);
+}
+
+static int check_name(const char *name, struct pf_err *err)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < len; i++)
+		if (name[i] <= ' ' || name[i] > '~')
+			len = 0;
+	return len && len <= 200 ? 0
+				 : pf_err_set(err, -EINVAL,
+					      "group name: expected up to 200 letters, "
+					      "digits and signs, found %.80s",
+					      name);
+}
+
+/* --- the plugin ----------------------------------------------------------------------- */
+
+static struct pf_candidate *find_plugin(struct options *o, struct pf_err *err)
+{
+	for (unsigned i = 0; i < o->n_plugins; i++)
+		if (!o->group_plugin || !strcmp(o->group_plugin, o->plugins[i].name))
+			return &o->plugins[i];
+	pf_err_set(err, -EINVAL, "group plugin %s is not loaded", o->group_plugin);
+	return NULL;
+}
+
+static void add_option(struct json_object *options, const char *key,
+		       struct json_object *value)
+{
+	if (json_object_object_get_ex(options, key, NULL))
+		json_object_put(value);
+	else
+		pf_json_add(options, key, value);
+}
+
+/* As JAX does: https://github.com/jax-ml/jax, jax/_src/xla_bridge.py. */
+static void add_options(struct pf_candidate *p, int process, int count, int local)
+{
+	struct json_object *list;
+
+	if (!p->options)
+		p->options = json_object_new_object();
+	add_option(p->options, "node_id", json_object_new_int(process));
+	add_option(p->options, "num_nodes", json_object_new_int(count));
+	if (strncmp(p->name, "cuda", strlen("cuda")))
+		return;
+	add_option(p->options, "abort_collectives_on_failure",
+		   json_object_new_boolean(true));
+	list = json_object_new_array();
+	json_object_array_add(list, json_object_new_int(local));
+	if (local == NONE)
+		json_object_put(list);
+	else
+		add_option(p->options, "visible_devices", list);
+}
+
+/* A client of several processes without a group waits for ever for the others. */
+static int check_alone(const struct options *o, struct pf_err *err)
+{
+	for (unsigned i = 0; i < o->n_plugins; i++) {
+		struct json_object *n =
+			json_object_object_get(o->plugins[i].options, "num_nodes");
+
+		if (n && json_object_get_int64(n) > 1)
+			return pf_err_set(err, -EINVAL,
+					  "plugin %s: num_nodes is %s, but there is no "
+					  "group: expected --group redis://HOST[:PORT]",
+					  o->plugins[i].name, json_object_get_string(n));
+	}
+	if (o->group_name || o->group_process || o->group_plugin || o->group_secret)
+		return pf_err_set(err, -EINVAL,
+				  "a group needs a store: expected --group "
+				  "redis://HOST[:PORT]");
+	return 0;
+}
+
+/* --- all ------------------------------------------------------------------------------ */
+
+/* Options that O does not have come from the environment. */
+static int inherit(struct options *o, struct pf_err *err)
+{
+	static const char *const names[] = { "group_secret", "group_name",
+					     "group_process", "group_plugin",
+					     "group_timeout", "group_lost" };
+	char *const *const given[] = { &o->group_secret, &o->group_name,
+				       &o->group_process, &o->group_plugin };
+	const char *url = getenv("PJRTFS_GROUP");
+
+	if (!o->group_url && url && *url && group_take_url(o, url, err) < 0)
+		return pf_err_wrap(err, -EINVAL, "PJRTFS_GROUP");
+	for (size_t i = 0; i < PF_ARRAY_SIZE(names); i++) {
+		const struct option_row *row =
+			options_find(names[i], strlen(names[i]), EVERYWHERE);
+		char upper[OPTION_NAME + 8] = "PJRTFS_";
+		const char *value;
+
+		for (const char *at = names[i]; *at; at++)
+			upper[strlen(upper)] = (char)(*at == '_' ? '_' : *at - 'a' + 'A');
+		value = getenv(upper);
+		if (!value || !*value || (i < PF_ARRAY_SIZE(given) && *given[i]) ||
+		    (i >= PF_ARRAY_SIZE(given) && !options_is_usual(o, row)))
+			continue;
+		if (options_set(o, row, value, err) < 0)
+			return pf_err_wrap(err, -EINVAL, "%s", upper);
+	}
+	return 0;
+}
+
+static int check_others(const struct options *o, struct pf_err *err)
+{
+	if (o->keep)
+		return pf_err_set(err, -EINVAL,
+				  "expected --keep or --group URL, not both: a member that "
+				  "ends cannot come back");
+	if (o->isolate)
+		return pf_err_set(err, -EINVAL,
+				  "expected --isolate user or --group URL, not both: a "
+				  "group's programs run in one process");
+	return 0;
+}
+
+int group_settle(struct options *o, struct pf_err *err)
+{
+	const struct launcher *l = find_launcher();
+	pf_autofree char *host = NULL, *name = NULL, *prefix = NULL;
+	struct json_object *group;
+	struct pf_candidate *p;
+	int port, process = NONE, count = NONE, r = inherit(o, err);
+
+	if (r == 0 && !o->group_url)
+		return check_alone(o, err);
+	if (r == 0)
+		r = check_others(o, err);
+	if (r == 0)
+		r = parse_url(o->group_url, &host, &port, err);
+	if (r == 0)
+		r = find_process(o->group_process, l, &process, &count, err);
+	if (r < 0)
+		return r;
+	name = o->group_name ? strdup(o->group_name) : launchers_name(l);
+	if (!name)
+		return pf_err_set(err, -EINVAL,
+				  "the group needs a name: expected --group-name NAME");
+	p = find_plugin(o, err);
+	if (!p || check_name(name, err) < 0)
+		return err->code;
+	if (asprintf(&prefix, "pjrtfs:%s:%s:", name, p->name) < 0)
+		prefix = NULL;
+	group = p->group = json_object_new_object();
+	pf_json_add_string(group, "name", name);
+	pf_json_add_string(group, "store", o->group_url);
+	pf_json_add_string(group, "host", host);
+	pf_json_add_int(group, "port", port);
+	pf_json_add_string(group, "prefix", prefix ? prefix : "");
+	pf_json_add_int(group, "process", process);
+	pf_json_add_int(group, "processes", count);
+	pf_json_add_int(group, "timeout", o->group_timeout_s);
+	pf_json_add_int(group, "lost", o->group_lost_s);
+	add_options(p, process, count, l && l->local ? variable(l->local) : NONE);
+	r = add_secret(group, o, err);
+	if (r == 0 && (!prefix || !pf_json_complete(group) ||
+		       !pf_json_complete(p->options)))
+		r = no_memory(err);
+	return r;
+}
+
+void group_release(struct options *o)
+{
+	free(o->group_url);
+	free(o->group_secret);
+	free(o->group_name);
+	free(o->group_process);
+	free(o->group_plugin);
+}

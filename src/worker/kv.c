@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The key-value store of a group: Redis or Valkey, through libhiredis.
+ *
+ * A value that is given once is a list with one element: BLMOVE from the list to itself waits until
+ * there is one and changes nothing, so no process polls.  A process's own key is a string.  All keys
+ * expire, so a process that is killed leaves none.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "internal.h"
+
+#ifdef HAVE_HIREDIS
+#include <hiredis/hiredis.h>
+
+enum {
+	CONNECT_MS = 2000,
+	ANSWER_MS = 3000, /* beyond which a server that does not answer is asked anew */
+	SLICE_MS = 1000,  /* of one waiting command */
+	PAUSE_MS = 100,   /* between attempts */
+	MAX_ADDRESSES = 8,
+	MAX_WORDS = 8,
+};
+
+/* Only where there is no value: 1; 0: there is one. */
+static const char put_script[] =
+	"if redis.call('exists',KEYS[1])==1 then return 0 end "
+	"redis.call('rpush',KEYS[1],ARGV[1]) redis.call('pexpire',KEYS[1],ARGV[2]) "
+	"return 1";
+
+/* Make the value last, and give it anew if it is gone. */
+static const char prolong_script[] =
+	"if redis.call('pexpire',KEYS[1],ARGV[2])==0 then "
+	"redis.call('rpush',KEYS[1],ARGV[1]) redis.call('pexpire',KEYS[1],ARGV[2]) end "
+	"return 1";
+
+/* Unless another's value is there, whose first ARGV[3] bytes differ: it is returned. */
+static const char hold_script[] =
+	"local v=redis.call('get',KEYS[1]) local n=tonumber(ARGV[3]) "
+	"if v and string.sub(v,1,n)~=string.sub(ARGV[1],1,n) then return v end "
+	"redis.call('set',KEYS[1],ARGV[1],'px',ARGV[2]) return false";
+
+struct link {
+	redisContext *context;
+	struct link *next;
+};
+
+struct pf_kv {
+	char *name; /* owned, as are the next three: "redis n0:6379", for sentences */
+	char *user, *password, *prefix;
+	int port;
+	char addresses[MAX_ADDRESSES][NI_MAXHOST];
+	unsigned n_addresses;
+	pthread_mutex_t lock; /* rank 3; protects idle */
+	struct link *idle;    /* owned: connections that no thread uses */
+};
+
+/* One command: its words, and how long the server may take for it. */
+struct command {
+	const char *words[MAX_WORDS];
+	size_t lens[MAX_WORDS];
+	int n;
+	int answer_ms;
+};
+
+static void word(struct command *c, const char *text, size_t len)
+{
+	c->words[c->n] = text;
+	c->lens[c->n++] = len;
+}
+
+static void words(struct command *c, int n, ...)
+{
+	va_list ap;
+
+	va_start(ap, n);
+	for (int i = 0; i < n; i++) {
+		const char *text = va_arg(ap, const char *);
+
+		word(c, text, strlen(text));
+	}
+	va_end(ap);
+}
+
+/* Wait PAUSE_MS; false, at once: END (CLOCK_MONOTONIC, ms) comes before. */
+static bool may_try_again(int64_t end)
+{
+	const struct timespec t = { .tv_nsec = PAUSE_MS * 1000000 };
+
+	if (pf_now_ms() + PAUSE_MS > end)
+		return false;
+	nanosleep(&t, NULL);
+	return true;
+}
+
+static struct timeval time_of(int ms)
+{
+	return (struct timeval){ ms / 1000, ms % 1000 * 1000 };
+}
+
+/* --- connections --------------------------------------------------------------------- */
+
+static void link_free(struct link *link)
+{
+	redisFree(link->context);
+	free(link);
+}
+
+/* The error of a REPLY, -errno; 0: it is none.  A server that loads its data, or has lost its
+ * master, is as good as one that is not there: -EAGAIN. */
+static int reply_error(const struct pf_kv *kv, const redisReply *reply,
+		       struct pf_err *err)
+{
+	static const char *const soon[] = { "LOADING", "MASTERDOWN", "READONLY", "BUSY",
+					    "TRYAGAIN" };
+	static const char *const denied[] = { "WRONGPASS", "NOAUTH", "NOPERM" };
+
+	if (reply->type != REDIS_REPLY_ERROR)
+		return 0;
+	for (size_t i = 0; i < PF_ARRAY_SIZE(soon); i++)
+		if (!strncmp(reply->str, soon[i], strlen(soon[i])))
+			return pf_err_set(err, -EAGAIN, "%s: %s", kv->name, reply->str);
+	for (size_t i = 0; i < PF_ARRAY_SIZE(denied); i++)
+		if (!strncmp(reply->str, denied[i], strlen(denied[i])))
+			return pf_err_set(err, -EACCES, "%s: %s", kv->name, reply->str);
+	return pf_err_set(err, -EIO, "%s: %s", kv->name, reply->str);
+}
+
+static int log_in(const struct pf_kv *kv, redisContext *c, struct pf_err *err)
+{
+	const char *words[] = { "AUTH", kv->user, kv->password };
+	int n = 3, r;
+	redisReply *reply;
+
+	if (!*kv->password)
+		return 0;
+	if (!*kv->user) {
+		words[1] = kv->password;
+		n = 2;
+	}
+	reply = redisCommandArgv(c, n, words, NULL);
+	if (!reply)
+		return pf_err_set(err, -EAGAIN, "%s: %s", kv->name, c->errstr);
+	r = reply_error(kv, reply, err);
+	/* One without a password is no error: the network may protect it. */
+	if (r < 0 && strstr(reply->str, "without any password"))
+		r = 0;
+	freeReplyObject(reply);
+	return r;
+}
+
+/* -EAGAIN: the server cannot be reached now; -EACCES. */
+static int link_new(struct pf_kv *kv, struct link **ret, struct pf_err *err)
+{
+	struct link *link = calloc(1, sizeof(*link));
+	int r = -EAGAIN;
+
+	if (!link)
+		return pf_err_set(err, -ENOMEM, "no memory for a connection");
+	for (unsigned i = 0; i < kv->n_addresses && r == -EAGAIN; i++) {
+		redisContext *c = redisConnectWithTimeout(kv->addresses[i], kv->port,
+							  time_of(CONNECT_MS));
+
+		if (!c)
+			r = pf_err_set(err, -ENOMEM, "no memory for a connection");
+		else if (c->err)
+			pf_err_set(err, r, "%s: %s", kv->name, c->errstr);
+		else if (redisSetTimeout(c, time_of(ANSWER_MS)))
+			pf_err_set(err, r, "%s: %s", kv->name, c->errstr);
+		else
+			r = log_in(kv, c, err);
+		if (r == 0)
+			link->context = c;
+		else if (c)
+			redisFree(c);
+	}
+	if (r < 0)
+		free(link);
+	else
+		*ret = link;
+	return r;
+}
+
+static struct link *take_idle(struct pf_kv *kv)
+{
+	struct link *link;
+
+	PF_LOCK_SCOPE(&kv->lock);
+	link = kv->idle;
+	if (link)
+		kv->idle = link->next;
+	return link;
+}
+
+static void give_idle(struct pf_kv *kv, struct link *link)
+{
+	PF_LOCK_SCOPE(&kv->lock);
+	link->next = kv->idle;
+	kv->idle = link;
+}
+
+/* The server's answer to COMMAND in *RET, to be freed.  -EAGAIN: it cannot be reached now, or did not
+ * answer. */
+static int ask_once(struct pf_kv *kv, const struct command *command, redisReply **ret,
+		    struct pf_err *err)
+{
+	struct link *link = take_idle(kv);
+	redisReply *reply;
+	int r = link ? 0 : link_new(kv, &link, err);
+
+	if (r < 0)
+		return r;
+	redisSetTimeout(link->context, time_of(ANSWER_MS + command->answer_ms));
+	reply = redisCommandArgv(link->context, command->n,
+				 (const char **)(uintptr_t)command->words, command->lens);
+	if (!reply) {
+		pf_err_set(err, -EAGAIN, "%s: %s", kv->name, link->context->errstr);
+		link_free(link);
+		return -EAGAIN;
+	}
+	give_idle(kv, link);
+	r = reply_error(kv, reply, err);
+	if (r < 0)
+		freeReplyObject(reply);
+	else
+		*ret = reply;
+	return r;
+}
+
+/* The error of the last attempt, -EAGAIN, is one for the caller. */
+static int was_away(struct pf_err *err)
+{
+	if (err)
+		err->code = -EIO;
+	return -EIO;
+}
+
+/* The same, again and again until END (CLOCK_MONOTONIC, ms); then -EIO.  *AGAIN: it was asked more
+ * than once, and may have obeyed before. */
+static int ask(struct pf_kv *kv, const struct command *command, int64_t end,
+	       redisReply **ret, bool *again, struct pf_err *err)
+{
+	for (*again = false;; *again = true) {
+		int r = ask_once(kv, command, ret, err);
+
+		if (r != -EAGAIN)
+			return r;
+		if (!may_try_again(end))
+			return was_away(err);
+	}
+}
+
+/* --- names --------------------------------------------------------------------------- */
+
+/* PREFIX:KEY, *LEN bytes, the caller's; NULL: no memory. */
+static char *full_key(const struct pf_kv *kv, const char *key, size_t key_len,
+		      size_t *len)
+{
+	size_t prefix_len = strlen(kv->prefix);
+	char *full = malloc(prefix_len + key_len + 1);
+
+	if (!full)
+		return NULL;
+	memcpy(full, kv->prefix, prefix_len);
+	memcpy(full + prefix_len, key, key_len);
+	full[prefix_len + key_len] = '\0';
+	*len = prefix_len + key_len;
+	return full;
+}
+
+/* Have COMMAND run SCRIPT for the key FULL. */
+static void eval(struct command *command, const char *script, const char *full,
+		 size_t len)
+{
+	words(command, 3, "EVAL", script, "1");
+	word(command, full, len);
+}
+
+static int no_key(struct pf_err *err)
+{
+	return pf_err_set(err, -ENOMEM, "no memory for a key of the store");
+}
+
+/* --- the interface ------------------------------------------------------------------- */
+
+static int resolve(struct pf_kv *kv, const char *host, struct pf_err *err)
+{
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+	struct addrinfo *list = NULL;
+	int r = getaddrinfo(host, NULL, &hints, &list);
+
+	if (r)
+		return pf_err_set(err, -EAGAIN, "%s: %s", kv->name, gai_strerror(r));
+	for (struct addrinfo *a = list; a && kv->n_addresses < MAX_ADDRESSES;
+	     a = a->ai_next)
+		if (!getnameinfo(a->ai_addr, a->ai_addrlen,
+				 kv->addresses[kv->n_addresses], NI_MAXHOST, NULL, 0,
+				 NI_NUMERICHOST))
+			kv->n_addresses++;
+	freeaddrinfo(list);
+	return kv->n_addresses ? 0
+			       : pf_err_set(err, -EAGAIN, "%s: it has no address",
+					    kv->name);
+}
+
+static struct pf_kv *kv_new(const struct pf_kv_config *config)
+{
+	struct pf_kv *kv = calloc(1, sizeof(*kv));
+
+	if (!kv || pthread_mutex_init(&kv->lock, NULL)) {
+		free(kv);
+		return NULL;
+	}
+	kv->port = config->port;
+	kv->user = strdup(config->user);
+	kv->password = strdup(config->password);
+	kv->prefix = strdup(config->prefix);
+	if (asprintf(&kv->name, "redis %s:%d", config->host, config->port) < 0)
+		kv->name = NULL;
+	return kv;
+}
+
+int pf_kv_open(const struct pf_kv_config *config, struct pf_kv **ret, struct pf_err *err)
+{
+	int64_t end = pf_now_ms() + config->timeout_ms;
+	struct pf_kv *kv = kv_new(config);
+	struct link *link;
+	int r;
+
+	if (!kv || !kv->name || !kv->prefix || !kv->user || !kv->password) {
+		pf_kv_close(kv);
+		return pf_err_set(err, -ENOMEM, "no memory for a store");
+	}
+	do {
+		r = kv->n_addresses ? 0 : resolve(kv, config->host, err);
+		if (r == 0)
+			r = link_new(kv, &link, err);
+	} while (r == -EAGAIN && may_try_again(end));
+	if (r < 0) {
+		pf_kv_close(kv);
+		return r == -EAGAIN ? was_away(err) : r;
+	}
+	give_idle(kv, link);
+	*ret = kv;
+	return 0;
+}
+
+void pf_kv_close(struct pf_kv *kv)
+{
+	struct link *link;
+
+	if (!kv)
+		return;
+	while ((link = take_idle(kv)))
+		link_free(link);
+	pthread_mutex_destroy(&kv->lock);
+	free(kv->name);
+	free(kv->user);
+	free(kv->password);
+	free(kv->prefix);
+	free(kv);
+}
+
+int pf_kv_get(struct pf_kv *kv, const char *key, size_t len, int timeout_ms,
+	      struct pf_buf *ret, struct pf_err *err)
+{
+	int64_t end = pf_now_ms() + timeout_ms, left;
+	size_t full_len = 0;
+	pf_autofree char *full = full_key(kv, key, len, &full_len);
+	bool again, found = false;
+	int r;
+
+	if (!full)
+		return no_key(err);
+	do {
+		struct command c = { .n = 0 };
+		redisReply *reply;
+		char seconds[32];
+
+		left = end - pf_now_ms();
+		c.answer_ms = left > SLICE_MS ? SLICE_MS : left > 1 ? (int)left : 1;
+		snprintf(seconds, sizeof(seconds), "%d.%03d", c.answer_ms / 1000,
+			 c.answer_ms % 1000);
+		if (timeout_ms) {
+			words(&c, 1, "BLMOVE");
+			word(&c, full, full_len);
+			word(&c, full, full_len);
+			words(&c, 3, "LEFT", "LEFT", seconds);
+		} else {
+			words(&c, 1, "LINDEX");
+			word(&c, full, full_len);
+			words(&c, 1, "0");
+		}
+		r = ask(kv, &c, timeout_ms ? end : end + ANSWER_MS, &reply, &again, err);
+		if (r < 0)
+			return r;
+		found = reply->type == REDIS_REPLY_STRING;
+		if (found)
+			pf_buf_append(ret, reply->str, (size_t)reply->len);
+		freeReplyObject(reply);
+	} while (!found && pf_now_ms() < end);
+	if (found)
+		return 0;
+	return pf_err_set(err, timeout_ms ? -ETIMEDOUT : -ENOENT,
+			  "%s has no value for %.*s%s", kv->name, (int)len, key,
+			  timeout_ms ? " in time" : "");
+}
+
+int pf_kv_put(struct pf_kv *kv, const char *key, size_t len, const char *value,
+	      size_t value_len, unsigned ttl_ms, int timeout_ms, struct pf_err *err)
+{
+	size_t full_len = 0;
+	pf_autofree char *full = full_key(kv, key, len, &full_len);
+	PF_CLEANUP(pf_buf_release) struct pf_buf there = PF_BUF_INIT;
+	struct command c = { .n = 0 };
+	redisReply *reply;
+	char ttl[16];
+	bool again, put;
+	int r;
+
+	if (!full)
+		return no_key(err);
+	snprintf(ttl, sizeof(ttl), "%u", ttl_ms);
+	eval(&c, put_script, full, full_len);
+	word(&c, value, value_len);
+	words(&c, 1, ttl);
+	r = ask(kv, &c, pf_now_ms() + timeout_ms, &reply, &again, err);
+	if (r < 0)
+		return r;
+	put = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
+	freeReplyObject(reply);
+	/* An attempt whose answer was lost may have put it. */
+	if (!put && again && pf_kv_get(kv, key, len, 0, &there, NULL) == 0)
+		put = there.len == value_len && !memcmp(there.data, value, value_len);
+	return put ? 0
+		   : pf_err_set(err, -EEXIST, "%s has a value for %.*s already", kv->name,
+				(int)len, key);
+}
+
+int pf_kv_prolong(struct pf_kv *kv, const char *key, size_t len, const char *value,
+		  size_t value_len, unsigned ttl_ms, struct pf_err *err)
+{
+	size_t full_len = 0;
+	pf_autofree char *full = full_key(kv, key, len, &full_len);
+	struct command c = { .n = 0 };
+	redisReply *reply;
+	char ttl[16];
+	int r;
+
+	if (!full)
+		return no_key(err);
+	snprintf(ttl, sizeof(ttl), "%u", ttl_ms);
+	eval(&c, prolong_script, full, full_len);
+	word(&c, value, value_len);
+	words(&c, 1, ttl);
+	r = ask_once(kv, &c, &reply, err);
+	if (r == 0)
+		freeReplyObject(reply);
+	return r;
+}
+
+int pf_kv_hold(struct pf_kv *kv, const char *key, const char *value, size_t identity,
+	       unsigned ttl_ms, struct pf_buf *other, struct pf_err *err)
+{
+	size_t full_len = 0;
+	pf_autofree char *full = full_key(kv, key, strlen(key), &full_len);
+	struct command c = { .n = 0 };
+	char ttl[16], same[16];
+	redisReply *reply;
+	int r;
+
+	if (!full)
+		return no_key(err);
+	snprintf(ttl, sizeof(ttl), "%u", ttl_ms);
+	snprintf(same, sizeof(same), "%zu", identity);
+	eval(&c, hold_script, full, full_len);
+	words(&c, 3, value, ttl, same);
+	r = ask_once(kv, &c, &reply, err);
+	if (r < 0)
+		return r;
+	if (reply->type == REDIS_REPLY_STRING) {
+		if (other)
+			pf_buf_append(other, reply->str, (size_t)reply->len);
+		r = pf_err_set(err, -EEXIST, "%s: another process has %s", kv->name, key);
+	}
+	freeReplyObject(reply);
+	return r;
+}
+
+int pf_kv_look(struct pf_kv *kv, const char *key, struct pf_buf *ret, struct pf_err *err)
+{
+	size_t full_len = 0;
+	pf_autofree char *full = full_key(kv, key, strlen(key), &full_len);
+	struct command c = { .n = 0 };
+	redisReply *reply;
+	int r;
+
+	if (!full)
+		return no_key(err);
+	words(&c, 1, "GET");
+	word(&c, full, full_len);
+	r = ask_once(kv, &c, &reply, err);
+	if (r < 0)
+		return r;
+	if (reply->type == REDIS_REPLY_STRING)
+		pf_buf_append(ret, reply->str, (size_t)reply->len);
+	freeReplyObject(reply);
+	return 0;
+}
+
+void pf_kv_drop(struct pf_kv *kv, const char *key, size_t len)
+{
+	size_t full_len = 0;
+	pf_autofree char *full = full_key(kv, key, len, &full_len);
+	struct command c = { .n = 0 };
+	redisReply *reply;
+
+	if (!full)
+		return;
+	words(&c, 1, "DEL");
+	word(&c, full, full_len);
+	if (ask_once(kv, &c, &reply, NULL) == 0)
+		freeReplyObject(reply);
+}
+
+#else /* a build without libhiredis: no group can be opened, so no other function is called */
+
+int pf_kv_open(const struct pf_kv_config *config, struct pf_kv **ret, struct pf_err *err)
+{
+	(void)config;
+	(void)ret;
+	return pf_err_set(err, -EOPNOTSUPP,
+			  "this pjrtfs was built without libhiredis, which groups need");
+}
+#endif
