@@ -107,24 +107,30 @@ static int read_secret(const char *path, char **ret, struct pf_err *err)
 	return *ret ? 0 : no_memory(err);
 }
 
-/* Add "user" and "password" to GROUP: of O's file, else of the environment, from which the commands
- * and workers that inherit it must not have them. */
+int group_take_password(struct options *o, struct pf_err *err)
+{
+	char *inherited = getenv("PJRTFS_GROUP_PASSWORD");
+
+	if (!inherited)
+		return 0;
+	o->group_password = strdup(inherited);
+	explicit_bzero(inherited, strlen(inherited));
+	unsetenv("PJRTFS_GROUP_PASSWORD");
+	return o->group_password ? 0 : no_memory(err);
+}
+
+/* Add "user" and "password" to GROUP, of O's file, else of the environment. */
 static int add_secret(struct json_object *group, const struct options *o,
 		      struct pf_err *err)
 {
-	char *inherited = getenv("PJRTFS_GROUP_PASSWORD");
 	pf_autofree char *secret = NULL;
 	char *colon;
 	int r = 0;
 
 	if (o->group_secret)
 		r = read_secret(o->group_secret, &secret, err);
-	else if (inherited && !(secret = strdup(inherited)))
+	else if (o->group_password && !(secret = strdup(o->group_password)))
 		r = no_memory(err);
-	if (inherited) {
-		explicit_bzero(inherited, strlen(inherited));
-		unsetenv("PJRTFS_GROUP_PASSWORD");
-	}
 	if (r < 0 || !secret)
 		return r;
 	colon = strchr(secret, ':');
@@ -396,6 +402,7 @@ void group_release(struct options *o)
 {
 	free(o->group_url);
 	free(o->group_secret);
+	free(o->group_password);
 	free(o->group_name);
 	free(o->group_process);
 	free(o->group_plugin);

@@ -159,6 +159,7 @@ struct options {
 	/* The group of a plugin's processes; the strings are owned, or NULL. */
 	char *group_url;     /* redis://HOST[:PORT], without a password */
 	char *group_secret;  /* a path */
+	char *group_password; /* [USER:]PASSWORD, of the environment */
 	char *group_name, *group_process, *group_plugin;
 	unsigned group_timeout_s, group_lost_s;
 	uint64_t memory_limit; /* bytes */
@@ -319,11 +320,14 @@ void libraries_report(struct pf_worker *worker);
 /* Take URL, redis://HOST[:PORT], as O's store.  -EINVAL: another scheme, a password. */
 int group_take_url(struct options *o, const char *url, struct pf_err *err);
 
+/* Take PJRTFS_GROUP_PASSWORD out of the environment, which workers and --run's command inherit, into O.
+ * -ENOMEM. */
+int group_take_password(struct options *o, struct pf_err *err);
+
 /*
  * Read what of the group O does not say from the environment (PJRTFS_GROUP, PJRTFS_GROUP_NAME, ... and
  * the launcher's: Slurm, Open MPI, Kubernetes), read the secret, and give the plugin of the group, which
- * plugin_choice has chosen, its group and create options.  PJRTFS_GROUP_PASSWORD leaves the environment.
- * Nothing without a store.  -EINVAL: parts are missing or wrong; -EPERM: others can read the secret;
+ * plugin_choice has chosen, its group and create options.  Nothing without a store.  -EINVAL: parts are missing or wrong; -EPERM: others can read the secret;
  * -errno.
  */
 int group_settle(struct options *o, struct pf_err *err);

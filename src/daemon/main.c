@@ -675,6 +675,8 @@ int main(int argc, char **argv)
 	pf_log_setup(PF_LOG_INFO, false);
 	r = cmdline_parse(argc, argv, &options, &err);
 	pf_log_set_format(options.log_format);
+	if (r == 0)
+		r = group_take_password(&options, &err);
 	runs = r == 0 && options.run;
 	if (runs && (status = command_run(&options, &d.ready)) >= 0) {
 		options_release(&options);

@@ -337,6 +337,8 @@ int pf_worker_await(struct pf_worker *w, struct pf_wait *waiter, struct pf_insta
 				  "the worker of plugin %s damaged its rings of requests "
 				  "and replies (it is being started again)",
 				  w->name);
+	if (w->in_group)
+		return pf_err_set(err, -ECONNABORTED, "%s", w->why.text);
 	return pf_err_set(err, -EIO, "%s (%s)", w->why.text,
 			  w->state == PF_WORKER_FAILED ? "it is not started again"
 						       : "it is being started again");

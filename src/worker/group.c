@@ -2,8 +2,9 @@
 /*
  * A member of a group.
  *
- * Keys: member:N is the text "IDENTITY STATE BEAT PID HOST" of process N, kv:KEY a value of the plugin,
- * ended:IDENTITY why the group ended in which process 0 had this IDENTITY.  A member is gone when its
+ * Keys: member:N is the text "IDENTITY STATE BEAT PID HOST" of process N.  kv:IDENTITY:KEY is a value of
+ * the plugin, and ended:IDENTITY why the group has ended, in which process 0 has this IDENTITY: a group
+ * that is started anew finds no values of the one before.  A member is gone when its
  * text has not changed for the configured time; time in which this process could not ask the store does
  * not count.
  */
@@ -26,7 +27,7 @@ enum {
 	HOST = 65,       /* HOST_NAME_MAX and a NUL */
 	GATHER_MS = 200, /* between rounds until all are there */
 	REPORT_MS = 10000,
-	PREFIX_LEN = 3, /* "kv:" */
+	PREFIX_LEN = 3 + IDENTITY + 1, /* "kv:IDENTITY:" */
 };
 
 enum state { MISSING, CONNECTED, LOST, ENDED };
@@ -64,7 +65,8 @@ static struct group {
 	pthread_cond_t changed;
 	struct member *members; /* owned; n */
 	struct value *values;   /* owned */
-	bool complete;          /* all were there at once */
+	bool complete;          /* all were there at once, */
+	char epoch[IDENTITY + 1]; /* process 0 with this identity; constant from then on */
 	bool leaves;            /* in order */
 	struct pf_err why;      /* the group has ended; code 0: it has not */
 	const struct pj_client *client;
@@ -104,7 +106,7 @@ static char *kv_key(const char *key, size_t len, size_t *ret_len)
 
 	if (!full)
 		return NULL;
-	memcpy(full, "kv:", PREFIX_LEN);
+	snprintf(full, PREFIX_LEN + 1, "kv:%s:", group.epoch);
 	memcpy(full + PREFIX_LEN, key, len);
 	full[PREFIX_LEN + len] = '\0';
 	*ret_len = PREFIX_LEN + len;
@@ -215,7 +217,12 @@ static int saw_locked(unsigned number, const char *text, int64_t now)
 	if (*text && strcmp(text, m->text) != 0 && read_member(m, text, &state)) {
 		snprintf(m->text, sizeof(m->text), "%s", text);
 		m->seen_ms = now;
-		m->state = state;
+		/* What is there at first may be the key of a process that has died; the next beat
+		 * shows that it lives. */
+		if (number == group.me || !strcmp(before, m->identity))
+			m->state = state;
+		else
+			m->state = MISSING;
 		if (!group.complete || !strcmp(before, m->identity))
 			return 0;
 		snprintf(sentence, sizeof(sentence),
@@ -295,7 +302,7 @@ static int look_for_end(struct pf_err *err)
 	char key[32];
 	int r;
 
-	snprintf(key, sizeof(key), "ended:%s", group.members[0].identity);
+	snprintf(key, sizeof(key), "ended:%s", group.epoch);
 	r = pf_kv_look(group.kv, key, &sentence, err);
 	if (r < 0 || !sentence.len)
 		return r;
@@ -322,6 +329,7 @@ static void judge_locked(void)
 		all = all && group.members[i].state == CONNECTED;
 	if (!all || group.complete)
 		return;
+	snprintf(group.epoch, sizeof(group.epoch), "%s", group.members[0].identity);
 	group.complete = true;
 	pthread_cond_broadcast(&group.changed);
 }
@@ -371,13 +379,23 @@ static void inform_plugin(const struct pj_client *client)
 	(void)pj_client_update_processes(client, list, group.n, NULL);
 }
 
+static void drop_values(void)
+{
+	for (const struct value *v = first_value(); v; v = v->next)
+		pf_kv_drop(group.kv, v->key, v->key_len);
+}
+
+/* Leave the number free, and say why to the others. */
 static void say_why(void)
 {
 	char key[32];
 
+	key_of(key, group.me);
+	pf_kv_drop(group.kv, key, strlen(key));
+	drop_values();
 	if (!group.complete)
 		return;
-	snprintf(key, sizeof(key), "ended:%s", group.members[0].identity);
+	snprintf(key, sizeof(key), "ended:%s", group.epoch);
 	(void)pf_kv_hold(group.kv, key, group.why.text, strlen(group.why.text),
 			 2 * (unsigned)group.lost_ms, NULL, NULL);
 }
@@ -589,8 +607,7 @@ void pf_group_leave(void)
 	group.leaves = true;
 	pf_unlock(&group.lock);
 	(void)hold(NULL);
-	for (const struct value *v = first_value(); v; v = v->next)
-		pf_kv_drop(group.kv, v->key, v->key_len);
+	drop_values();
 }
 
 struct json_object *pf_group_json(void)

@@ -1,0 +1,358 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# --group: plugins of several processes make one client through a Redis server, which the test starts;
+# what happens when a process, the server or the network between them is gone.
+. "$srcdir/tests/lib.sh"
+requires test -w /dev/fuse
+own_namespace --net --mount --propagation private
+requires redis-server --version
+ip link set lo up
+secret=eelDaeph7aiy
+printf '%s\n' "$secret" >secret
+chmod 600 secret
+url=redis://127.0.0.1
+lost=2
+n=0 # groups so far
+
+# redis [option...]: start the server, whose process is $redis
+redis()
+{
+	redis-server --protected-mode no --requirepass "$secret" --save '' "$@" >>redis.log 2>&1 &
+	redis=$!
+	eventually ask_redis ping
+}
+ask_redis()
+{
+	redis-cli -a "$secret" --no-auth-warning "$@"
+}
+no_redis()
+{
+	kill -KILL "$redis"
+	wait "$redis" 2>/dev/null || true
+}
+
+# group [option...]: a new group, whose members have these options
+group()
+{
+	n=$((n + 1)) options=("$@")
+	members=()
+}
+# member I [command...]: start member I of the group of $size, with the command before pjrtfs, at ${members[I]}
+member()
+{
+	local i=$1 m=$work/group$n-$1
+	shift
+	mkdir "$m"
+	members[i]=$m
+	lib_mounts+=("$m")
+	PJRTFS_FAULTY_FILE=$faults "$@" "$pjrtfs" "$m" -f --no-cache "${faulty_options[@]}" \
+		--group "$url" --group-secret secret --group-name "g$n" --group-process "$i/$size" \
+		--group-lost "$lost" "${options[@]}" </dev/null >"$m.log" 2>&1 &
+	daemons[i]=$!
+	lib_daemons+=("$!")
+}
+# Its daemon ends with the status; a line of its log has the text.
+ends()
+{
+	local m=${members[$1]} status=0 k
+	lib_gone "${daemons[$1]}" || fail "member $1 of group $n stays: $(cat "$m.log")"
+	wait "${daemons[$1]}" || status=$?
+	equal "status of member $1 ($(cat "$m.log"))" "$status" "$2"
+	for k in "${!lib_mounts[@]}"; do
+		if [ "${lib_mounts[k]}" = "$m" ]; then lib_daemons[k]=; fi
+	done
+	tells "$m.log" "$3"
+}
+complete()
+{
+	local m
+	for m in "${members[@]}"; do
+		eventually test -e "$m/version"
+		states "$m" connected
+	done
+}
+# states MOUNT STATE...: of the members, in processes.json; the last one is that of those that follow
+states()
+{
+	python3 -B -c '
+import json, sys
+want = sys.argv[2:]
+got = [p["state"] for p in json.load(open(sys.argv[1] + "/plugins/faulty/processes.json"))["processes"]]
+want += want[-1:] * (len(got) - len(want))
+sys.exit(f"{got} instead of {want}" if got != want else 0)' "$@"
+}
+# failed I PATTERN: the plugin of member I is failed for good, for this reason
+failed()
+{
+	eventually grep -qx failed "${members[$1]}/plugins/faulty/state"
+	tells "${members[$1]}/plugins/faulty/error" "$2"
+}
+leave()
+{
+	local m
+	for m in "${members[@]}"; do
+		unmount_pjrtfs "$m" || fail "$m ended with $?: $(cat "$m.log")"
+	done
+}
+has_keys()
+{
+	ask_redis --scan | grep -q .
+}
+no_keys()
+{
+	ask_redis --scan --pattern "pjrtfs:*" >keys
+	[ ! -s keys ]
+}
+
+redis
+
+# -- four members, started in any order, have the same topology, and all devices
+size=4
+group
+for i in 2 0 3 1; do member $i; done
+complete
+for m in "${members[@]}"; do
+	equal "devices" "$(cd "$m/devices/faulty" && echo *)" "0 1 2 3 4 5 6 7"
+	grep -o 'topology .*' "$m/plugins/faulty/log" >>topologies
+	tells "$m/events" group.complete
+done
+equal "different topologies" "$(sort -u topologies)" \
+	"topology node 0 has 2 devices;node 1 has 2 devices;node 2 has 2 devices;node 3 has 2 devices;"
+shows "${members[1]}/devices/faulty/2/addressable" true
+shows "${members[1]}/devices/faulty/0/addressable" false
+shows "${members[1]}/devices/faulty/6/process_index" 3
+
+# -- arrays stay with the process of their device
+fails_with 'Object is remote' cp "$data/x.npy" "${members[1]}/devices/faulty/0/buffers/"
+tells "${members[1]}/error" 'faulty:0 belongs to process 0 of the group'
+cp "$data/x.npy" "${members[1]}/devices/faulty/3/buffers/"
+
+# -- a program on all of them runs when all run it, for the owner only
+for m in "${members[@]}"; do
+	chmod 1777 "$m/buffers" "$m/executables"
+	cp "$data/x.npy" "$m/buffers/"
+	echo 'module @everywhere' >"$m/programs/all.mlir"
+	shows "$m/executables/all/state" ready
+done
+everywhere()
+{
+	local m pids=()
+	for m in "${members[@]}"; do
+		mnt=$m run all "x x -> $1" &
+		pids+=("$!")
+	done
+	for m in "${pids[@]}"; do wait "$m" || fail "an execution on all members failed"; done
+}
+for k in {1..5}; do everywhere "z$k"; done
+same "${members[0]}/buffers/z5.npy" "${members[3]}/buffers/z5.npy"
+
+# -- a server that is away for a while, and comes back empty, ends nothing
+no_redis
+sleep $((lost + 1))
+redis
+for m in "${members[@]}"; do states "$m" connected; done
+sleep $((lost + 1))
+for m in "${members[@]}"; do
+	states "$m" connected
+	shows "$m/plugins/faulty/state" ready
+done
+everywhere again
+
+# -- a member that leaves in order has ended; the others go on
+unmount_pjrtfs "${members[3]}"
+eventually states "${members[0]}" connected connected connected ended
+shows "${members[0]}/plugins/faulty/state" ready
+unset 'members[3]'
+leave
+eventually no_keys
+
+# -- what the store must do: large, empty and late values, 64 threads that wait; and nothing shows the secret
+size=2
+faults client=store
+group
+member 0
+member 1
+complete
+for m in "${members[@]}"; do
+	tells "$m/plugins/faulty/log" 'store: large same' 'store: empty same' \
+		'store: twice 6, missing 5, late 4' 'store: 64 waiters woke'
+done
+m=${members[0]}
+for pid in "${daemons[0]}" "$(cat "$m/plugins/faulty/pid")"; do
+	tr '\0' '\n' <"/proc/$pid/cmdline" >>seen
+	tr '\0' '\n' <"/proc/$pid/environ" >>seen
+done
+find "$m" -type f ! -name control ! -name run ! -name events ! -name log -exec timeout 2 cat {} + >>seen
+timeout 1 cat "$m/events" "$m/plugins/faulty/log" >>seen || true
+"$pjrtfs" --dump-config --group "$url" --group-secret secret >>seen
+cat "$m.log" >>seen
+[ "$(wc -l <seen)" -gt 50 ] || fail "nothing was looked at"
+! grep "$secret" seen || fail "the secret is seen"
+faults
+leave
+
+# -- kill -9 of a worker, of a daemon, and SIGSTOP: the others end for good, for one reason
+for how in worker daemon stop; do
+	size=3
+	group
+	for i in 0 1 2; do member $i; done
+	complete
+	for m in "${members[@]}"; do
+		cp "$data/x.npy" "$m/buffers/"
+		echo 'module @everywhere' >"$m/programs/all.mlir"
+	done
+	worker=$(cat "${members[1]}/plugins/faulty/pid")
+	case $how in
+	worker) kill -KILL "$worker" ;;
+	daemon) kill -KILL "${daemons[1]}" ;;
+	stop) kill -STOP "$worker" ;;
+	esac
+	# what runs then fails; the faulty plugin learns that a process is gone
+	said=$(mnt=${members[0]} run all 'x x -> z' 2>&1) && fail "a program ran without a member"
+	case $said in *'Software caused connection abort'*) ;; *) fail "it failed with $said" ;; esac
+	for i in 0 2; do
+		failed $i "^process 1 of 3 \(.*\) is gone since [0-9]+ s: the group has ended$"
+		tells "${members[$i]}/plugins/faulty/log" 'faulty: process 1 is gone'
+		tells "${members[$i]}/events" group.ended
+		fails_with 'Software caused connection abort' cp "$data/y.npy" "${members[$i]}/buffers/"
+		same "$data/x.npy" "${members[$i]}/buffers/x.npy"
+	done
+	same "${members[0]}/plugins/faulty/error" "${members[2]}/plugins/faulty/error"
+	case $how in
+	worker) failed 1 'died of signal 9 .*; so the group has ended$' ;;
+	daemon)
+		ends 1 137 .
+		umount -l "${members[1]}"
+		unset 'members[1]'
+		;;
+	stop)
+		kill -CONT "$worker"
+		failed 1 'the group has ended$'
+		;;
+	esac
+	leave
+	eventually no_keys
+done
+
+# -- the same name, anew, when the keys of the dead have expired; a second process with a number
+size=2
+group
+member 0
+member 1
+complete
+started=${daemons[0]}
+refuses 1 "process 0 of group g$n runs already on .*, pid [0-9]+" -f --no-cache "${faulty_options[@]}" \
+	"$work" --group "$url" --group-secret secret --group-name "g$n" --group-process 0/2 --group-lost $lost
+kill -KILL "$started"
+failed 1 'process 0 of 2 .* is gone'
+ends 0 137 .
+umount -l "${members[0]}"
+unmount_pjrtfs "${members[1]}"
+rmdir "${members[@]}"
+member 0
+member 1
+complete
+leave
+
+# -- a wrong password, no server, and a member that does not come
+echo wrong >wrong
+chmod 600 wrong
+few=("${faulty_options[@]}" "$work" -f --no-cache --group-name x --group-process 0/2)
+refuses 1 "the group's store: redis 127.0.0.1:6379: WRONGPASS" "${few[@]}" --group "$url" --group-secret wrong
+refuses 1 "the group's store: redis 127.0.0.1:7: Connection refused" "${few[@]}" --group "$url:7" --group-timeout 1
+size=4
+group --group-timeout 3
+for i in 0 1 3; do member $i; done
+for i in 0 1 3; do ends $i 1 "group g$n waited [23] s for process 2 of 4"; done
+
+# -- the server dies while some wait, and comes back empty
+size=3
+group
+member 0
+member 1
+sleep 1
+no_redis
+redis
+member 2
+complete
+leave
+
+# -- another group, and rights that end at a group's keys
+ask_redis acl setuser ours on '>ourpassword' '~pjrtfs:ours:*' +@all >/dev/null
+echo ours:ourpassword >ours
+chmod 600 ours
+refuses 1 'NOPERM' "${few[@]}" --group "$url" --group-secret ours
+size=1
+group --group-secret ours --group-name ours
+member 0
+complete
+first=("${members[@]}")
+size=2
+group --group-name another
+member 0
+member 1
+complete
+states "${first[0]}" connected
+leave
+unmount_pjrtfs "${first[0]}"
+
+# -- --run: the command gets SIGTERM, pjrtfs ends with 124, and nothing remains
+mkdir tmp
+runs=()
+for i in 0 1; do
+	TMPDIR=$work/tmp PJRTFS_FAULTY_FILE=$faults PJRTFS_GROUP=$url PJRTFS_GROUP_PASSWORD=$secret \
+		PJRTFS_GROUP_LOST=$lost SLURM_PROCID=$i SLURM_NTASKS=2 SLURM_JOB_ID=42 SLURM_STEP_ID=0 \
+		"$pjrtfs" "${faulty_options[@]}" --no-cache --run sh -c \
+		'env >env$0; cat $PJRTFS_MOUNT/plugins/faulty/pid >pid$0.new; mv pid$0.new pid$0; sleep 1000' $i \
+		>run$i.log 2>&1 </dev/null &
+	runs[i]=$!
+done
+eventually test -e pid0 -a -e pid1
+! grep "$secret" env0 env1 || fail "the command has the secret"
+tells <(ask_redis --scan) '^pjrtfs:slurm-42\.0\.0:faulty:member:1$'
+kill -KILL "$(cat pid1)"
+for i in 0 1; do
+	status=0
+	lib_gone "${runs[i]}" || fail "pjrtfs --run stays"
+	wait "${runs[i]}" || status=$?
+	equal "status of --run $i ($(cat run$i.log))" "$status" 124
+	tells run$i.log 'the group has ended'
+done
+rmdir tmp
+eventually no_keys
+
+# -- members in network namespaces of their own; the link of one of them is cut
+for i in 0 1 2; do
+	unshare --net sleep 1000 &
+	sleepers[i]=$!
+done
+trap 'kill "${sleepers[@]}"; lib_end' EXIT
+ip link add bridge type bridge
+ip addr add 10.7.0.1/24 dev bridge
+ip link set bridge up
+no_redis
+redis
+for i in 0 1 2; do
+	eventually ip link add "link$i" type veth peer name eth0 netns "${sleepers[i]}"
+	ip link set "link$i" master bridge up
+	nsenter --net="/proc/${sleepers[i]}/ns/net" sh -c "ip link set lo up; ip addr add 10.7.0.1$i/24 dev eth0; ip link set eth0 up"
+done
+url=redis://10.7.0.1
+size=3
+group --group-timeout 6
+for i in 0 1 2; do member $i nsenter --net="/proc/${sleepers[i]}/ns/net"; done
+complete
+ip link set link1 down
+for i in 0 2; do failed $i '^process 1 of 3 .* is gone since'; done
+failed 1 "the group's store has been away for [0-9]+ s, so the group has ended: redis 10.7.0.1:6379: "
+leave
+# a member whose link is cut while it waits
+group --group-timeout 4
+ip link set link1 up
+for i in 0 1; do member $i nsenter --net="/proc/${sleepers[i]}/ns/net"; done
+eventually has_keys
+ip link set link1 down
+ends 0 1 'waited [0-9]+ s for process'
+ends 1 1 'redis 10.7.0.1:6379|waited [0-9]+ s for process'
+
+no_redis
