@@ -108,7 +108,7 @@ redis
 
 # -- four members, started in any order, have the same topology, and all devices
 size=4
-group
+group ${others:+-o allow_other}
 for i in 2 0 3 1; do member $i; done
 complete
 for m in "${members[@]}"; do
@@ -144,6 +144,18 @@ everywhere()
 	for m in "${pids[@]}"; do wait "$m" || fail "an execution on all members failed"; done
 }
 for k in {1..5}; do everywhere "z$k"; done
+rounds=()
+for k in a b c; do # one after the other, although a device takes several programs at a time
+	everywhere "$k" &
+	rounds+=("$!")
+done
+for k in "${rounds[@]}"; do wait "$k" || fail "executions at once failed"; done
+if [ -n "$others" ]; then
+	chmod 755 "$work"
+	said=$(mnt=${members[0]} as 1001 bash -c 'echo "x x -> w" >"$1/executables/all/run"' - "${members[0]}" 2>&1) &&
+		fail "another user ran a program of all members"
+	case $said in *'Operation not permitted'*) ;; *) fail "it failed with $said" ;; esac
+fi
 same "${members[0]}/buffers/z5.npy" "${members[3]}/buffers/z5.npy"
 
 # -- a server that is away for a while, and comes back empty, ends nothing

@@ -17,7 +17,7 @@ enum { WAIT_MS = 20000, SLICE_MS = 200, LARGE = 1 << 20, WAITERS = 64 };
 int node, nodes = 1;
 static PJRT_Client_Create_Args store; /* its callbacks hold as long as the client */
 static atomic_bool gone;              /* a node is */
-static atomic_int runs;
+static atomic_int runs, running; /* programs of all nodes: begun; at this moment */
 
 static PJRT_Error *new_error(PJRT_Error_Code code, const char *message, size_t len)
 {
@@ -251,6 +251,10 @@ PJRT_Error *await_nodes(void)
 	PJRT_Error *e;
 	size_t len;
 
+	/* Nodes that run several in different orders would wait for each other. */
+	if (atomic_fetch_add(&running, 1))
+		return error_new(PJRT_Error_Code_INTERNAL,
+				 "faulty: two programs of all nodes at once");
 	snprintf(key, sizeof(key), "run/%d/%d", run, node);
 	e = put(key, "", 0);
 	for (int i = 0; !e && i < nodes; i++) {
@@ -264,5 +268,6 @@ PJRT_Error *await_nodes(void)
 		if (!e)
 			free(value);
 	}
+	atomic_fetch_sub(&running, 1);
 	return e;
 }
