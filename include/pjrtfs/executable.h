@@ -118,7 +118,7 @@ struct pf_loaded {
 	_Atomic uint64_t used; /* time of the last use, in loads of any since the start */
 	struct pf_loaded *prev, *next; /* weak: all that workers have; executable.c's */
 	bool native;                   /* it was not compiled here */
-	bool wide; /* it runs on devices of other processes of the group, too */
+	bool wide;         /* it runs on devices of other processes of the group, too */
 	bool for_topology; /* it runs on no device here: it can only be serialized */
 	bool kept;         /* the cache has it under key, unless it was evicted */
 	struct pf_cache_key key;

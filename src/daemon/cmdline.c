@@ -230,6 +230,8 @@ int cmdline_parse(int argc, char **argv, struct options *o, struct pf_err *err)
 		r = settings_check_compile_options(&o->settings, err);
 	if (r == 0)
 		r = check(&g, err);
+	if (r == 0 && !o->list_plugins && !o->check_plugin && !o->status)
+		r = options_inherit(o, err);
 	if (r < 0)
 		return r;
 	o->foreground |= o->debug;

@@ -191,8 +191,7 @@ static int find_process(const char *word, const struct launcher *l, int *process
 			int *count, struct pf_err *err)
 {
 	const char *slash = word ? strchr(word, '/') : NULL;
-	pf_autofree char *first =
-		slash ? strndup(word, (size_t)(slash - word)) : NULL;
+	pf_autofree char *first = slash ? strndup(word, (size_t)(slash - word)) : NULL;
 
 	*process = l ? variable(l->process) : NONE;
 	*count = l ? variable(l->count) : NONE;
@@ -310,42 +309,13 @@ static int check_alone(const struct options *o, struct pf_err *err)
 
 /* --- all ------------------------------------------------------------------------------ */
 
-/* Options that O does not have come from the environment. */
-static int inherit(struct options *o, struct pf_err *err)
-{
-	static const char *const names[] = { "group_secret", "group_name",
-					     "group_process", "group_plugin",
-					     "group_timeout", "group_lost" };
-	char *const *const given[] = { &o->group_secret, &o->group_name,
-				       &o->group_process, &o->group_plugin };
-	const char *url = getenv("PJRTFS_GROUP");
-
-	if (!o->group_url && url && *url && group_take_url(o, url, err) < 0)
-		return pf_err_wrap(err, -EINVAL, "PJRTFS_GROUP");
-	for (size_t i = 0; i < PF_ARRAY_SIZE(names); i++) {
-		const struct option_row *row =
-			options_find(names[i], strlen(names[i]), EVERYWHERE);
-		char upper[OPTION_NAME + 8] = "PJRTFS_";
-		const char *value;
-
-		for (const char *at = names[i]; *at; at++)
-			upper[strlen(upper)] = (char)(*at == '_' ? '_' : *at - 'a' + 'A');
-		value = getenv(upper);
-		if (!value || !*value || (i < PF_ARRAY_SIZE(given) && *given[i]) ||
-		    (i >= PF_ARRAY_SIZE(given) && !options_is_usual(o, row)))
-			continue;
-		if (options_set(o, row, value, err) < 0)
-			return pf_err_wrap(err, -EINVAL, "%s", upper);
-	}
-	return 0;
-}
-
 static int check_others(const struct options *o, struct pf_err *err)
 {
 	if (o->keep)
-		return pf_err_set(err, -EINVAL,
-				  "expected --keep or --group URL, not both: a member that "
-				  "ends cannot come back");
+		return pf_err_set(
+			err, -EINVAL,
+			"expected --keep or --group URL, not both: a member that "
+			"ends cannot come back");
 	if (o->isolate)
 		return pf_err_set(err, -EINVAL,
 				  "expected --isolate user or --group URL, not both: a "
@@ -359,12 +329,11 @@ int group_settle(struct options *o, struct pf_err *err)
 	pf_autofree char *host = NULL, *name = NULL, *prefix = NULL;
 	struct json_object *group;
 	struct pf_candidate *p;
-	int port, process = NONE, count = NONE, r = inherit(o, err);
+	int port, process = NONE, count = NONE, r;
 
-	if (r == 0 && !o->group_url)
+	if (!o->group_url)
 		return check_alone(o, err);
-	if (r == 0)
-		r = check_others(o, err);
+	r = check_others(o, err);
 	if (r == 0)
 		r = parse_url(o->group_url, &host, &port, err);
 	if (r == 0)
@@ -392,8 +361,8 @@ int group_settle(struct options *o, struct pf_err *err)
 	pf_json_add_int(group, "lost", o->group_lost_s);
 	add_options(p, process, count, l && l->local ? variable(l->local) : NONE);
 	r = add_secret(group, o, err);
-	if (r == 0 && (!prefix || !pf_json_complete(group) ||
-		       !pf_json_complete(p->options)))
+	if (r == 0 &&
+	    (!prefix || !pf_json_complete(group) || !pf_json_complete(p->options)))
 		r = no_memory(err);
 	return r;
 }

@@ -157,8 +157,8 @@ struct options {
 	bool has_group; /* group is their group */
 	gid_t group;
 	/* The group of a plugin's processes; the strings are owned, or NULL. */
-	char *group_url;     /* redis://HOST[:PORT], without a password */
-	char *group_secret;  /* a path */
+	char *group_url;      /* redis://HOST[:PORT], without a password */
+	char *group_secret;   /* a path */
 	char *group_password; /* [USER:]PASSWORD, of the environment */
 	char *group_name, *group_process, *group_plugin;
 	unsigned group_timeout_s, group_lost_s;
@@ -256,8 +256,9 @@ const char *options_spell(const struct option_row *row, char c, char dst[OPTION_
 int options_set(struct options *o, const struct option_row *row, const char *text,
 		struct pf_err *err);
 
-/* Has O no other number than the default for ROW? */
-bool options_is_usual(const struct options *o, const struct option_row *row);
+/* Set the options of a group that O does not have to what PJRTFS_GROUP, PJRTFS_GROUP_NAME, ... of the
+ * environment say.  -EINVAL, -ENOMEM. */
+int options_inherit(struct options *o, struct pf_err *err);
 
 /* Add WORD to W: -EINVAL: "more than MAX WHAT"; -ENOMEM. */
 int words_add(struct words *w, const char *word, unsigned max, const char *what,
@@ -325,8 +326,8 @@ int group_take_url(struct options *o, const char *url, struct pf_err *err);
 int group_take_password(struct options *o, struct pf_err *err);
 
 /*
- * Read what of the group O does not say from the environment (PJRTFS_GROUP, PJRTFS_GROUP_NAME, ... and
- * the launcher's: Slurm, Open MPI, Kubernetes), read the secret, and give the plugin of the group, which
+ * Read what of the group O does not say from the launcher's environment (Slurm, Open MPI, Kubernetes),
+ * read the secret, and give the plugin of the group, which
  * plugin_choice has chosen, its group and create options.  Nothing without a store.  -EINVAL: parts are missing or wrong; -EPERM: others can read the secret;
  * -errno.
  */

@@ -41,7 +41,7 @@ enum {
 	FETCH_S =
 		60, /* for arrays that only a device has, before another process takes over */
 	START_MS = 120000, /* of a group's plugin, beside what it waits for the others */
-	STATE_MS = 30000, /* for what is not in the state directory at the end */
+	STATE_MS = 30000,  /* for what is not in the state directory at the end */
 };
 
 /* The objects of a running mount. */
@@ -65,11 +65,11 @@ struct daemon {
 	char *changes; /* owned: the options that differ from the defaults; or NULL */
 	struct pf_plugin_ops plugins;
 	struct pf_reply
-		*_Atomic changed; /* answered when the next daemon takes over; or NULL */
+		*_Atomic changed;  /* answered when the next daemon takes over; or NULL */
 	_Atomic bool failed_group; /* it has ended */
 	_Atomic bool serves;       /* the mount is there, and can be stopped */
-	sigset_t signals;         /* that signal_main takes */
-	siginfo_t signal;         /* the one that ended the mount; si_signo 0: none */
+	sigset_t signals;          /* that signal_main takes */
+	siginfo_t signal;          /* the one that ended the mount; si_signo 0: none */
 };
 
 static int complain(const struct pf_err *err)
@@ -581,7 +581,8 @@ static int wants_holder(const struct options *o, struct pf_err *err)
 
 	for (unsigned i = 0; i < o->fuse.n; i++)
 		unmounts = unmounts || !strcmp(o->fuse.at[i], "auto_unmount");
-	if (o->run || o->no_keep || o->group_url || (!o->keep && o->foreground && !getenv("FDSTORE")))
+	if (o->run || o->no_keep || o->group_url ||
+	    (!o->keep && o->foreground && !getenv("FDSTORE")))
 		return 0;
 	if (pf_mount_fd(o->mountpoint) >= 0)
 		with = "a mount point /dev/fd/N";

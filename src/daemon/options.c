@@ -833,9 +833,35 @@ int options_set(struct options *o, const struct option_row *row, const char *tex
 		     : 0;
 }
 
-bool options_is_usual(const struct options *o, const struct option_row *row)
+static bool is_usual(const struct options *o, const struct option_row *row)
 {
 	return *(const unsigned *)at_off(o, row) == row->usual;
+}
+
+/* Is the option of ROW, of a group, set? */
+static bool is_set(const struct options *o, const struct option_row *row)
+{
+	if (row->set)
+		return o->group_url;
+	return row->type == OPTION_NUMBER ? !is_usual(o, row)
+					  : *(char *const *)at_off(o, row) != NULL;
+}
+
+int options_inherit(struct options *o, struct pf_err *err)
+{
+	for (const struct option_row *row = option_rows; row->name; row++) {
+		char variable[OPTION_NAME + 8] = "PJRTFS_";
+		const char *value;
+
+		if (strncmp(row->name, "group", strlen("group")) || is_set(o, row))
+			continue;
+		for (const char *at = row->name; *at; at++)
+			variable[strlen(variable)] = (char)toupper((unsigned char)*at);
+		value = getenv(variable);
+		if (value && *value && options_set(o, row, value, err) < 0)
+			return pf_err_wrap(err, -EINVAL, "%s", variable);
+	}
+	return 0;
 }
 
 static void dump_row(const struct options *o, const struct option_row *row,
@@ -850,7 +876,7 @@ static void dump_row(const struct options *o, const struct option_row *row,
 		json_object_object_add(out, row->name,
 				       json_object_new_boolean(*(const bool *)at));
 	} else if (row->type == OPTION_NUMBER) {
-		if (!options_is_usual(o, row))
+		if (!is_usual(o, row))
 			pf_json_add_int(out, row->name, *(const unsigned *)at);
 	} else if (row->type == OPTION_SIZE) {
 		if (*(const uint64_t *)at == UINT64_MAX)

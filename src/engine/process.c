@@ -235,7 +235,8 @@ int pf_process_start_init(struct pf_process_start *start,
 	start->options = sorted ? pf_json_text_copy(sorted) : NULL;
 	json_object_put(sorted);
 	start->setup = setup_text(config, NULL);
-	if (!config->group && !json_object_object_get_ex(config->sandbox, "sandbox", NULL))
+	if (!config->group &&
+	    !json_object_object_get_ex(config->sandbox, "sandbox", NULL))
 		start->looser = setup_text(config, "device");
 	start->env = pf_json_copy(config->env);
 	return start->program && start->options && start->setup &&

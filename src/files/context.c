@@ -129,8 +129,7 @@ int files_ask_worker(struct pf_worker *worker, enum pf_op op, uint64_t id,
 	int r = instance ? pf_sync_call(&call, &rep, sizeof(rep), err) : err->code;
 
 	if (r == -ETIMEDOUT)
-		pf_err_set(err, r,
-			   "the worker of plugin %s did not answer within %u ms",
+		pf_err_set(err, r, "the worker of plugin %s did not answer within %u ms",
 			   pf_worker_name(worker), seconds * 1000);
 	if (r < 0)
 		return r;

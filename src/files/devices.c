@@ -226,11 +226,10 @@ static const struct pf_kind remote_buffers = {
 
 static const struct pf_kind kind_remote_device = {
 	.mode = S_IFDIR | 0555,
-	.children =
-		(const struct pf_kind *const[]){ &id, &kind, &platform, &process_index,
-						 &addressable, &description, &debug,
-						 &attributes, &plugin, &remote_buffers,
-						 NULL },
+	.children = (const struct pf_kind *const[]){ &id, &kind, &platform,
+						     &process_index, &addressable,
+						     &description, &debug, &attributes,
+						     &plugin, &remote_buffers, NULL },
 };
 
 /* devices/ and devices/PLUGIN/ */

@@ -31,8 +31,8 @@ static void add_devices(struct pf_fs *fs, struct pf_worker *worker, bool address
 		dev->index = i;
 		snprintf(dev->name, sizeof(dev->name), "%s:%lld", pf_worker_name(worker),
 			 (long long)d->devices[i].id);
-		dev->location = (struct pf_location){ fs->config.arena, worker, i,
-						      dev->name };
+		dev->location =
+			(struct pf_location){ fs->config.arena, worker, i, dev->name };
 		++*n;
 	}
 }

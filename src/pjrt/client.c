@@ -325,8 +325,8 @@ static PJRT_Error *store_error(PJRT_CallbackError *make, const struct pf_err *er
 	PJRT_Error_Code code = err->code == -ETIMEDOUT ? PJRT_Error_Code_DEADLINE_EXCEEDED
 			       : err->code == -ENOENT  ? PJRT_Error_Code_NOT_FOUND
 			       : err->code == -EEXIST  ? PJRT_Error_Code_ALREADY_EXISTS
-			       : err->code == -EACCES ? PJRT_Error_Code_PERMISSION_DENIED
-						      : PJRT_Error_Code_UNAVAILABLE;
+			       : err->code == -EACCES  ? PJRT_Error_Code_PERMISSION_DENIED
+						       : PJRT_Error_Code_UNAVAILABLE;
 
 	return (*make)(code, err->text, strlen(err->text));
 }

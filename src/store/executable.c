@@ -173,8 +173,7 @@ static int by_number(const void *a, const void *b)
 static bool is_wide(const struct pf_loaded *l)
 {
 	const struct pf_description *d = pf_worker_description(l->worker);
-	struct json_object *rows =
-		json_object_object_get(l->info, "device_assignment");
+	struct json_object *rows = json_object_object_get(l->info, "device_assignment");
 	size_t n = json_object_is_type(rows, json_type_array)
 			   ? json_object_array_length(rows)
 			   : 0;

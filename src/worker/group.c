@@ -56,19 +56,21 @@ static struct group {
 	int timeout_ms, lost_ms;
 	char identity[IDENTITY + 1];
 	char host[HOST];
-	int64_t round_ms;   /* when the store was last asked all; the thread's, as the next */
+	int64_t round_ms; /* when the store was last asked all; the thread's, as the next */
 	int64_t reported_ms; /* that members are missing */
 
-	pthread_mutex_t holding; /* rank 2; held to write this process's key; protects beat */
+	pthread_mutex_t
+		holding; /* rank 2; held to write this process's key; protects beat */
 	uint64_t beat;
 	pthread_mutex_t lock; /* rank 3; protects the fields below */
 	pthread_cond_t changed;
 	struct member *members; /* owned; n */
 	struct value *values;   /* owned */
 	bool complete;          /* all were there at once, */
-	char epoch[IDENTITY + 1]; /* process 0 with this identity; constant from then on */
-	bool leaves;            /* in order */
-	struct pf_err why;      /* the group has ended; code 0: it has not */
+	char epoch[IDENTITY +
+		   1];     /* process 0 with this identity; constant from then on */
+	bool leaves;       /* in order */
+	struct pf_err why; /* the group has ended; code 0: it has not */
 	const struct pj_client *client;
 } group = { .holding = PTHREAD_MUTEX_INITIALIZER,
 	    .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -238,8 +240,7 @@ static int saw_locked(unsigned number, const char *text, int64_t now)
 	}
 	m->state = LOST;
 	snprintf(sentence, sizeof(sentence),
-		 "process %u of %u (%s) is gone since %" PRId64
-		 " s: the group has ended",
+		 "process %u of %u (%s) is gone since %" PRId64 " s: the group has ended",
 		 number, group.n, m->host, (now - m->seen_ms) / 1000);
 	return end_locked(sentence);
 }
@@ -471,7 +472,8 @@ static void *keep(void *unused)
 		if (leaves())
 			return NULL;
 		r = ask_all(ms, &err);
-		if (r == -EAGAIN && is_away(&err, group.round_ms ? group.round_ms : began))
+		if (r == -EAGAIN &&
+		    is_away(&err, group.round_ms ? group.round_ms : began))
 			end();
 		if (r < 0 && r != -EAGAIN && r != -ENOMEM) {
 			pf_lock(&group.lock);

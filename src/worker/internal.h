@@ -369,7 +369,10 @@ void pf_callbacks_set_up(struct pf_worker *worker);
  */
 void pf_worker_post(struct pf_worker *worker, const void *message, size_t len);
 
-/* Print WHY, and send it to the daemon on the socket of the set-up, as the end of the process. */
+/* Send JSON, which is given, to the daemon on the socket of the set-up.  Blocks. */
+int pf_worker_send(struct json_object *json, struct pf_err *err);
+
+/* Print WHY this process ends, and send it likewise.  Returns the exit status, 1. */
 int pf_worker_fail(const struct pf_err *why);
 
 /* Print WHY and end the process. */

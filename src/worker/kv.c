@@ -307,9 +307,9 @@ static int resolve(struct pf_kv *kv, const char *host, struct pf_err *err)
 				 NI_NUMERICHOST))
 			kv->n_addresses++;
 	freeaddrinfo(list);
-	return kv->n_addresses ? 0
-			       : pf_err_set(err, -EAGAIN, "%s: it has no address",
-					    kv->name);
+	return kv->n_addresses
+		       ? 0
+		       : pf_err_set(err, -EAGAIN, "%s: it has no address", kv->name);
 }
 
 static struct pf_kv *kv_new(const struct pf_kv_config *config)

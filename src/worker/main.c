@@ -169,21 +169,6 @@ static int map_all(const struct setup *setup, int *fds, struct pf_err *err)
 	return r;
 }
 
-/* Send JSON, which is given. */
-static int send_json(struct json_object *json, struct pf_err *err)
-{
-	size_t len = 0;
-	const char *text =
-		json ? json_object_to_json_string_length(json, JSON_C_TO_STRING_PLAIN,
-							 &len)
-		     : NULL;
-	int r = text ? pf_channel_send(PF_CHANNEL_FD, text, len, NULL, 0, err)
-		     : pf_err_set(err, -ENOMEM, "no memory for a description");
-
-	json_object_put(json);
-	return r;
-}
-
 static int describe(struct pf_err *err)
 {
 	struct json_object *json = pf_describe(worker.plugin, worker.client);
@@ -192,7 +177,7 @@ static int describe(struct pf_err *err)
 		json_object_object_add(json, "sandbox", pf_sandbox_json(&sandbox));
 		pf_ffi_describe(json);
 	}
-	return send_json(json, err);
+	return pf_worker_send(json, err);
 }
 
 static int set_up(struct setup *setup, struct pf_err *err)
@@ -239,14 +224,6 @@ static int set_up(struct setup *setup, struct pf_err *err)
 	return r;
 }
 
-int pf_worker_fail(const struct pf_err *why)
-{
-	fprintf(stderr, "pjrtfs-worker: %s\n", why->text);
-	atomic_store(&status, 1);
-	(void)send_json(pf_describe_failure(why), NULL);
-	return 1;
-}
-
 int main(int argc, char **argv)
 {
 	struct setup setup = { 0 };
@@ -265,8 +242,10 @@ int main(int argc, char **argv)
 	r = set_up(&setup, &err);
 	if (r == -EPIPE && !worker.plugin)
 		return 0;
-	if (r < 0)
+	if (r < 0) {
+		atomic_store(&status, 1);
 		_exit(pf_worker_fail(&err));
+	}
 	r = describe(&err);
 	while (setup.no_client && r == 0)
 		pause(); /* until the daemon has seen enough */

@@ -7,6 +7,27 @@
 
 #include "internal.h"
 
+int pf_worker_send(struct json_object *json, struct pf_err *err)
+{
+	size_t len = 0;
+	const char *text =
+		json ? json_object_to_json_string_length(json, JSON_C_TO_STRING_PLAIN,
+							 &len)
+		     : NULL;
+	int r = text ? pf_channel_send(PF_CHANNEL_FD, text, len, NULL, 0, err)
+		     : pf_err_set(err, -ENOMEM, "no memory for a description");
+
+	json_object_put(json);
+	return r;
+}
+
+int pf_worker_fail(const struct pf_err *why)
+{
+	fprintf(stderr, "pjrtfs-worker: %s\n", why->text);
+	(void)pf_worker_send(pf_describe_failure(why), NULL);
+	return 1;
+}
+
 void pf_worker_give_up(const char *why)
 {
 	fprintf(stderr, "pjrtfs-worker: %s\n", why);

@@ -420,10 +420,10 @@ static const int writing_calls[] = {
 
 /* For the members of a group: to reach the store, and each other. */
 static const int network_calls[] = {
-	SYS_bind,	SYS_listen,	SYS_accept4,	 SYS_connect,
-	SYS_getsockopt, SYS_setsockopt, SYS_getsockname, SYS_getpeername,
-	SYS_sendto,	SYS_shutdown,	SYS_epoll_ctl,	 SYS_epoll_create1,
-	SYS_eventfd2,	SYS_epoll_pwait,
+	SYS_bind,       SYS_listen,      SYS_accept4,     SYS_connect,
+	SYS_getsockopt, SYS_setsockopt,  SYS_getsockname, SYS_getpeername,
+	SYS_sendto,     SYS_shutdown,    SYS_epoll_ctl,   SYS_epoll_create1,
+	SYS_eventfd2,   SYS_epoll_pwait,
 #if defined(__x86_64__)
 	SYS_epoll_wait, SYS_accept,
 #endif

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # --group: plugins of several processes make one client through a Redis server, which the test starts;
 # what happens when a process, the server or the network between them is gone.
+# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires test -w /dev/fuse
 own_namespace --net --mount --propagation private

@@ -23,7 +23,7 @@ denies 'group: expected redis://HOST\[:PORT\], found redis://h:6379x' --group re
 denies 'group: expected redis://HOST\[:PORT\], found redis://h/db' --group redis://h/db "${two[@]}"
 denies 'group: expected redis://HOST\[:PORT\], found redis://$' --group redis:// "${two[@]}"
 denies 'rediss://h: TLS is not supported' --group rediss://h "${two[@]}"
-PJRTFS_GROUP=ftp://h denies 'PJRTFS_GROUP: expected redis://' "${two[@]}"
+PJRTFS_GROUP=ftp://h denies 'PJRTFS_GROUP: group: expected redis://' "${two[@]}"
 
 # -- the number and the name
 denies 'expected --group-process I/N, or the variables of Slurm' --group $url --group-name x
@@ -58,9 +58,11 @@ denies 'expected --isolate user or --group URL' --group $url "${two[@]}" --isola
 SLURM_PROCID=3 SLURM_NTASKS=2 denies 'the group needs the number' --group $url
 for launcher in "SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_JOB_ID=1" "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=j" \
 	"JOB_COMPLETION_INDEX=1 PJRTFS_GROUP_PROCESS=/2 PJRTFS_GROUP_NAME=k"; do
-	# shellcheck disable=SC2086 # several variables
-	(export $launcher PJRTFS_GROUP_TIMEOUT=1
-	refuses 1 "the group's store: redis 127.0.0.1:7: Connection refused" cpu m -f --group $url)
+	# shellcheck disable=SC2086,SC2163 # several variables
+	(
+		export $launcher PJRTFS_GROUP_TIMEOUT=1
+		refuses 1 "the group's store: redis 127.0.0.1:7: Connection refused" cpu m -f --group $url
+	)
 done
 
 # -- a group of users is still one

@@ -41,7 +41,8 @@ static inline struct pj_client *connect_client(const struct pj_plugin *plugin,
 	struct pj_client *client = NULL;
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_msg(pj_client_new(plugin, json, NULL, &client, &err) == 0, "%s", err.text);
+	ck_assert_msg(pj_client_new(plugin, json, NULL, &client, &err) == 0, "%s",
+		      err.text);
 	json_object_put(json);
 	return client;
 }

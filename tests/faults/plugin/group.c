@@ -17,7 +17,7 @@ enum { WAIT_MS = 20000, SLICE_MS = 200, LARGE = 1 << 20, WAITERS = 64 };
 int node, nodes = 1;
 static PJRT_Client_Create_Args store; /* its callbacks hold as long as the client */
 static atomic_bool gone;              /* a node is */
-static atomic_int runs, running; /* programs of all nodes: begun; at this moment */
+static atomic_int runs, running;      /* programs of all nodes: begun; at this moment */
 
 static PJRT_Error *new_error(PJRT_Error_Code code, const char *message, size_t len)
 {

@@ -101,7 +101,11 @@
 #include "pjrt_c_api.h"
 
 enum { MAX_RANK = 16, TEXT_LEN = 256, ALIGNMENT = 64 };
-enum { N_DEVICES = 2 /* of each node */, N_MEMORIES = 2 /* of each device */, MAX_NODES = 8 };
+enum {
+	N_DEVICES = 2 /* of each node */,
+	N_MEMORIES = 2 /* of each device */,
+	MAX_NODES = 8
+};
 
 /* ---- error.c ----------------------------------------------------------------------- */
 
