@@ -16,7 +16,7 @@ if [ -z "${inside:-}" ] && unshare --mount true 2>/dev/null; then
 	rm -rf "$work"
 	trap - EXIT
 	cd "$build" || exit
-	inside=yes exec unshare --mount bash "$0"
+	inside=yes exec unshare --mount --propagation slave bash "$0"
 fi
 [ -z "${inside:-}" ] || forget_mounts
 

@@ -137,13 +137,13 @@ if [ -n "$others" ]; then
 	setpriv --bounding-set -sys_admin --inh-caps -sys_admin \
 		"$pjrtfs" "$name" --run sh -c 'cat "$PJRTFS_MOUNT/health"; id -u' >out
 	shows out $'ok\n0'
-	fails_with '/dev/fuse is missing' unshare --mount bash -euc 'mount -t tmpfs dev /dev
+	fails_with '/dev/fuse is missing' unshare --mount --propagation slave bash -euc 'mount -t tmpfs dev /dev
 		mknod /dev/null c 1 3
 		exec "$@"' - "$pjrtfs" "$name" --run touch ran
 	gone ran
 	nothing_left
 	status=0
-	unshare --mount bash -euc 'mount -t tmpfs -o nr_inodes=1 full "$TMPDIR"
+	unshare --mount --propagation slave bash -euc 'mount -t tmpfs -o nr_inodes=1 full "$TMPDIR"
 		exec "$@"' - "$pjrtfs" "$name" --run touch ran >out 2>err || status=$?
 	equal "status with a full TMPDIR ($(cat err))" "$status" 125
 	equal "lines ($(cat err))" "$(wc -l <err)" 1
@@ -151,7 +151,7 @@ if [ -n "$others" ]; then
 	gone ran
 	nothing_left
 	# A directory that is no mount point as root: the mount is visible, and goes.
-	unshare --mount bash -euc 'mkdir in && mount -t tmpfs in in && mkdir in/root && cd in/root
+	unshare --mount --propagation slave bash -euc 'mkdir in && mount -t tmpfs in in && mkdir in/root && cd in/root
 		for d in /*; do
 			[ -d "$d" ] && [ ! -L "$d" ] && mkdir ".$d" && mount --rbind "$d" ".$d" ||
 				cp -a "$d" .

@@ -100,7 +100,7 @@ requires mkdir "$name_of_group"
 group=$name_of_group
 export group work
 bash -c 'echo $$ >"$group/cgroup.procs" &&
-	exec unshare --mount --pid --fork --kill-child --uts --ipc --cgroup bash -eu -c "$1"' - '
+	exec unshare --mount --propagation slave --pid --fork --kill-child --uts --ipc --cgroup bash -eu -c "$1"' - '
 	mount --bind /etc /etc
 	mount -o remount,ro,bind /etc
 	mount --bind "$work/run" /run
