@@ -13,7 +13,8 @@
  * SIGKILL for the group of this process spares the daemon, which then cleans up.
  *
  * Launchers signal every process of a job.  The daemon must serve until the command has ended, and
- * so ignores their signals: this process ends it with SIGRTMIN.
+ * so ignores their signals: this process ends it with SIGRTMIN.  The daemon sends SIGRTMIN to this
+ * process if its plugins have failed, and serves on, so that the command and its user can see why.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,8 +48,8 @@ struct run {
 	pid_t group;                 /* the command's */
 	int before; /* owned: the mount namespace that the program was started in, or -1 */
 	int tty;    /* owned: the terminal, if the command may have it; or -1 */
-	int status;      /* the exit status of this process */
-	bool lost;       /* the mount failed while the command ran */
+	int status; /* the exit status of this process */
+	bool lost;  /* the mount, or all of its plugins, failed while the command ran */
 	int64_t kill_at; /* CLOCK_MONOTONIC, ms; if lost */
 };
 
@@ -211,11 +212,21 @@ static void command_ended(int status)
 		kill(run.daemon, SIGRTMIN);
 }
 
+/* Of no use any more, the command is to end. */
+static void lose(void)
+{
+	run.lost = true;
+	run.status = MOUNT_LOST;
+	run.kill_at = pf_now_ms() + GRACE_MS;
+	kill(-run.group, SIGTERM);
+	kill(-run.group, SIGCONT);
+}
+
 static void daemon_ended(int status)
 {
 	run.daemon = 0;
 	/* If it has not mounted, the command does not start; 0: it was unmounted. */
-	if (!run.command ||
+	if (!run.command || run.lost ||
 	    (WIFEXITED(status) &&
 	     (WEXITSTATUS(status) == EXIT_NOT_MOUNTED || WEXITSTATUS(status) == 0)))
 		return;
@@ -223,11 +234,17 @@ static void daemon_ended(int status)
 	       WIFSIGNALED(status) ? "signal" : "status",
 	       WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
 	       run.options->run[0]);
-	run.lost = true;
-	run.status = MOUNT_LOST;
-	run.kill_at = pf_now_ms() + GRACE_MS;
-	kill(-run.group, SIGTERM);
-	kill(-run.group, SIGCONT);
+	lose();
+}
+
+/* command_fail has sent a signal. */
+static void plugins_failed(void)
+{
+	if (!run.command || run.lost)
+		return;
+	pf_log(PF_LOG_ERROR, "the plugins have failed: %s gets SIGTERM",
+	       run.options->run[0]);
+	lose();
 }
 
 static void reap(void)
@@ -251,13 +268,18 @@ static void wait_for_both(const sigset_t *signals)
 {
 	while (run.command || run.daemon) {
 		const struct timespec second = { .tv_sec = 1 };
-		int sig = run.lost ? sigtimedwait(signals, NULL, &second)
-				   : sigwaitinfo(signals, NULL);
+		siginfo_t info;
+		int sig = run.lost ? sigtimedwait(signals, &info, &second)
+				   : sigwaitinfo(signals, &info);
 
 		if (run.lost && pf_now_ms() >= run.kill_at)
 			kill(-run.group, SIGKILL);
-		if (sig > 0 && sig != SIGCHLD && run.command)
+		if (sig == SIGRTMIN) {
+			if (info.si_pid == run.daemon)
+				plugins_failed();
+		} else if (sig > 0 && sig != SIGCHLD && run.command) {
 			kill(-run.group, sig);
+		}
 		reap();
 	}
 }
@@ -280,6 +302,7 @@ int command_run(struct options *o, int *ready)
 	for (size_t i = 0; i < PF_ARRAY_SIZE(forwarded); i++)
 		sigaddset(&signals, forwarded[i]);
 	sigaddset(&signals, SIGCHLD);
+	sigaddset(&signals, SIGRTMIN);
 	sigprocmask(SIG_BLOCK, &signals, &mask);
 	signal(SIGCHLD,
 	       SIG_DFL); /* the caller may ignore it: then wait(2) finds nobody */
@@ -322,6 +345,12 @@ int command_run(struct options *o, int *ready)
 	pf_closep(&run.tty);
 	pf_closep(&run.before);
 	return run.status;
+}
+
+void command_fail(void)
+{
+	if (getppid() == run.self)
+		kill(run.self, SIGRTMIN);
 }
 
 void command_end(void)

@@ -518,6 +518,10 @@ enum { EXIT_NOT_MOUNTED = 125 };
  */
 int command_run(struct options *o, int *ready);
 
+/* In the daemon: no plugin is left.  The command gets SIGTERM, later SIGKILL, and the exit status is
+ * 124; the mount stays until the command has ended. */
+void command_fail(void);
+
 /* The daemon has unmounted. */
 void command_end(void);
 

@@ -65,11 +65,10 @@ struct daemon {
 	char *changes; /* owned: the options that differ from the defaults; or NULL */
 	struct pf_plugin_ops plugins;
 	struct pf_reply
-		*_Atomic changed;  /* answered when the next daemon takes over; or NULL */
-	_Atomic bool failed_group; /* it has ended */
-	_Atomic bool serves;       /* the mount is there, and can be stopped */
-	sigset_t signals;          /* that signal_main takes */
-	siginfo_t signal;          /* the one that ended the mount; si_signo 0: none */
+		*_Atomic changed; /* answered when the next daemon takes over; or NULL */
+	_Atomic bool serves; /* all workers have been started, and the mount is there */
+	sigset_t signals;    /* that signal_main takes */
+	siginfo_t signal;    /* the one that ended the mount; si_signo 0: none */
 };
 
 static int complain(const struct pf_err *err)
@@ -93,14 +92,28 @@ static void note_failed(struct daemon *d, const struct pf_candidate *p,
 		pf_log(PF_LOG_ERROR, "plugin %s: %s", p->name, why->text);
 }
 
-/* With --run the mount ends, too: the launcher, which sees the exit status, starts all members anew. */
-static void group_ended(void *arg)
+/* Has a plugin failed that is the member of a group, or have all? */
+static bool is_useless(const struct daemon *d)
+{
+	bool all = true;
+
+	for (unsigned i = 0; i < d->config.n_workers; i++) {
+		bool failed = pf_worker_state(d->workers[i]) == PF_WORKER_FAILED;
+
+		if (failed && pf_worker_in_group(d->workers[i]))
+			return true;
+		all = all && failed;
+	}
+	return all;
+}
+
+/* A plugin has failed for good: the command of --run may be of no use any more. */
+static void plugin_failed(void *arg)
 {
 	struct daemon *d = arg;
 
-	atomic_store(&d->failed_group, true);
-	if (d->options->run && d->serves)
-		pf_mount_stop(d->mount);
+	if (d->options->run && atomic_load(&d->serves) && is_useless(d))
+		command_fail();
 }
 
 static int start_workers(struct daemon *d, struct pf_err *err)
@@ -123,12 +136,11 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 		};
 		config.own_most = d->options->isolate_max;
 		config.own_idle_s = d->options->isolate_idle_s;
-		if (config.group) {
+		if (config.group)
 			config.start_timeout_ms =
 				(int)d->options->group_timeout_s * 1000 + START_MS;
-			config.on_failed = group_ended;
-			config.arg = d;
-		}
+		config.on_failed = plugin_failed;
+		config.arg = d;
 		r = r < 0 ? r : pf_worker_new(&config, worker, err);
 		if (r < 0) {
 			note_failed(d, p, err);
@@ -552,11 +564,8 @@ static int serve(struct daemon *d)
 		setsid();
 	log_start(d);
 	atomic_store(&d->serves, true);
-	if (atomic_load(&d->failed_group))
-		group_ended(d);
+	plugin_failed(d);
 	r = pf_mount_run(d->mount, &err);
-	if (r == 0 && d->options->run && atomic_load(&d->failed_group))
-		r = pf_err_set(&err, -ECONNABORTED, "a group has ended");
 	pthread_kill(signals, SIGRTMIN);
 	pthread_join(signals, NULL);
 	/* Another process goes on: nothing may be freed, as threads still run. */

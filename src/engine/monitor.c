@@ -437,6 +437,14 @@ static void announce(struct pf_worker *w, enum pf_worker_state state,
 	pf_wake_all(waiters);
 }
 
+/* It will not be started again. */
+static void give_up(struct pf_worker *w, const struct pf_err *why)
+{
+	announce(w, PF_WORKER_FAILED, why);
+	if (w->on_failed)
+		w->on_failed(w->arg);
+}
+
 /*
  * Start again until it works; false: stop_fd was written to, or there were too many deaths.
  * AT_ONCE: without a pause, because the store makes only the user of the culprit wait
@@ -461,7 +469,7 @@ static bool restart(struct pf_worker *w, bool at_once, unsigned *deaths)
 			return true;
 		}
 		if (*deaths >= MAX_DEATHS) {
-			announce(w, PF_WORKER_FAILED, &err);
+			give_up(w, &err);
 			return false;
 		}
 		announce(w, PF_WORKER_RESTARTING, &err);
@@ -503,9 +511,7 @@ void *pf_monitor_main(void *arg)
 		if (why == STOP)
 			break;
 		if (w->in_group) {
-			announce(w, PF_WORKER_FAILED, NULL);
-			if (w->on_failed)
-				w->on_failed(w->arg);
+			give_up(w, NULL);
 			break;
 		}
 		if (why == RETIRED && w->shared) {

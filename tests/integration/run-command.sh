@@ -96,6 +96,13 @@ kill -KILL "$daemon"
 ended 124 "$sleeper"
 tells err 'the mount failed \(signal 9\): sh gets SIGTERM'
 nothing_left
+# A command that does not end gets SIGKILL, after 10 seconds.
+start 'trap "" TERM; until false; do wait; done'
+before=$SECONDS
+kill -KILL "$daemon"
+ended 124 "$sleeper"
+[ $((SECONDS - before)) -ge 9 ] || fail "SIGKILL came after $((SECONDS - before)) s"
+nothing_left
 for group in '' -; do
 	start wait
 	kill -KILL -- "$group$self"
