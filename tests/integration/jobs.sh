@@ -31,8 +31,12 @@ mv out/1.txt digits
 equal "pictures" "$(wc -w <digits)" 8
 page '## GNU' '## make'
 all_there parallel
-page '## make' '## Slurm'
+page '## make' '## Ray'
 all_there make
+if python3 -c 'import ray' 2>/dev/null; then
+	HOME=$work patience=$((patience * 3)) page '## Ray' '## Slurm'
+	all_there Ray
+fi
 
 page '## Slurm' 'end of the page'
 mkdir bin

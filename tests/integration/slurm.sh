@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# docs/jobs.md under Slurm: the script there, as it stands, gives the files of a single mount; and
+# nothing remains of a job that scancel ends.  munged, slurmctld and slurmd are the test's own.
+# shellcheck disable=SC2016 # what another shell expands
+. "$srcdir/tests/lib.sh"
+for program in munged slurmctld slurmd; do
+	requires test -x /usr/sbin/$program
+done
+# All processes are the test's: none is left out where the test looks, and none stays.
+if [ -n "$others" ]; then space=(--mount --pid); else space=(--user --map-current-user --mount --pid); fi
+own_namespace "${space[@]}" --fork --kill-child --mount-proc
+requires_mount
+export PJRTFS_PLUGIN_PATH=$plugins PATH=$build:$PATH PJRTFS_CACHE_DIR=$work/cache
+export TMPDIR=$work/tmp SLURM_CONF=$work/slurm/slurm.conf
+mkdir -p tmp demo slurm/log
+cp -r "$top/demo/mlp" demo/
+
+# -- a cluster of one node, without the system's services and control groups
+host=$(uname -n | cut -d . -f 1) port=$((20000 + $(stat -c %i "$work") % 20000)) user=$(id -un)
+head -c 64 /dev/urandom >slurm/munge.key
+chmod 400 slurm/munge.key
+cat >"$SLURM_CONF" <<END
+ClusterName=pjrtfs
+SlurmctldHost=$host(127.0.0.1)
+SlurmctldPort=$port
+SlurmUser=$user
+SlurmdUser=$user
+AuthType=auth/munge
+AuthInfo=socket=$work/slurm/munge
+CredType=cred/munge
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerParameters=sched_interval=1,batch_sched_delay=0,defer_batch
+SlurmdParameters=config_overrides
+ReturnToService=2
+StateSaveLocation=$work/slurm/state
+SlurmdSpoolDir=$work/slurm/spool
+SlurmctldPidFile=$work/slurm/slurmctld.pid
+SlurmdPidFile=$work/slurm/slurmd.pid
+SlurmctldLogFile=$work/slurm/log/slurmctld
+SlurmdLogFile=$work/slurm/log/slurmd
+PlugStackConfig=/dev/null
+NodeName=$host NodeAddr=127.0.0.1 Port=$((port + 1)) CPUs=4
+PartitionName=all Nodes=$host Default=YES
+END
+mkdir slurm/state slurm/spool
+services=()
+# Whatever is left of jobs, and services, ends with this process, the first of its namespace.
+end_slurm()
+{
+	local status=$? pid
+	set +e
+	[ "$status" = 0 ] || tail -n 30 slurm/log/* slurm-*.out >&2
+	bounded scancel --me 2>/dev/null
+	for pid in "${services[@]}"; do
+		kill "$pid"
+		wait "$pid"
+	done
+	(exit "$status")
+	lib_end
+}
+trap end_slurm EXIT
+# service NAME OPTION...
+service()
+{
+	"/usr/sbin/$1" "${@:2}" >"slurm/log/$1.out" 2>&1 </dev/null &
+	services+=($!)
+}
+service munged --foreground --force --key-file="$work/slurm/munge.key" --socket="$work/slurm/munge" \
+	--pid-file="$work/slurm/munge.pid" --log-file="$work/slurm/log/munge" --seed-file="$work/slurm/seed"
+eventually test -S slurm/munge
+service slurmctld -D
+service slurmd -D
+eventually eval 'sinfo -h -o %T | grep -qx idle'
+
+# page FROM TO: run what stands between the two headings.
+page()
+{
+	sed -n "/^$1/,/^$2/s/^    //p" "$top/docs/jobs.md" >block
+	[ -s block ] || fail "docs/jobs.md shows nothing of $1"
+	timeout -k 5 $((patience * 3)) bash -eu block >said 2>&1 </dev/null ||
+		fail "docs/jobs.md, $1: $(cat said)"
+}
+page '# Jobs' '## GNU'
+page '## Slurm' '## '
+grep -q '^srun pjrtfs cpu --run' digits.sbatch || fail "the page has no script for Slurm"
+
+# nothing_left WHAT: no process of a mount is there, no mount in any namespace, no directory.
+nothing_left()
+{
+	eventually eval '! pgrep pjrtfs'
+	eventually eval '! grep -ls " $TMPDIR/[^ ]* fuse\.pjrtfs " /proc/[0-9]*/mounts'
+	equal "what $1 leaves in TMPDIR" "$(ls tmp)" ''
+}
+# finished JOB: none of its tasks is there any more
+finished()
+{
+	[ -z "$(squeue -h -j "$1" -o %i)" ]
+}
+
+# -- the array's files are those of a single mount: of pictures in the order N, N + 1, ..., N - 1
+files=${PJRTFS_TEST_SLURM_FILES:-40}
+for i in $(seq 7 "$files"); do
+	first=$(((i % 7 + 1) * 256)) # a picture has 64 numbers
+	{ head -c 128 in/1.npy && tail -c +$((129 + first)) in/1.npy && tail -c +129 in/1.npy | head -c "$first"; } >"in/$i.npy"
+done
+timeout -k 5 $((patience * 6)) pjrtfs cpu --run ./digits.sh in/*.npy
+mkdir single
+mv out/* single/
+equal "files of a single mount" "$(find single -name '*.txt' | wc -l)" "$files"
+equal "different files" "$(sort -u single/* | wc -l)" 8
+job=$(bounded sbatch --parsable digits.sbatch)
+patience=$((patience * 6)) eventually finished "$job"
+bounded diff -r single out
+equal "how the tasks ended" \
+	"$(bounded scontrol show job "$job" | grep -o 'JobState=[A-Z]* \|ExitCode=[0-9:]*' | sort | uniq -c | xargs)" \
+	'4 ExitCode=0:0 4 JobState=COMPLETED'
+nothing_left 'an array'
+
+# -- scancel: the command still has its mount.  It says that it runs, and that it was ended.
+cat >digits.sh <<'END'
+#!/bin/sh
+trap 'cat $PJRTFS_MOUNT/health >ended.$SLURM_ARRAY_TASK_ID; exit' TERM
+sleep 1000 &
+cat $PJRTFS_MOUNT/health >started.$SLURM_ARRAY_TASK_ID
+wait
+END
+# begin: submit it, and wait until its four tasks run; $job
+begin()
+{
+	rm -f started.* ended.*
+	job=$(bounded sbatch --parsable digits.sbatch)
+	patience=$((patience * 3)) eventually eval '[ "$(cat started.?)" = "$(printf "ok\nok\nok\nok")" ]'
+}
+begin
+bounded scancel "$job"
+patience=$((patience * 3)) eventually finished "$job"
+equal "mounts as their commands were ended" "$(cat ended.?)" "$(printf 'ok\nok\nok\nok')"
+nothing_left scancel
+
+# -- scancel -s KILL leaves at most an empty directory of each.
+begin
+bounded scancel -s KILL "$job"
+patience=$((patience * 3)) eventually finished "$job"
+bounded find tmp -mindepth 1 -type d -empty -delete
+nothing_left 'scancel -s KILL'
