@@ -8,6 +8,16 @@ requires test -w /dev/fuse
 own_namespace --net --mount --propagation private
 requires redis-server --version
 ip link set lo up
+redis=
+sleepers=()
+end_all()
+{
+	local status=$?
+	kill -KILL ${redis:+"$redis"} "${sleepers[@]}" 2>/dev/null
+	(exit "$status")
+	lib_end
+}
+trap end_all EXIT
 secret=eelDaeph7aiy
 printf '%s\n' "$secret" >secret
 chmod 600 secret
@@ -31,6 +41,7 @@ no_redis()
 {
 	kill -KILL "$redis"
 	wait "$redis" 2>/dev/null || true
+	redis=
 }
 
 # group [option...]: a new group, whose members have these options
@@ -340,7 +351,6 @@ for i in 0 1 2; do
 	unshare --net sleep 1000 &
 	sleepers[i]=$!
 done
-trap 'kill "${sleepers[@]}"; lib_end' EXIT
 ip link add bridge type bridge
 ip addr add 10.7.0.1/24 dev bridge
 ip link set bridge up
