@@ -44,6 +44,19 @@ static int make_path(const char *path, struct pf_err *err)
 	return 0;
 }
 
+/*
+ * Does the directory PATH below AT, which seems to be this user's, belong to another one?  In a user
+ * namespace all others' files seem to be those of nobody, who may be this user; the kernel allows
+ * O_NOATIME to the owner alone.
+ */
+static bool is_foreign(int at, const char *path)
+{
+	pf_autoclose int fd =
+		openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOATIME);
+
+	return fd < 0 && errno == EPERM;
+}
+
 /* Open the directory PATH below AT into *RET; -EPERM if it is not to be trusted. */
 static int open_dir(int at, const char *path, int *ret, struct pf_err *err)
 {
@@ -52,7 +65,7 @@ static int open_dir(int at, const char *path, int *ret, struct pf_err *err)
 
 	if (fd < 0 || fstat(fd, &st))
 		return pf_err_set(err, -errno, "%s: %s", path, strerror(errno));
-	if (!pf_cache_trusted(&st))
+	if (!pf_cache_trusted(&st) || (st.st_uid == geteuid() && is_foreign(at, path)))
 		return pf_err_set(
 			err, -EPERM,
 			"%s belongs to user %u and has mode %04o: what is in it "

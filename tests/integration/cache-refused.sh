@@ -38,6 +38,15 @@ warned 'no cache: .*mode 0777'
 unmount_pjrtfs
 equal "left there" "$(find "$work/open" -mindepth 1 | wc -l)" 0
 
+# -- another user's, whom the number of nobody stands for in nobody's namespace
+if [ -n "$others" ]; then
+	mkdir -m 0755 "$work/foreign"
+	chown 1234 "$work/foreign"
+	# shellcheck disable=SC2016 # what the other shell expands
+	ordinary bash -c 'cd / && exec "$build/pjrtfs" "cpu=$so" --cache-dir "$work/foreign" --run test -d /' 2>err
+	tells err 'no cache: .*foreign belongs to user'
+fi
+
 # refused WHY: health and stats.json say that entries cannot be written
 refused()
 {
