@@ -152,6 +152,9 @@ int pf_cache_body_sign(struct pf_cache_header *header, const void *body,
 struct pf_cache_config {
 	const char *dir; /* copied; made, with its parents and mode 0700, if missing */
 	uint64_t max;    /* bytes of all entries; UINT64_MAX: no limit */
+	/* Make, change and remove nothing, also where that is allowed.  The directory may then belong to
+	 * another user, whose entries are used as the caller's own. */
+	bool read_only;
 	/* Called with a sentence when entries cannot be written any more and when they can
 	 * again, on any thread.  May be NULL. */
 	void (*warn)(void *arg, const char *text);
@@ -162,7 +165,7 @@ struct pf_cache_config {
  * Open the directory, and evict entries beyond the maximum.
  * ret   on success, the caller's; pf_cache_close
  * -EPERM: it belongs to another user, or others may write to it; -ENOTDIR; -errno.  A directory
- * that can be read but not written is used as it is.
+ * that can be read but not written is used as it is.  -ENOENT: read_only, and there is none.
  */
 int pf_cache_open(const struct pf_cache_config *config, struct pf_cache **ret,
 		  struct pf_err *err);
@@ -195,14 +198,14 @@ void pf_cache_found_release(struct pf_cache_found *found);
 
 /*
  * Look for KEY.  1: *RET is an entry whose header is good.  0: no such entry; a damaged
- * one, or one that others may write to, has been removed and counted.  Counts no miss.
+ * one, or one that others may write to, has been counted, and removed if possible.  Counts no miss.
  */
 int pf_cache_find(struct pf_cache *cache, const struct pf_cache_key *key,
 		  struct pf_cache_found *ret);
 
 /*
  * Read FOUND's parts (pf_cache_body_len bytes) to DST and check them there.  0; -EBADMSG:
- * damaged, has been removed and counted; -errno: it cannot be read.
+ * damaged, as with pf_cache_find; -errno: it cannot be read.
  */
 int pf_cache_read(struct pf_cache *cache, const struct pf_cache_found *found, void *dst,
 		  struct pf_err *err);
@@ -233,6 +236,9 @@ struct pf_cache_piece {
 int pf_cache_put(struct pf_cache *cache, const struct pf_cache_key *key,
 		 const struct pf_cache_piece parts[PF_CACHE_PARTS]);
 
+/* Are entries never written, because the configuration says read_only? */
+bool pf_cache_is_read_only(const struct pf_cache *cache);
+
 /*
  * Could the last entry be written to the disk?  0: it was written, or none was put yet.
  * -errno: it was not, and ERR (may be NULL) says why: "write entry KEY: No space left on
@@ -254,8 +260,9 @@ int pf_cache_clear(struct pf_cache *cache, struct pf_err *err);
 uint64_t pf_cache_max(struct pf_cache *cache);
 
 /*
- * Set the maximum, and evict the entries that were used longest ago beyond it.  -EBUSY: another
- * process has the lock; -errno: an entry cannot be removed; the maximum is set all the same.
+ * Set the maximum, and evict the entries that were used longest ago beyond it.  -EROFS: the
+ * configuration says read_only.  -EBUSY: another process has the lock; -errno: an entry cannot be
+ * removed; the maximum is set all the same.
  */
 int pf_cache_set_max(struct pf_cache *cache, uint64_t max, struct pf_err *err);
 

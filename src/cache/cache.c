@@ -216,7 +216,7 @@ static void drop_damaged(struct pf_cache *cache, const char *name, const struct 
 	struct pf_cache_stats add = { 0 };
 	/* Remove it even without the lock: a damaged entry must not be read again. */
 	int lock = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
-	int r = remove_entry(cache, name, st, true, &add);
+	int r = cache->fixed ? -EROFS : remove_entry(cache, name, st, true, &add);
 
 	add.damaged = r != -ENOENT && r != -ESTALE;
 	pf_cache_count(cache, lock, &add);
@@ -280,6 +280,8 @@ uint64_t pf_cache_max(struct pf_cache *cache)
 
 int pf_cache_set_max(struct pf_cache *cache, uint64_t max, struct pf_err *err)
 {
+	if (cache->fixed)
+		return pf_err_set(err, -EROFS, "the cache %s is read-only", cache->path);
 	pf_lock(&cache->lock);
 	cache->max = max;
 	pf_unlock(&cache->lock);
@@ -306,7 +308,7 @@ static int open_entry(struct pf_cache *cache, const char *name,
 				  "there is no entry %s", name);
 	if (fstat(ret->fd, &ret->st))
 		return pf_err_set(err, -errno, "entry %s: %s", name, strerror(errno));
-	if (!S_ISREG(ret->st.st_mode) || !pf_cache_trusted(&ret->st))
+	if (!S_ISREG(ret->st.st_mode) || !pf_cache_trusted(cache, &ret->st))
 		return pf_err_set(err, -EBADMSG,
 				  "entry %s belongs to user %u and has mode %04o", name,
 				  ret->st.st_uid, ret->st.st_mode & 07777U);
@@ -364,7 +366,7 @@ int pf_cache_read(struct pf_cache *cache, const struct pf_cache_found *found, vo
 	if (r != -EBADMSG)
 		return r;
 	pf_cache_reject(cache, found);
-	return pf_err_set(err, r, "a cache entry is damaged; it was removed");
+	return pf_err_set(err, r, "a cache entry is damaged");
 }
 
 bool pf_cache_has(struct pf_cache *cache, const struct pf_cache_key *key, struct stat *st)
@@ -567,6 +569,8 @@ int pf_cache_put(struct pf_cache *cache, const struct pf_cache_key *key,
 	if (size > pf_cache_max(cache) || size > INT64_MAX ||
 	    parts[PF_CACHE_META].len > PF_CACHE_META_MAX)
 		return -EFBIG;
+	if (cache->fixed)
+		return -EROFS;
 	r = try_put(cache, key, parts, size);
 	if (r == -ENOENT && pf_cache_reopen(cache))
 		r = try_put(cache, key, parts, size);
@@ -619,7 +623,7 @@ static void load_digests(struct pf_cache *cache, struct pf_buf *lines)
 				     O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	struct stat st;
 
-	if (fd >= 0 && !fstat(fd, &st) && pf_cache_trusted(&st))
+	if (fd >= 0 && !fstat(fd, &st) && pf_cache_trusted(cache, &st))
 		pf_cache_read_text(fd, MAX_DIGESTS, lines);
 }
 
@@ -741,6 +745,7 @@ int pf_cache_open(const struct pf_cache_config *config, struct pf_cache **ret,
 	    pthread_cond_init(&cache->hashed, NULL))
 		abort();
 	cache->read_only = -EROFS;
+	cache->fixed = config->read_only;
 	cache->dir = cache->entries = cache->tmp = cache->stats_fd = -1;
 	cache->max = config->max;
 	cache->warn = config->warn;
@@ -775,6 +780,11 @@ void pf_cache_close(struct pf_cache *cache)
 	pthread_cond_destroy(&cache->hashed);
 	free(cache->path);
 	free(cache);
+}
+
+bool pf_cache_is_read_only(const struct pf_cache *cache)
+{
+	return cache->fixed;
 }
 
 const char *pf_cache_dir(const struct pf_cache *cache)

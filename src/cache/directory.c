@@ -18,9 +18,10 @@ enum {
 
 /* --- its files --------------------------------------------------------------------------- */
 
-bool pf_cache_trusted(const struct stat *st)
+bool pf_cache_trusted(const struct pf_cache *cache, const struct stat *st)
 {
-	return (st->st_uid == geteuid() || st->st_uid == 0) &&
+	return (st->st_uid == geteuid() || st->st_uid == 0 ||
+		(cache->fixed && st->st_uid == cache->owner)) &&
 	       !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
@@ -57,15 +58,19 @@ static bool is_foreign(int at, const char *path)
 	return fd < 0 && errno == EPERM;
 }
 
-/* Open the directory PATH below AT into *RET; -EPERM if it is not to be trusted. */
-static int open_dir(int at, const char *path, int *ret, struct pf_err *err)
+/* Open CACHE's directory PATH below AT into *RET; -EPERM if it is not to be trusted. */
+static int open_dir(struct pf_cache *cache, int at, const char *path, int *ret,
+		    struct pf_err *err)
 {
 	pf_autoclose int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st))
 		return pf_err_set(err, -errno, "%s: %s", path, strerror(errno));
-	if (!pf_cache_trusted(&st) || (st.st_uid == geteuid() && is_foreign(at, path)))
+	if (at == AT_FDCWD)
+		cache->owner = st.st_uid;
+	if (!pf_cache_trusted(cache, &st) ||
+	    (!cache->fixed && st.st_uid == geteuid() && is_foreign(at, path)))
 		return pf_err_set(
 			err, -EPERM,
 			"%s belongs to user %u and has mode %04o: what is in it "
@@ -88,15 +93,17 @@ static void note_read_only(struct pf_cache *cache)
 static int open_sub(struct pf_cache *cache, const char *name, int *ret,
 		    struct pf_err *err)
 {
-	int r = open_dir(cache->dir, name, ret, err);
+	int r = open_dir(cache, cache->dir, name, ret, err);
 
 	if (r != -ENOENT)
 		return r;
+	if (cache->fixed)
+		return 0;
 	if (mkdirat(cache->dir, name, 0700) && errno != EEXIST) {
 		note_read_only(cache);
 		return 0;
 	}
-	return open_dir(cache->dir, name, ret, err);
+	return open_dir(cache, cache->dir, name, ret, err);
 }
 
 static int open_file(struct pf_cache *cache, const char *name)
@@ -111,16 +118,17 @@ static int open_file(struct pf_cache *cache, const char *name)
 
 int pf_cache_open_files(struct pf_cache *cache, struct pf_err *err)
 {
-	int made = make_path(cache->path, err);
+	int made = cache->fixed ? 0 : make_path(cache->path, err);
 	/* A directory that cannot be made may still be there. */
-	int r = open_dir(AT_FDCWD, cache->path, &cache->dir, made < 0 ? NULL : err);
+	int r = open_dir(cache, AT_FDCWD, cache->path, &cache->dir,
+			 made < 0 ? NULL : err);
 
 	if (r < 0)
 		return made < 0 ? made : r;
 	r = open_sub(cache, "entries", &cache->entries, err);
 	if (r == 0)
 		r = open_sub(cache, "tmp", &cache->tmp, err);
-	if (r < 0)
+	if (r < 0 || cache->fixed)
 		return r;
 	if (cache->entries >= 0 && cache->tmp >= 0 &&
 	    faccessat(cache->tmp, ".", W_OK, AT_EACCESS) == 0) {

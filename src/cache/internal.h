@@ -14,6 +14,8 @@ struct pf_cache {
 	int entries, tmp; /* owned: the directories in it; -1: no such directory */
 	int stats_fd;     /* owned; -1: the directory is read-only */
 	int read_only;    /* why: -EROFS: on purpose; else it could not be opened */
+	bool fixed;       /* the configuration says read_only */
+	uid_t owner;      /* of the directory */
 	void (*warn)(void *arg, const char *text);
 	void *arg;
 	/* Called for entries that are removed; may be NULL. */
@@ -42,8 +44,11 @@ void pf_cache_read_text(int fd, size_t max, struct pf_buf *out);
 
 /* --- directory.c ----------------------------------------------------------------------- */
 
-/* Can no user but root and this one write to the file or directory that ST describes? */
-bool pf_cache_trusted(const struct stat *st);
+/*
+ * Can no user but root and this one write to the file or directory that ST describes?  Of a fixed
+ * cache, the directory's owner may, too.
+ */
+bool pf_cache_trusted(const struct pf_cache *cache, const struct stat *st);
 
 /* Open the files of the directory at cache->path, and make the missing ones.  -errno. */
 int pf_cache_open_files(struct pf_cache *cache, struct pf_err *err);

@@ -165,7 +165,7 @@ struct options {
 	uint64_t memory_limit; /* bytes */
 	bool allow_native;     /* every user may load compiled programs */
 	bool keep, no_keep;    /* neither: in the background */
-	bool no_cache;
+	bool cache_readonly, no_cache;
 	char *xla_debug_options; /* owned; NULL: $XLA_DEBUG_OPTIONS */
 	char *cache_dir;         /* owned; NULL: the default */
 	char *state_dir;         /* owned; NULL: none */

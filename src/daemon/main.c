@@ -170,7 +170,10 @@ static int start_compiler(struct daemon *d, struct pf_err *err)
 {
 	const struct options *o = d->options;
 	pf_autofree char *dir = o->no_cache ? NULL : options_cache_dir(o);
-	struct pf_cache_config cache = { .dir = dir, .max = o->cache_size, .warn = warn };
+	struct pf_cache_config cache = { .dir = dir,
+					 .max = o->cache_size,
+					 .read_only = o->cache_readonly,
+					 .warn = warn };
 	struct pf_compiler_config compiler = { .owner = getuid(),
 					       .jobs = o->compile_jobs,
 					       .timeout_s = o->compile_timeout_s };

@@ -677,6 +677,10 @@ const struct option_row option_rows[] = {
 	  AT(cache_dir) },
 	{ "cache_size", 0, OPTION_SIZE, EVERYWHERE, "SIZE",
 	  "at most so many bytes of them (default 2G), or max", AT(cache_size) },
+	{ "cache_readonly", 0, OPTION_FLAG, EVERYWHERE, NULL,
+	  "use those that are there, which the directory's owner made;\n"
+	  "write, evict and remove none",
+	  AT(cache_readonly) },
 	{ "no_cache", 0, OPTION_FLAG, EVERYWHERE, NULL, "keep none", AT(no_cache) },
 	{ "state_dir", 0, OPTION_PATH, EVERYWHERE, "DIR",
 	  "keep programs and buffers in DIR, too, for the next mount; not\n"

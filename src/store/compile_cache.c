@@ -455,7 +455,8 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 	struct json_object *meta;
 	struct pf_rep_block code;
 
-	if (!c->x->compiler->cache || !c->can_be_kept)
+	if (!c->x->compiler->cache || !c->can_be_kept ||
+	    pf_cache_is_read_only(c->x->compiler->cache))
 		return;
 	/* A plugin that cannot serialize compiles each time; that is not an error. */
 	if (pf_loaded_ask(l, PF_OP_SERIALIZE, SERIALIZE_S, &code, sizeof(code), NULL) < 0)

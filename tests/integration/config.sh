@@ -52,7 +52,7 @@ got = json.load(open("dump"))
 want = {
     "foreground": False, "debug": False, "mount_options": ["noatime"],
     "memory_limit": 64 << 20, "allow_native": True, "cache_dir": work + "/its-cache",
-    "cache_size": 2 << 30, "no_cache": False, "keep": False, "no_keep": False, "no_lapack": False, "compile_jobs": 1, "plugin_dir": [plugins],
+    "cache_size": 2 << 30, "no_cache": False, "cache_readonly": False, "keep": False, "no_keep": False, "no_lapack": False, "compile_jobs": 1, "plugin_dir": [plugins],
     "plugins": [{"name": name, "options": {"cpu_device_count": 3},
                  "env": {"XLA_FLAGS": "--xla_dump_max_hlo_modules=7"}, "log_level": 0,
                  "sandbox": "off"}],

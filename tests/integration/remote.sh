@@ -4,56 +4,10 @@
 # of its table is true.
 # shellcheck disable=SC2016 # what the far shell expands
 . "$srcdir/tests/lib.sh"
-requires sshfs --version
-requires test -x /usr/sbin/sshd
+. "$top/tests/sshd.sh"
 mount_pjrtfs
 cp "$data"/{add.mlir,x.npy,y.npy} .
-export HOME=$work
-
-# -- "far" is this machine
-ssh-keygen -q -t ed25519 -N '' -f host
-ssh-keygen -q -t ed25519 -N '' -f id
-port=$((20000 + $$ % 20000))
-cat >sshd_config <<END
-Port $port
-ListenAddress 127.0.0.1
-HostKey $work/host
-PidFile none
-AuthorizedKeysFile $work/id.pub
-StrictModes no
-UsePAM no
-Subsystem sftp internal-sftp
-END
-cat >ssh_config <<END
-Host far
-  HostName 127.0.0.1
-  Port $port
-  IdentityFile $work/id
-  StrictHostKeyChecking no
-  UserKnownHostsFile $work/known
-  LogLevel ERROR
-END
-[ "$(id -u)" != 0 ] || mkdir -p /run/sshd
-/usr/sbin/sshd -f sshd_config -D -e 2>sshd.log &
-sshd=$!
-end_remote()
-{
-	local status=$?
-	set +e
-	timeout -k 1 10 fusermount3 -u -z "$work/far" 2>/dev/null
-	kill "$sshd"
-	wait "$sshd"
-	(exit "$status")
-	lib_end
-}
-trap end_remote EXIT
-eventually grep -q 'Server listening' sshd.log
-mkdir bin
-for program in ssh scp sftp; do
-	printf '#!/bin/sh\nexec %s -F %s "$@"\n' "$(command -v $program)" "$work/ssh_config" >bin/$program
-	chmod +x bin/$program
-done
-export PATH=$work/bin:$PATH RSYNC_RSH=$work/bin/ssh
+sshfs_mounts+=("$work/far")
 
 # -- the page
 sed -n '/^## As files/,/^## As lines/s/^    //p' "$top/docs/remote.md" | sed "s|/mnt/pjrt|$mnt|g" >files

@@ -21,9 +21,9 @@ static int take(const char *text, struct pf_err *why)
 static char *dumped(void)
 {
 	struct json_object *json = options_dump(&o);
-	static const char *const flags[] = { "foreground", "debug",        "keep",
-					     "no_keep",    "allow_native", "no_cache",
-					     "no_lapack" };
+	static const char *const flags[] = { "foreground", "debug",         "keep",
+					     "no_keep",    "allow_native",  "no_cache",
+					     "no_lapack",  "cache_readonly" };
 	struct json_object *value;
 	char *text;
 
@@ -64,6 +64,7 @@ static const struct {
 	{ "{\"allow-native\":true,\"no-cache\":true,\"memory-limit\":\"4G\"}",
 	  "{" PLUGINS
 	  ",\"memory_limit\":4294967296,\"allow_native\":true,\"no_cache\":true}" },
+	{ "{\"cache-readonly\":true}", "{" PLUGINS ",\"cache_readonly\":true}" },
 	{ "{\"memory_limit\":1048576,\"cache_size\":\"max\",\"cache_dir\":\"/c/d\"}",
 	  "{" PLUGINS
 	  ",\"memory_limit\":1048576,\"cache_dir\":\"/c/d\",\"cache_size\":\"max\"}" },

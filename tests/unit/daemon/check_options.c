@@ -56,16 +56,19 @@ static const struct {
 	const char *dir; /* NULL: none said */
 	uint64_t size;
 	bool off;
+	bool fixed;
 	unsigned jobs, timeout_s;
 } caches[] = {
-	{ "m", NULL, UINT64_C(2) << 30, false, 0, 0 },
-	{ "m --cache-dir d --cache-size 5M", "d", 5 << 20, false, 0, 0 },
-	{ "m --cache-size=max --no-cache", NULL, UINT64_MAX, true, 0, 0 },
-	{ "m --compile-jobs 7 --compile-timeout 90", NULL, UINT64_C(2) << 30, false, 7,
-	  90 },
+	{ "m", NULL, UINT64_C(2) << 30, false, false, 0, 0 },
+	{ "m --cache-dir d --cache-size 5M", "d", 5 << 20, false, false, 0, 0 },
+	{ "m --cache-size=max --no-cache", NULL, UINT64_MAX, true, false, 0, 0 },
+	{ "m --compile-jobs 7 --compile-timeout 90", NULL, UINT64_C(2) << 30, false,
+	  false, 7, 90 },
 	{ "m -o cache_dir=/a/b,cache_size=0,no_cache,compile_jobs=32,compile_timeout=1",
-	  "/a/b", 0, true, 32, 1 },
-	{ "m --cache-dir a --cache-dir b", "b", UINT64_C(2) << 30, false, 0, 0 },
+	  "/a/b", 0, true, false, 32, 1 },
+	{ "m --cache-dir a --cache-dir b", "b", UINT64_C(2) << 30, false, false, 0, 0 },
+	{ "m --cache-readonly", NULL, UINT64_C(2) << 30, false, true, 0, 0 },
+	{ "m -o cache_readonly", NULL, UINT64_C(2) << 30, false, true, 0, 0 },
 };
 
 TEST_EACH(cache_options_are_understood, caches)
@@ -77,6 +80,7 @@ TEST_EACH(cache_options_are_understood, caches)
 		ck_assert_ptr_null(o.cache_dir);
 	ck_assert_uint_eq(o.cache_size, caches[_i].size);
 	ck_assert_int_eq(o.no_cache, caches[_i].off);
+	ck_assert_int_eq(o.cache_readonly, caches[_i].fixed);
 	ck_assert_uint_eq(o.compile_jobs, caches[_i].jobs);
 	ck_assert_uint_eq(o.compile_timeout_s, caches[_i].timeout_s);
 	ck_assert_uint_eq(o.fuse.n, 0);

@@ -152,7 +152,8 @@ TEST(the_configuration_is_dumped)
 		 "{\"name\":\"cpu\"},{\"name\":\"x\",\"path\":\"%s/rel/x.so\"},"
 		 "\"%s/./y.so\"],\"plugin_dir\":[\"%s/d\"],\"no_lapack\":false,"
 		 "\"memory_limit\":1048576,"
-		 "\"allow_native\":false,\"cache_size\":1048576,\"no_cache\":false}",
+		 "\"allow_native\":false,\"cache_size\":1048576,"
+		 "\"cache_readonly\":false,\"no_cache\":false}",
 		 dir, dir, dir);
 	dump = options_dump(&o);
 	ck_assert_str_eq(json_object_to_json_string_ext(
