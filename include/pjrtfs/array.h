@@ -136,6 +136,17 @@ struct pf_shape {
 	int64_t dims[PF_MAX_RANK];
 };
 
+/* Copy SRC to DST.  Of an object that keeps a shape for long only the extents of its rank are
+ * there: it is not copied with =. */
+static inline void pf_shape_copy(struct pf_shape *dst, const struct pf_shape *src)
+{
+	dst->rank = src->rank;
+	memcpy(dst->dims, src->dims, src->rank * sizeof(src->dims[0]));
+}
+
+/* A copy that has no memory for more extents than its rank: the caller frees it.  NULL: no memory. */
+struct pf_shape *pf_shape_dup(const struct pf_shape *shape);
+
 /*
  * The number of elements (1 for a scalar, 0 if an extent is 0) in *RET.  -EOVERFLOW if
  * the product of the extents, zeros counted as 1, does not fit an int64_t (plugins

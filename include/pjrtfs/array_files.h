@@ -14,9 +14,9 @@ struct pf_npy {
 			      * a type that the file does not name; see void_size */
 	unsigned void_size;  /* bytes per element of such a type, else 0 */
 	bool fortran_order;  /* false whenever both orders are the same bytes */
+	size_t header_len;   /* bytes before the data */
+	uint64_t data_len;   /* bytes of data that must follow */
 	struct pf_shape shape;
-	size_t header_len; /* bytes before the data */
-	uint64_t data_len; /* bytes of data that must follow */
 };
 
 /*

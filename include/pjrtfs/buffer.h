@@ -48,7 +48,7 @@ enum pf_buffer_state {
 	PF_BUFFER_ERROR,   /* the bytes were refused */
 };
 
-enum { PF_BUFFER_HEAP = 5120 }; /* bytes that a file in buffers/ takes beside its array */
+enum { PF_BUFFER_HEAP = 2048 }; /* bytes that a file in buffers/ takes beside its array */
 
 struct pf_buffer {
 	_Atomic unsigned refs;
@@ -59,32 +59,38 @@ struct pf_buffer {
 
 	pthread_mutex_t lock; /* rank 3; protects the fields below */
 	enum pf_format format;
+	enum pf_buffer_state state;
+	bool refused; /* the last write failed, as err says: closing commits nothing */
+	bool line_refused; /* and so does any write: a line was wrong */
 	/* Types raw bytes and text; set by a create command, or from a former value. */
-	enum pf_dtype declared; /* PF_DTYPE_INVALID: none */
-	struct pf_shape declared_shape;
-	bool shaped;          /* declared_shape holds */
+	enum pf_dtype declared;          /* PF_DTYPE_INVALID: none */
+	struct pf_shape *declared_shape; /* owned, see pf_shape_dup; NULL: none */
 	enum pf_dtype former; /* of the value before: types a .npy that names no type */
 	unsigned memory;      /* index of the device's memory, UINT32_MAX: its default */
-	struct pf_text_check text;  /* of a .txt that is written from its beginning */
+	/* Owned: of a .txt that is written from its beginning; NULL: lines are not checked. */
+	struct pf_text_check *text;
 	struct pf_account *account; /* borrowed: charged for its bytes; or NULL */
 	struct pf_bytes *content;   /* owned reference, or NULL: no bytes, or an output */
 	uint64_t size;              /* bytes of the content */
 	/* Of a .npy or .safetensors: bytes before the data, and of the data. */
 	uint64_t header_len, data_len; /* header_len 0: not known yet */
-	struct pf_npy npy;             /* of a .npy: valid if header_len > 0 */
 	size_t tensors;                /* arrays in a file of several */
 	struct pf_value *value; /* owned reference, counted among its holders, or NULL */
-	enum pf_buffer_state state;
-	struct pf_err err;
-	bool refused; /* the last write failed, as err says: closing commits nothing */
+	struct pf_kept_err err;
 	struct timespec made;
-	char made_by[64]; /* "upload", or the executable's name; cut */
+	char *made_by; /* owned: "copy", or the executable's name; NULL: "upload" */
 };
 
 /* Its location at this moment; borrowed until the mount ends. */
 static inline const struct pf_location *pf_buffer_location(const struct pf_buffer *buffer)
 {
 	return buffer->location;
+}
+
+/* How it was made; the caller holds its lock, or nobody else has it. */
+static inline const char *pf_buffer_maker(const struct pf_buffer *buffer)
+{
+	return buffer->made_by ? buffer->made_by : "upload";
 }
 
 /* The index of LOCATION's memory of KIND ("pinned_host") in *RET.  -EINVAL: it has none. */

@@ -28,6 +28,7 @@ enum { PF_ALIGNMENT = 64 };
  */
 struct pf_bytes {
 	_Atomic unsigned refs;
+	_Atomic bool saved;      /* the journal has a record of them */
 	struct pf_arena *arena;  /* borrowed */
 	struct pf_extent extent; /* owned */
 	/* Borrowed: charged for the extent; or NULL.  It changes under the lock of a buffer or value
@@ -35,7 +36,6 @@ struct pf_bytes {
 	struct pf_account *_Atomic account;
 	uint64_t start; /* where in the extent the first byte lies: see pf_bytes_align */
 	uint64_t id;    /* in the journal; 0: there is none */
-	_Atomic bool saved; /* the journal has a record of them */
 };
 
 /* Room for CAP bytes, which ACCOUNT is charged for; undefined contents, with one reference.
@@ -153,7 +153,6 @@ struct pf_value {
 	_Atomic unsigned refs;
 	/* Never change: */
 	enum pf_dtype dtype;
-	struct pf_shape shape;
 	uint64_t len; /* host bytes: dense, row-major, sub-byte types one per byte */
 	struct pf_layout layout; /* of the device's copy; changed before others have it */
 	struct pf_worker *worker; /* borrowed */
@@ -169,16 +168,13 @@ struct pf_value {
 	void *small;                       /* owned: a result that came with the reply */
 	struct pf_instance *pool_instance; /* owned reference: at pool_off of its pool */
 	uint64_t pool_off;
-	bool pool_block;  /* a block that must be freed, not the device buffer's memory */
 	uint64_t own;     /* bytes of host memory that the device's copy takes */
 	uint64_t charged; /* bytes charged to the arena for that and for the pool */
-	bool bytes_again; /* bytes were copied out of the pool, and can be dropped */
 	/* The value it is a copy of: owned reference, pinned, until the device has a copy. */
 	struct pf_value *source;
 	/* For the journal: the source's bytes are at source_off of these bytes, or of the pool of
 	 * this instance; 0: elsewhere. */
 	uint64_t source_bytes, source_pool, source_off;
-	bool blank; /* to be made on the device, without bytes */
 	/* Owned reference, or NULL: a fetch or the transfer reads the bytes there. */
 	struct pf_backing *backing;
 	/* The device's copy. */
@@ -186,8 +182,11 @@ struct pf_value {
 	uint64_t id;
 	uint64_t alias_off; /* where in the arena the device reads, or PF_NO_OFFSET */
 	uint64_t on_device_bytes;
+	struct pf_kept_err err; /* why an upload or a fetch failed last */
 	enum pf_value_state state;
-	struct pf_err err; /* why an upload or a fetch failed last */
+	bool pool_block;  /* a block that must be freed, not the device buffer's memory */
+	bool bytes_again; /* bytes were copied out of the pool, and can be dropped */
+	bool blank;       /* to be made on the device, without bytes */
 	bool fetching;
 	bool consumed; /* by an execution: freed when it is not pinned any more */
 	bool replaced; /* by a result of the execution that consumes it, soon */
@@ -198,6 +197,9 @@ struct pf_value {
 	uint64_t text_len;        /* bytes of its text; 0 until it was rendered */
 	struct pf_reclaimable reclaimable;
 	struct pf_wait *waiters; /* for a transfer to end */
+
+	struct pf_shape
+		shape; /* never changes; last: only the extents of its rank are there */
 };
 
 /* A value of LEN host bytes at OFF of BYTES (a reference is taken; bytes in another arena than

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "pjrtfs/base.h"
@@ -180,6 +181,35 @@ int pf_err_wrap(struct pf_err *err, int code, const char *fmt, ...)
 	err->text[len] = '\0';
 	err->code = code;
 	return code;
+}
+
+/* --- kept by an object ------------------------------------------------------------------ */
+
+void pf_err_keep(struct pf_kept_err *kept, const struct pf_err *err)
+{
+	char *text = err && err->code ? strdup(err->text) : NULL;
+
+	free(kept->text);
+	*kept = (struct pf_kept_err){ .text = text };
+	if (err && err->code) {
+		kept->code = err->code;
+		kept->pjrt_code = err->pjrt_code;
+	}
+}
+
+int pf_err_recall(const struct pf_kept_err *kept, struct pf_err *ret)
+{
+	if (!ret)
+		return kept->code;
+	*ret = (struct pf_err)PF_ERR_INIT;
+	if (!kept->code)
+		return 0;
+	pf_err_set_lines(ret, kept->code, kept->text ? kept->text : "",
+			 kept->text ? strlen(kept->text) : 0);
+	if (!kept->text)
+		pf_err_set(ret, kept->code, "%s", strerrordesc_np(-kept->code));
+	ret->pjrt_code = kept->pjrt_code;
+	return kept->code;
 }
 
 /* --- names ---------------------------------------------------------------------------- */

@@ -44,18 +44,36 @@ static void drop_value_locked(struct pf_buffer *b)
 	pf_value_unref(pf_steal(&b->value));
 }
 
-static void made_locked(struct pf_buffer *b, const char *by)
+/* B was made now, BY (NULL: by an upload, which cannot fail).  -ENOMEM. */
+static int made_locked(struct pf_buffer *b, const char *by)
 {
-	snprintf(b->made_by, sizeof(b->made_by), "%s", by);
+	char *copy = by ? strdup(by) : NULL;
+
+	if (by && !copy)
+		return -ENOMEM;
+	free(b->made_by);
+	b->made_by = copy;
 	clock_gettime(CLOCK_REALTIME, &b->made);
+	return 0;
 }
 
-static void declare_locked(struct pf_buffer *b, enum pf_dtype dtype,
-			   const struct pf_shape *shape)
+void pf_buffer_skip_lines_locked(struct pf_buffer *b)
 {
+	free(pf_steal(&b->text));
+	b->line_refused = false;
+}
+
+int pf_buffer_declare_locked(struct pf_buffer *b, enum pf_dtype dtype,
+			     const struct pf_shape *shape, struct pf_err *err)
+{
+	struct pf_shape *copy = pf_shape_dup(shape);
+
+	if (!copy)
+		return pf_err_set(err, -ENOMEM, "no memory for a shape");
+	free(b->declared_shape);
+	b->declared_shape = copy;
 	b->declared = dtype;
-	b->declared_shape = *shape;
-	b->shaped = true;
+	return 0;
 }
 
 struct pf_buffer *pf_buffer_without_record(const struct pf_location *location)
@@ -81,14 +99,17 @@ static struct pf_buffer *new_buffer(const struct pf_location *location,
 		return NULL;
 	b->format = format;
 	b->state = format == PF_FORMAT_NONE ? PF_BUFFER_SCRATCH : PF_BUFFER_EMPTY;
-	made_locked(b, made_by);
+	if (made_locked(b, made_by) < 0) {
+		pf_buffer_unref(b);
+		return NULL;
+	}
 	b->id = pf_object_number();
 	return b;
 }
 
 struct pf_buffer *pf_buffer_new(const struct pf_location *location, enum pf_format format)
 {
-	struct pf_buffer *b = new_buffer(location, format, "upload");
+	struct pf_buffer *b = new_buffer(location, format, NULL);
 
 	if (b)
 		pf_buffer_save_locked(b);
@@ -151,6 +172,10 @@ void pf_buffer_unref(struct pf_buffer *b)
 		pf_state_drop(PF_STATE_BUFFER, b->id);
 	pf_bytes_unref(b->content);
 	drop_value_locked(b);
+	pf_err_keep(&b->err, NULL);
+	free(b->declared_shape);
+	free(b->made_by);
+	free(b->text);
 	pthread_mutex_destroy(&b->lock);
 	free(b);
 }
@@ -257,7 +282,7 @@ static int check_end(const struct pf_buffer *b, uint64_t end, struct pf_err *err
 /* A write was refused: the bytes before it stay, and closing does not make them an array. */
 static int refuse_locked(struct pf_buffer *b, int r, const struct pf_err *err)
 {
-	b->err = *err;
+	pf_err_keep(&b->err, err);
 	b->refused = true;
 	set_state_locked(b, PF_BUFFER_ERROR);
 	return r;
@@ -275,18 +300,19 @@ static int check_text_locked(struct pf_buffer *b, uint64_t off, uint64_t before,
 
 	if (b->format != PF_FORMAT_TXT)
 		return 0;
-	if (before == 0)
-		b->text = (struct pf_text_check){ .at = 0 };
+	if (before == 0) {
+		pf_buffer_skip_lines_locked(b);
+		/* Without memory for it, close(2) finds what is wrong. */
+		b->text = calloc(1, sizeof(*b->text));
+	}
 	if (off != before || b->size > TEXT_CHECKED)
-		b->text.at = PF_TEXT_UNCHECKED;
-	if (b->text.at == PF_TEXT_UNCHECKED)
+		pf_buffer_skip_lines_locked(b);
+	if (!b->text)
 		return 0;
-	r = pf_text_check(&b->text, pf_bytes_at(b->content, 0), b->size, b->declared,
-			  err);
+	r = pf_text_check(b->text, pf_bytes_at(b->content, 0), b->size, b->declared, err);
 	/* A shell continues after a failed write: its next line would take the refused
 	 * one's place. */
-	if (r < 0)
-		b->text.at = PF_TEXT_WRONG;
+	b->line_refused = r < 0;
 	return r;
 }
 
@@ -296,10 +322,8 @@ static int write_locked(struct pf_buffer *b, const void *src, size_t len, uint64
 	uint64_t before = b->size;
 	int r = 0;
 
-	if (b->refused && b->format == PF_FORMAT_TXT && b->text.at == PF_TEXT_WRONG) {
-		*err = b->err;
-		return err->code;
-	}
+	if (b->refused && b->format == PF_FORMAT_TXT && b->line_refused)
+		return pf_err_recall(&b->err, err);
 	if (off >= (b->header_len ? b->header_len : 1))
 		r = check_end(b, off + len, err);
 	if (r < 0)
@@ -350,7 +374,7 @@ ssize_t pf_buffer_write(struct pf_buffer *b, const void *src, size_t len, uint64
 void pf_buffer_new_writer(struct pf_buffer *b)
 {
 	CHANGE_SCOPE(b);
-	b->text.at = PF_TEXT_UNCHECKED;
+	pf_buffer_skip_lines_locked(b);
 }
 
 /* --- other changes -------------------------------------------------------------------- */
@@ -379,14 +403,17 @@ void pf_buffer_set_format(struct pf_buffer *b, enum pf_format format)
 /* An array without elements is complete without a write: no program writes zero bytes. */
 static void whole_if_empty_locked(struct pf_buffer *b)
 {
+	struct pf_err why = PF_ERR_INIT;
 	struct pf_value *v = NULL;
 
 	if (b->size || !pf_content_is_nothing(b))
 		return;
 	drop_value_locked(b);
-	pf_content_value(b, &v, &b->err);
+	pf_content_value(b, &v, &why);
 	if (v)
 		hold_locked(b, v);
+	else
+		pf_err_keep(&b->err, &why);
 	set_state_locked(b, v ? PF_BUFFER_VALUE : PF_BUFFER_ERROR);
 }
 
@@ -399,9 +426,10 @@ int pf_buffer_declare(struct pf_buffer *b, enum pf_dtype dtype,
 	if (r < 0)
 		return r;
 	CHANGE_SCOPE(b);
-	declare_locked(b, dtype, shape);
-	whole_if_empty_locked(b);
-	return 0;
+	r = pf_buffer_declare_locked(b, dtype, shape, err);
+	if (r == 0)
+		whole_if_empty_locked(b);
+	return r;
 }
 
 int pf_buffer_truncate(struct pf_buffer *b, uint64_t size, struct pf_err *err)
@@ -413,7 +441,7 @@ int pf_buffer_truncate(struct pf_buffer *b, uint64_t size, struct pf_err *err)
 	if (r < 0)
 		return r;
 	b->size = size;
-	b->text.at = PF_TEXT_UNCHECKED;
+	pf_buffer_skip_lines_locked(b);
 	b->refused = false;
 	drop_value_locked(b);
 	if (size == 0)
@@ -478,13 +506,12 @@ int pf_buffer_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *e
 	}
 	switch (b->state) {
 	case PF_BUFFER_ERROR:
-		if (err)
-			*err = b->err;
-		return b->err.code;
+		return pf_err_recall(&b->err, err);
 	case PF_BUFFER_INCOMPLETE:
-		return pf_err_set(err, -EINVAL, "it is incomplete: %s",
-				  b->err.code ? b->err.text
-					      : "its writer has not closed it");
+		if (pf_err_recall(&b->err, err))
+			return pf_err_wrap(err, -EINVAL, "it is incomplete");
+		return pf_err_set(err, -EINVAL,
+				  "it is incomplete: its writer has not closed it");
 	case PF_BUFFER_SCRATCH:
 		return pf_err_set(err, -ENOENT, "it is a scratch file, no array");
 	case PF_BUFFER_TENSORS:
@@ -507,7 +534,7 @@ static void committed_locked(struct pf_buffer *b, struct pf_value *v, int r,
 			     const struct pf_err *why)
 {
 	if (r < 0) {
-		b->err = *why;
+		pf_err_keep(&b->err, why);
 		set_state_locked(b, b->refused || pf_content_is_whole(b)
 					    ? PF_BUFFER_ERROR
 					    : PF_BUFFER_INCOMPLETE);
@@ -516,7 +543,7 @@ static void committed_locked(struct pf_buffer *b, struct pf_value *v, int r,
 	if (v)
 		hold_locked(b, pf_value_ref(v));
 	set_state_locked(b, v ? PF_BUFFER_VALUE : PF_BUFFER_TENSORS);
-	made_locked(b, "upload");
+	(void)made_locked(b, NULL);
 }
 
 int pf_buffer_commit(struct pf_buffer *b, bool partial_ok, struct pf_value **ret,
@@ -531,7 +558,7 @@ int pf_buffer_commit(struct pf_buffer *b, bool partial_ok, struct pf_value **ret
 		return 1;
 	drop_value_locked(b);
 	if (b->refused)
-		why = b->err;
+		pf_err_recall(&b->err, &why);
 	r = b->refused ? why.code : pf_content_value(b, ret, &why);
 	committed_locked(b, *ret, r, &why);
 	if (r < 0 && err)
@@ -549,7 +576,7 @@ bool pf_buffer_awaits_commit(struct pf_buffer *b)
 void pf_buffer_refuse(struct pf_buffer *b, const struct pf_err *err)
 {
 	CHANGE_SCOPE(b);
-	b->err = *err;
+	pf_err_keep(&b->err, err);
 	set_state_locked(b, PF_BUFFER_ERROR);
 }
 
@@ -564,7 +591,7 @@ void pf_buffer_committed(struct pf_buffer *b, struct pf_value *value, int code,
 	if (b->value != value || pf_value_state(value, NULL) != PF_VALUE_ERROR)
 		return;
 	drop_value_locked(b);
-	b->err = *err;
+	pf_err_keep(&b->err, err);
 	set_state_locked(b, PF_BUFFER_ERROR);
 }
 
@@ -603,7 +630,8 @@ bool pf_buffer_commit_is_slow(struct pf_buffer *b)
 	if (b->size <= (64 << 10))
 		return false;
 	return b->format == PF_FORMAT_TXT || b->format == PF_FORMAT_SAFETENSORS ||
-	       (b->format == PF_FORMAT_NPY && b->header_len && b->npy.fortran_order);
+	       (b->format == PF_FORMAT_NPY && b->header_len &&
+		pf_content_npy(b).fortran_order);
 }
 
 /* --- its type ---------------------------------------------------------------------------- */
@@ -613,10 +641,10 @@ bool pf_buffer_type(struct pf_buffer *b, enum pf_dtype *dtype, struct pf_shape *
 	PF_LOCK_SCOPE(&b->lock);
 	if (b->value) {
 		*dtype = b->value->dtype;
-		*shape = b->value->shape;
-	} else if (b->shaped) {
+		pf_shape_copy(shape, &b->value->shape);
+	} else if (b->declared_shape) {
 		*dtype = b->declared;
-		*shape = b->declared_shape;
+		pf_shape_copy(shape, b->declared_shape);
 	} else if (b->format == PF_FORMAT_RAW) {
 		*dtype = b->declared ? b->declared : PF_DTYPE_U8;
 		*shape = (struct pf_shape){ .rank = 1 };
@@ -634,19 +662,22 @@ bool pf_buffer_type(struct pf_buffer *b, enum pf_dtype *dtype, struct pf_shape *
 static int check_retype(const struct pf_buffer *b, enum pf_dtype dtype,
 			const struct pf_shape *shape, struct pf_err *err)
 {
-	bool named = b->format == PF_FORMAT_NPY && b->header_len &&
-		     b->npy.dtype != PF_DTYPE_INVALID;
-	const struct pf_shape *has = b->value ? &b->value->shape : &b->npy.shape;
+	struct pf_npy npy = { .dtype = PF_DTYPE_INVALID };
+	const struct pf_shape *has = b->value ? &b->value->shape : &npy.shape;
+	bool named;
 	char text[128];
 
+	if (b->format == PF_FORMAT_NPY)
+		npy = pf_content_npy(b);
+	named = npy.dtype != PF_DTYPE_INVALID;
 	if ((named || b->value) &&
 	    (shape ? pf_shape_equal(has, shape)
-		   : dtype == (b->value ? b->value->dtype : b->npy.dtype)))
+		   : dtype == (b->value ? b->value->dtype : npy.dtype)))
 		return 1;
 	if (named)
 		return pf_err_set(err, -EINVAL, "its .npy header says %s",
-				  pf_shape_str(text, sizeof(text), b->npy.dtype,
-					       &b->npy.shape));
+				  pf_shape_str(text, sizeof(text), npy.dtype,
+					       &npy.shape));
 	if (b->value && !b->content)
 		return pf_err_set(err, -EINVAL,
 				  "only raw bytes, text and a .npy without a type can be "
@@ -657,21 +688,20 @@ static int check_retype(const struct pf_buffer *b, enum pf_dtype dtype,
 /* Declare the shape of the raw bytes with elements of DTYPE: the one they have, or one row. */
 static int fit_shape(struct pf_buffer *b, enum pf_dtype dtype, struct pf_err *err)
 {
+	struct pf_shape row = { .rank = 1 };
 	size_t size = pf_dtype_size(dtype);
 	uint64_t want;
 
-	if (!b->size ||
-	    (b->shaped && pf_shape_bytes(&b->declared_shape, dtype, &want, NULL) == 0 &&
-	     want == b->size))
+	if (!b->size || (b->declared_shape &&
+			 pf_shape_bytes(b->declared_shape, dtype, &want, NULL) == 0 &&
+			 want == b->size))
 		return 0;
 	if (b->size % size)
 		return pf_err_set(err, -EINVAL,
 				  "%" PRIu64 " bytes are not a whole number of %s",
 				  b->size, pf_dtype_name(dtype));
-	b->declared_shape = (struct pf_shape){ .rank = 1 };
-	b->declared_shape.dims[0] = (int64_t)(b->size / size);
-	b->shaped = true;
-	return 0;
+	row.dims[0] = (int64_t)(b->size / size);
+	return pf_buffer_declare_locked(b, b->declared, &row, err);
 }
 
 /* Would text that is an array still be one of DTYPE?  Long text is not looked at: it is refused,
@@ -688,6 +718,15 @@ static int check_text(const struct pf_buffer *b, enum pf_dtype dtype, struct pf_
 	return r == -ERANGE ? pf_err_wrap(err, -EINVAL, "its text") : r;
 }
 
+/* Are SIZE bytes, as a .npy header without a type says, an element of DTYPE? */
+static int check_void(unsigned size, enum pf_dtype dtype, struct pf_err *err)
+{
+	if (pf_dtype_size(dtype) == size)
+		return 0;
+	return pf_err_set(err, -EINVAL, "%s has %zu bytes, its .npy header says %u",
+			  pf_dtype_name(dtype), pf_dtype_size(dtype), size);
+}
+
 int pf_buffer_set_dtype(struct pf_buffer *b, enum pf_dtype dtype, struct pf_err *err)
 {
 	int r;
@@ -696,11 +735,8 @@ int pf_buffer_set_dtype(struct pf_buffer *b, enum pf_dtype dtype, struct pf_err 
 	r = check_retype(b, dtype, NULL, err);
 	if (r > 0)
 		return 0;
-	if (r == 0 && b->format == PF_FORMAT_NPY && b->header_len &&
-	    pf_dtype_size(dtype) != b->npy.void_size)
-		r = pf_err_set(err, -EINVAL, "%s has %zu bytes, its .npy header says %u",
-			       pf_dtype_name(dtype), pf_dtype_size(dtype),
-			       b->npy.void_size);
+	if (r == 0 && b->format == PF_FORMAT_NPY && b->header_len)
+		r = check_void(pf_content_npy(b).void_size, dtype, err);
 	if (r == 0 && b->format == PF_FORMAT_RAW)
 		r = fit_shape(b, dtype, err);
 	if (r == 0 && b->format == PF_FORMAT_TXT)
@@ -715,13 +751,18 @@ int pf_buffer_set_dtype(struct pf_buffer *b, enum pf_dtype dtype, struct pf_err 
 static int check_shape(const struct pf_buffer *b, const struct pf_shape *shape,
 		       enum pf_dtype dtype, uint64_t want, struct pf_err *err)
 {
+	struct pf_npy npy;
 	char text[128];
 
 	/* A shape that is set before the header or the name is known is kept. */
-	if (b->format == PF_FORMAT_NPY && b->header_len &&
-	    !pf_shape_equal(&b->npy.shape, shape))
-		return pf_err_set(err, -EINVAL, "its .npy header says another shape: %s",
-				  pf_shape_str(text, sizeof(text), dtype, &b->npy.shape));
+	if (b->format == PF_FORMAT_NPY && b->header_len) {
+		npy = pf_content_npy(b);
+		if (!pf_shape_equal(&npy.shape, shape))
+			return pf_err_set(err, -EINVAL,
+					  "its .npy header says another shape: %s",
+					  pf_shape_str(text, sizeof(text), dtype,
+						       &npy.shape));
+	}
 	if ((b->format == PF_FORMAT_RAW && b->size && want != b->size) ||
 	    (b->value && want != b->value->len))
 		return pf_err_set(err, -EINVAL,
@@ -750,7 +791,9 @@ int pf_buffer_set_shape(struct pf_buffer *b, const struct pf_shape *shape,
 		r = check_shape(b, shape, dtype, want, err);
 	if (r < 0)
 		return r;
-	declare_locked(b, dtype, shape);
+	r = pf_buffer_declare_locked(b, dtype, shape, err);
+	if (r < 0)
+		return r;
 	return b->size && b->format != PF_FORMAT_NONE ? 1 : 0;
 }
 
@@ -764,7 +807,7 @@ int pf_buffer_fill(struct pf_buffer *b, const void *element, struct pf_err *err)
 
 	CHANGE_SCOPE(b);
 	size = pf_dtype_size(b->declared);
-	r = pf_shape_bytes(&b->declared_shape, b->declared, &len, err);
+	r = pf_shape_bytes(b->declared_shape, b->declared, &len, err);
 	if (r == 0 && len)
 		r = pf_bytes_room(&b->content, location->arena, b->account, b->size, len,
 				  len, err);
@@ -821,9 +864,14 @@ bool pf_buffer_take(struct pf_buffer *b, const struct pf_snapshot *snapshot,
 	if (!v && !snapshot->content)
 		return false;
 	CHANGE_SCOPE(b);
+	if (v && (pf_buffer_declare_locked(b, v->dtype, &v->shape, NULL) < 0 ||
+		  made_locked(b, "copy") < 0)) {
+		pf_value_unref(v);
+		return false;
+	}
 	drop_value_locked(b);
 	drop_content_locked(b);
-	b->text.at = PF_TEXT_UNCHECKED;
+	pf_buffer_skip_lines_locked(b);
 	if (snapshot->content) {
 		b->content = pf_bytes_ref(snapshot->content);
 		b->size = snapshot->size;
@@ -832,8 +880,6 @@ bool pf_buffer_take(struct pf_buffer *b, const struct pf_snapshot *snapshot,
 	b->refused = false;
 	b->state = v ? PF_BUFFER_VALUE : PF_BUFFER_INCOMPLETE;
 	if (v) {
-		declare_locked(b, v->dtype, &v->shape);
-		made_locked(b, "copy");
 		hold_locked(b, pf_value_ref(v));
 	}
 	*ret = v;

@@ -87,9 +87,20 @@ static int safetensors_head(struct pf_buffer *b, const char *head, bool long_too
 	return r;
 }
 
+struct pf_npy pf_content_npy(const struct pf_buffer *b)
+{
+	struct pf_npy npy = { .dtype = PF_DTYPE_INVALID };
+
+	/* It was valid when header_len was set, and has not changed since. */
+	if (b->header_len)
+		(void)pf_npy_parse(pf_bytes_at(b->content, 0), b->size, &npy, NULL);
+	return npy;
+}
+
 int pf_content_head(struct pf_buffer *b, enum pf_format format, bool long_too,
 		    struct pf_err *err)
 {
+	struct pf_npy npy;
 	const char *head;
 	int r;
 
@@ -101,10 +112,10 @@ int pf_content_head(struct pf_buffer *b, enum pf_format format, bool long_too,
 		return safetensors_head(b, head, long_too, err);
 	if (format != PF_FORMAT_NPY)
 		return 0;
-	r = pf_npy_parse(head, b->size, &b->npy, err);
+	r = pf_npy_parse(head, b->size, &npy, err);
 	if (r > 0) {
-		b->header_len = b->npy.header_len;
-		b->data_len = b->npy.data_len;
+		b->header_len = npy.header_len;
+		b->data_len = npy.data_len;
 	}
 	return r;
 }
@@ -114,8 +125,8 @@ static uint64_t expected(const struct pf_buffer *b, enum pf_format format)
 {
 	uint64_t all;
 
-	if (format == PF_FORMAT_RAW && b->shaped &&
-	    pf_shape_bytes(&b->declared_shape, b->declared, &all, NULL) == 0)
+	if (format == PF_FORMAT_RAW && b->declared_shape &&
+	    pf_shape_bytes(b->declared_shape, b->declared, &all, NULL) == 0)
 		return all;
 	if (has_header(format) && b->header_len)
 		return b->header_len + b->data_len;
@@ -130,11 +141,14 @@ uint64_t pf_content_expected(const struct pf_buffer *b)
 const char *pf_content_what(const struct pf_buffer *b, enum pf_format format, char *dst,
 			    size_t cap)
 {
+	struct pf_npy npy;
+
 	if (format == PF_FORMAT_SAFETENSORS)
 		return "what the header lists";
-	return format == PF_FORMAT_NPY
-		       ? pf_shape_str(dst, cap, b->npy.dtype, &b->npy.shape)
-		       : pf_shape_str(dst, cap, b->declared, &b->declared_shape);
+	if (format != PF_FORMAT_NPY)
+		return pf_shape_str(dst, cap, b->declared, b->declared_shape);
+	npy = pf_content_npy(b);
+	return pf_shape_str(dst, cap, npy.dtype, &npy.shape);
 }
 
 /* Is the content, as FORMAT, as long as its header or its declared type says? */
@@ -192,25 +206,25 @@ static const char *example_of(unsigned size)
 static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
 {
 	const struct pf_location *location = b->location;
-	const struct pf_npy *npy = &b->npy;
+	const struct pf_npy npy = pf_content_npy(b);
 	int r;
 
-	m->dtype = npy->dtype;
-	m->shape = npy->shape;
+	m->dtype = npy.dtype;
+	m->shape = npy.shape;
 	m->len = b->data_len;
 	if (m->dtype == PF_DTYPE_INVALID) {
 		m->dtype = b->declared ? b->declared : b->former;
-		if (pf_dtype_size(m->dtype) != npy->void_size)
+		if (pf_dtype_size(m->dtype) != npy.void_size)
 			return pf_err_set(
 				err, -EINVAL,
 				"the file calls its elements '|V%u' and names no "
 				"type: tell it with setfattr -n user.pjrtfs.dtype -v "
 				"%s (or another type of %u byte%s), or save the array "
 				"as .safetensors",
-				npy->void_size, example_of(npy->void_size),
-				npy->void_size, npy->void_size == 1 ? "" : "s");
+				npy.void_size, example_of(npy.void_size), npy.void_size,
+				npy.void_size == 1 ? "" : "s");
 	}
-	if (!npy->fortran_order) {
+	if (!npy.fortran_order) {
 		m->bytes = pf_bytes_ref(b->content);
 		m->off = b->header_len;
 		return 0;
@@ -225,9 +239,9 @@ static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 
 static int raw_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
 {
-	if (b->shaped) {
+	if (b->declared_shape) {
 		m->dtype = b->declared;
-		m->shape = b->declared_shape;
+		pf_shape_copy(&m->shape, b->declared_shape);
 	} else {
 		m->dtype = PF_DTYPE_U8;
 		m->shape = (struct pf_shape){ .rank = 1, .dims = { (int64_t)b->size } };
@@ -252,14 +266,14 @@ static int txt_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 	if (r < 0)
 		return r;
 	/* Rows of numbers fill a declared shape in order. */
-	if (b->shaped) {
+	if (b->declared_shape) {
 		uint64_t want;
 
-		r = pf_shape_bytes(&b->declared_shape, m->dtype, &want, err);
+		r = pf_shape_bytes(b->declared_shape, m->dtype, &want, err);
 		if (r < 0)
 			return r;
 		if (want == data.len)
-			m->shape = b->declared_shape;
+			pf_shape_copy(&m->shape, b->declared_shape);
 	}
 	m->len = data.len;
 	r = pf_bytes_new(location->arena, b->account, data.len, &m->bytes, err);
@@ -273,8 +287,9 @@ bool pf_content_is_nothing(const struct pf_buffer *b)
 	const char *text = b->size ? pf_bytes_at(b->content, 0) : "";
 	uint64_t bytes;
 
-	if ((b->format != PF_FORMAT_RAW && b->format != PF_FORMAT_TXT) || !b->shaped ||
-	    pf_shape_bytes(&b->declared_shape, b->declared, &bytes, NULL) < 0 || bytes)
+	if ((b->format != PF_FORMAT_RAW && b->format != PF_FORMAT_TXT) ||
+	    !b->declared_shape ||
+	    pf_shape_bytes(b->declared_shape, b->declared, &bytes, NULL) < 0 || bytes)
 		return false;
 	for (uint64_t i = 0; i < b->size; i++)
 		if (b->format == PF_FORMAT_RAW || !strchr(" \t\r\n", text[i]) || !text[i])
@@ -288,7 +303,7 @@ static int meaning_of(struct pf_buffer *b, struct meaning *m, struct pf_err *err
 
 	if (pf_content_is_nothing(b)) {
 		m->dtype = b->declared;
-		m->shape = b->declared_shape;
+		pf_shape_copy(&m->shape, b->declared_shape);
 		return pf_bytes_new(pf_buffer_location(b)->arena, b->account, 1,
 				    &m->bytes, err);
 	}

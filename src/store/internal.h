@@ -76,10 +76,10 @@ struct pf_buffer_record {
 	uint32_t declared, former;
 	int32_t err_code, err_pjrt_code;
 	uint8_t format, state, shaped, refused;
-	uint8_t line_refused; /* of text: see PF_TEXT_WRONG */
+	uint8_t line_refused;
 	uint8_t rank;
-	char device[64]; /* location->device_name */
-	char made_by[sizeof(((struct pf_buffer *)0)->made_by)];
+	char device[64];  /* location->device_name */
+	char made_by[64]; /* cut */
 	int64_t dims[PF_MAX_RANK];
 };
 
@@ -110,13 +110,20 @@ void pf_executable_save_locked(struct pf_executable *x);
 /* A buffer without a record in the journal, at LOCATION, with one reference.  NULL: no memory. */
 struct pf_buffer *pf_buffer_without_record(const struct pf_location *location);
 
+/* The lines that come are not checked, before the file is whole or written from its beginning again.
+ * The caller holds its lock. */
+void pf_buffer_skip_lines_locked(struct pf_buffer *buffer);
+
+/* Set what its raw bytes and text mean.  The caller holds its lock.  -ENOMEM. */
+int pf_buffer_declare_locked(struct pf_buffer *buffer, enum pf_dtype dtype,
+			     const struct pf_shape *shape, struct pf_err *err);
+
 /* --- content.c: the length and the meaning of a buffer's content ----------------------- */
 
 /* The caller of these functions holds the buffer's lock. */
 
-/* Of b->text.at: lines are not checked before the file is whole, or written from its beginning
- * again; a line was refused, and so is all that its writer adds, until the file is emptied. */
-enum { PF_TEXT_UNCHECKED = UINT32_MAX, PF_TEXT_WRONG = UINT32_MAX - 1 };
+/* What the header of a .npy says; of header_len 0: nothing. */
+struct pf_npy pf_content_npy(const struct pf_buffer *buffer);
 
 /*
  * Look at the header of the content, as FORMAT has it: 1 and b->header_len, data_len (and

@@ -59,6 +59,7 @@ void pf_value_save_locked(struct pf_value *v)
 void pf_buffer_save_locked(struct pf_buffer *b)
 {
 	const char *device = pf_buffer_location(b)->device_name;
+	unsigned rank = b->declared_shape ? b->declared_shape->rank : 0;
 	struct pf_buffer_record r;
 
 	if (!b->id)
@@ -75,16 +76,17 @@ void pf_buffer_save_locked(struct pf_buffer *b)
 				       .err_pjrt_code = b->err.pjrt_code,
 				       .format = (uint8_t)b->format,
 				       .state = (uint8_t)b->state,
-				       .shaped = b->shaped,
+				       .shaped = b->declared_shape != NULL,
 				       .refused = b->refused,
-				       .line_refused = b->text.at == PF_TEXT_WRONG,
-				       .rank = (uint8_t)b->declared_shape.rank };
+				       .line_refused = b->line_refused,
+				       .rank = (uint8_t)rank };
 	if (device)
 		memccpy(r.device, device, 0, sizeof(r.device) - 1);
-	memcpy(r.made_by, b->made_by, sizeof(r.made_by));
-	memcpy(r.dims, b->declared_shape.dims, r.rank * sizeof(r.dims[0]));
+	memccpy(r.made_by, pf_buffer_maker(b), 0, sizeof(r.made_by) - 1);
+	if (rank)
+		memcpy(r.dims, b->declared_shape->dims, rank * sizeof(r.dims[0]));
 	pf_state_put(PF_STATE_BUFFER, b->id, &r, PF_RECORD_LEN(r), b->err.text,
-		     b->err.code ? strlen(b->err.text) : 0);
+		     b->err.text ? strlen(b->err.text) : 0);
 }
 
 /* Append TEXT, or if THERE is false an empty one, with its NUL. */

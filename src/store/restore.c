@@ -273,8 +273,12 @@ static int read_buffer(uint64_t id, struct pf_buffer_record *ret, struct pf_err 
 	return 0;
 }
 
-static void set_facts(struct pf_buffer *b, const struct pf_buffer_record *r)
+/* -ENOMEM. */
+static int set_facts(struct pf_buffer *b, const struct pf_buffer_record *r,
+		     const struct pf_err *error, struct pf_err *err)
 {
+	struct pf_shape shape = { .rank = r->rank };
+
 	b->size = r->size;
 	b->made = (struct timespec){ r->made_s, r->made_ns };
 	b->memory = r->memory;
@@ -282,12 +286,15 @@ static void set_facts(struct pf_buffer *b, const struct pf_buffer_record *r)
 	b->former = r->former;
 	b->format = r->format;
 	b->state = r->state;
-	b->shaped = r->shaped;
 	b->refused = r->refused;
-	b->text.at = r->line_refused ? PF_TEXT_WRONG : PF_TEXT_UNCHECKED;
-	b->declared_shape.rank = r->rank;
-	memcpy(b->declared_shape.dims, r->dims, sizeof(r->dims));
-	memcpy(b->made_by, r->made_by, sizeof(b->made_by));
+	b->line_refused = r->line_refused;
+	memcpy(shape.dims, r->dims, sizeof(r->dims));
+	if (strcmp(r->made_by, "upload") != 0)
+		b->made_by = strndup(r->made_by, sizeof(r->made_by));
+	if (strcmp(r->made_by, "upload") != 0 && !b->made_by)
+		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
+	pf_err_keep(&b->err, error);
+	return r->shaped ? pf_buffer_declare_locked(b, r->declared, &shape, err) : 0;
 }
 
 /* The daemon may have ended between two records: make the state that of what there is. */
@@ -332,8 +339,9 @@ int pf_buffer_restore(struct pf_restore *restore, uint64_t id, pf_location_find 
 	b = pf_buffer_without_record(location);
 	if (!b)
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
-	set_facts(b, &r);
-	b->err = error;
+	code = set_facts(b, &r, &error, err);
+	if (code < 0)
+		return code;
 	b->content = find_bytes(restore, r.content);
 	if (r.value)
 		b->value = restore_value(restore, r.value, location, &why);

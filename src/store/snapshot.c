@@ -142,7 +142,7 @@ int pf_snapshot_open(struct pf_buffer *b, enum pf_format format, const char *nam
 	}
 	if (b->value)
 		v = pf_value_ref(b->value);
-	why = b->err;
+	pf_err_recall(&b->err, &why);
 	pf_unlock(&b->lock);
 	if (!v)
 		return pf_err_set(err, -ENODATA, "no array to show: %s",
@@ -546,19 +546,20 @@ int pf_buffer_adopt(struct pf_buffer *b, enum pf_format format, const char *name
 	if (r < 0)
 		return r;
 	pf_lock(&b->lock);
-	if (b->value) {
-		b->declared = b->value->dtype;
-		b->declared_shape = b->value->shape;
-		b->shaped = true;
-	}
+	if (b->value)
+		r = pf_buffer_declare_locked(b, b->value->dtype, &b->value->shape, err);
 	pf_unlock(&b->lock);
+	if (r < 0) {
+		pf_bytes_unref(bytes);
+		return r;
+	}
 	if (!keep)
 		pf_buffer_truncate(b, 0, NULL);
 	/* With KEEP the array stays the same until a write. */
 	pf_lock(&b->lock);
 	old = pf_steal(&b->content);
 	b->content = bytes;
-	b->text.at = PF_TEXT_UNCHECKED;
+	pf_buffer_skip_lines_locked(b);
 	b->size = size;
 	pf_buffer_save_locked(b);
 	pf_unlock(&b->lock);
@@ -606,10 +607,10 @@ static void describe_content(struct json_object *o, const struct pf_buffer *b)
 	uint64_t bytes;
 
 	pf_json_add_string(o, "device", pf_buffer_location(b)->device_name);
-	if (b->shaped)
-		describe_type(o, b->declared, &b->declared_shape);
-	if (b->shaped &&
-	    pf_shape_bytes(&b->declared_shape, b->declared, &bytes, NULL) == 0)
+	if (b->declared_shape)
+		describe_type(o, b->declared, b->declared_shape);
+	if (b->declared_shape &&
+	    pf_shape_bytes(b->declared_shape, b->declared, &bytes, NULL) == 0)
 		pf_json_add_int(o, "bytes", (int64_t)bytes);
 	pf_json_add_int(o, "written", (int64_t)b->size);
 	if (b->state == PF_BUFFER_TENSORS)
@@ -647,7 +648,7 @@ static struct pf_err why_not(const struct pf_buffer *b)
 	if (b->value && pf_value_state(b->value, NULL) == PF_VALUE_ERROR)
 		pf_value_state(b->value, &err);
 	if (b->state == PF_BUFFER_ERROR || b->state == PF_BUFFER_INCOMPLETE)
-		err = b->err;
+		pf_err_recall(&b->err, &err);
 	if (!err.code && b->state == PF_BUFFER_INCOMPLETE)
 		pf_err_set(&err, -EINVAL,
 			   "%" PRIu64 " bytes were written, and it was not closed: its "
@@ -704,7 +705,7 @@ void pf_buffer_describe(struct pf_buffer *b, const char *name, struct pf_buf *ou
 			   b->format == PF_FORMAT_NONE
 				   ? "scratch"
 				   : pf_format_extension(b->format) + 1);
-	pf_json_add_string(o, "made_by", b->made_by);
+	pf_json_add_string(o, "made_by", pf_buffer_maker(b));
 	pf_json_add_time(o, "made", &b->made);
 	pf_json_print_line(o, out);
 	json_object_put(o);

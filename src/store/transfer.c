@@ -131,9 +131,7 @@ static int missing_locked(const struct pf_value *v, const char *text, struct pf_
 		return r;
 	if (!v->err.code)
 		return pf_err_set(err, -EIO, "%s", text);
-	if (err)
-		*err = v->err;
-	return v->err.code;
+	return pf_err_recall(&v->err, err);
 }
 
 /* Send REQ, LEN bytes; the answer has REPLY_MIN bytes at least. */
@@ -161,7 +159,7 @@ static void download_end(struct transfer *t, int code, const struct pf_err *err,
 	pf_lock(&v->lock);
 	v->fetching = false;
 	if (code < 0) {
-		v->err = *err;
+		pf_err_keep(&v->err, err);
 	} else {
 		/* v->fetching kept other threads from making a host copy. */
 		pf_value_set_pool_locked(v, t->instance, off, true);
@@ -233,7 +231,7 @@ static void fetch_from_disk(struct pf_background *background)
 	pf_lock(&t->value->lock);
 	t->value->fetching = false;
 	if (r < 0)
-		t->value->err = err;
+		pf_err_keep(&t->value->err, &err);
 	end_unlock(t);
 }
 
@@ -345,7 +343,7 @@ static void upload_end(struct transfer *t, int code, const struct pf_err *err,
 				  pf_seconds_since(CLOCK_MONOTONIC, &t->start));
 	pf_lock(&v->lock);
 	if (code < 0) {
-		v->err = *err;
+		pf_err_keep(&v->err, err);
 		/* It can be transferred once memory is free again. */
 		v->state = t->refused ? PF_VALUE_READY : PF_VALUE_ERROR;
 	} else {
@@ -355,7 +353,7 @@ static void upload_end(struct transfer *t, int code, const struct pf_err *err,
 		v->alias_off = alias_off;
 		v->on_device_bytes = made->on_device_bytes;
 		v->state = PF_VALUE_READY;
-		v->err = (struct pf_err)PF_ERR_INIT;
+		pf_err_keep(&v->err, NULL);
 		if (made->where == PF_WHERE_POOL && v->len && !pf_value_host_locked(v))
 			pf_value_set_pool_locked(v, t->instance, made->off, false);
 		v->own = alias_off == PF_NO_OFFSET

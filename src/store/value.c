@@ -50,7 +50,8 @@ struct pf_value *pf_value_new(enum pf_dtype dtype, const struct pf_shape *shape,
 			      uint64_t len, struct pf_worker *worker, unsigned device,
 			      unsigned memory)
 {
-	struct pf_value *v = calloc(1, sizeof(*v));
+	struct pf_value *v =
+		calloc(1, offsetof(struct pf_value, shape.dims[shape->rank]));
 
 	if (!v)
 		return NULL;
@@ -58,7 +59,7 @@ struct pf_value *pf_value_new(enum pf_dtype dtype, const struct pf_shape *shape,
 	if (pthread_mutex_init(&v->lock, NULL))
 		abort();
 	v->dtype = dtype;
-	v->shape = *shape;
+	pf_shape_copy(&v->shape, shape);
 	v->len = len;
 	v->worker = worker;
 	v->device = device;
@@ -387,6 +388,7 @@ void pf_value_unref(struct pf_value *v)
 	pf_value_release_source(v->source);
 	drop_host_locked(v);
 	pf_value_drop_device_locked(v);
+	pf_err_keep(&v->err, NULL);
 	pthread_mutex_destroy(&v->lock);
 	free(v);
 }
@@ -431,9 +433,7 @@ int pf_value_unusable_locked(const struct pf_value *v, struct pf_err *err)
 				  "%s died",
 				  pf_worker_name(v->worker));
 	case PF_VALUE_ERROR:
-		if (err)
-			*err = v->err;
-		return v->err.code;
+		return pf_err_recall(&v->err, err);
 	default:
 		return 0;
 	}
@@ -577,7 +577,7 @@ enum pf_value_state pf_value_state(struct pf_value *v, struct pf_err *ret_why)
 	PF_LOCK_SCOPE(&v->lock);
 	pf_value_forget_dead_locked(v);
 	if (ret_why)
-		*ret_why = v->err;
+		pf_err_recall(&v->err, ret_why);
 	return v->state;
 }
 

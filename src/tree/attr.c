@@ -256,7 +256,7 @@ void pf_node_stat(struct pf_node *node, pid_t pid, struct stat *st)
 	if (priv->gone)
 		st->st_nlink = 0;
 	else
-		st->st_nlink = S_ISDIR(st->st_mode) ? 2 + priv->table.dirs : 1;
+		st->st_nlink = S_ISDIR(st->st_mode) ? 2 + priv->table->dirs : 1;
 	pf_unlock(&node->tree->lock);
 
 	st->st_size = -1;

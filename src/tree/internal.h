@@ -43,15 +43,19 @@ enum { PF_N_ASKERS = 4 };
  */
 struct pf_node_priv {
 	_Atomic unsigned refs;
+	_Atomic bool mapped;  /* a mapping wrote since the last commit */
+	_Atomic bool polled;  /* pf_node_ready has a caller of poll(2) to wake */
+	_Atomic bool bounded; /* the last size that stat(2) returned may be too large */
+	bool fixed;           /* a holder's: linked until the tree is freed */
+	bool cached;    /* a front end may cache the attributes: changes are announced */
+	bool gone;      /* was linked and no longer is */
+	bool hidden;    /* the same, but its directory's lookup finds it */
+	bool unwritten; /* in the tree's list of that name */
+	bool earlier;   /* the kernel may know it from an earlier life of the daemon */
 	struct pf_node *holder;
 	struct pf_node *listed;   /* next of the nodes that the holder keeps */
 	struct pf_node *dead;     /* next of the nodes to be freed */
 	_Atomic uint64_t lookups; /* changed with the lock */
-	bool fixed;               /* a holder's: linked until the tree is freed */
-	bool cached; /* a front end may cache the attributes: changes are announced */
-	_Atomic bool mapped;  /* a mapping wrote since the last commit */
-	_Atomic bool polled;  /* pf_node_ready has a caller of poll(2) to wake */
-	_Atomic bool bounded; /* the last size that stat(2) returned may be too large */
 
 	struct pf_node *parent; /* borrowed; NULL: not linked */
 	uint64_t position; /* among its siblings: ascends, and is never given again */
@@ -59,29 +63,30 @@ struct pf_node_priv {
 	LIST_ENTRY(pf_node) chain; /* in its bucket */
 	char *name;                /* owned; NULL: not linked */
 	uint64_t hash;
-	bool gone;      /* was linked and no longer is */
-	bool hidden;    /* the same, but its directory's lookup finds it */
-	bool unwritten; /* in the tree's list of that name */
 	TAILQ_ENTRY(pf_node) next_unwritten;
-	/* The kernel may know it from an earlier life of the daemon. */
-	bool earlier;
 
-	uint64_t alias;       /* streams: the number that pf_vfs_alias gives now, */
-	unsigned alias_opens; /* its opens, */
-	pid_t alias_asker;    /* and the thread that is about to open it, or 0 */
+	union {
+		struct {                /* of a stream: */
+			uint64_t alias; /* the number that pf_vfs_alias gives now, */
+			unsigned alias_opens; /* its opens, */
+			pid_t alias_asker;    /* and the thread about to open it, or 0 */
+		};
+		struct { /* of a kind with size_bound, which is no stream: */
+			/* Threads that have looked its name up, once or more often, and
+			 * not opened it since. */
+			struct pf_asker {
+				pid_t pid;
+				bool again;
+			} askers[PF_N_ASKERS];
+			unsigned next_asker;
+		};
+	};
 	LIST_HEAD(, pf_open)
-	opens; /* other files: their opens, the newest first; borrowed */
-	/* Of a kind with size_bound: threads that have looked its name up, once or more often, and
-	 * not opened it since. */
-	struct pf_asker {
-		pid_t pid;
-		bool again;
-	} askers[PF_N_ASKERS];
-	unsigned next_asker;
+	opens; /* of others than streams: their opens, the newest first; borrowed */
 
 	struct pf_attr attr;
 	uint64_t changed, written; /* the tree's count at the last change; of bytes */
-	struct pf_table table;
+	struct pf_table *table;    /* a directory's; other nodes share an empty one */
 	struct pf_last_reply *last_replies; /* owned: a list */
 };
 

@@ -81,7 +81,7 @@ int pf_dir_by_ino(struct pf_tree *tree, uint64_t ino, struct pf_node **ret)
 static bool is_empty(struct pf_node *node)
 {
 	PF_LOCK_SCOPE(&node->tree->lock);
-	return node->priv->table.loose == 0;
+	return node->priv->table->loose == 0;
 }
 
 static int make_dir(struct pf_node *dir, const char *name, mode_t mode,
@@ -258,7 +258,7 @@ int pf_vfs_list(struct pf_tree *tree, uint64_t ino, struct pf_listing **ret)
 		dir->kind->dir->list(dir);
 
 	PF_LOCK_SCOPE(&tree->lock);
-	first = TAILQ_FIRST(&dir->priv->table.children);
+	first = TAILQ_FIRST(&dir->priv->table->children);
 	for (c = first; c; c = TAILQ_NEXT(c, priv->sibling), n++)
 		size += strlen(c->priv->name) + 1;
 	listing = malloc(sizeof(*listing) + n * sizeof(listing->entries[0]) + size);

@@ -18,7 +18,10 @@ enum { ROOT = 1 }; /* the number of the root, as in FUSE */
 struct both {
 	struct pf_node node;
 	struct pf_node_priv priv;
+	struct pf_table table[]; /* one, of a directory */
 };
+
+static struct pf_table no_children;
 
 struct timespec pf_now(void)
 {
@@ -60,7 +63,7 @@ enum { FIRST_BUCKETS = 8 };
 
 static struct pf_node *find_locked(struct pf_node *dir, const char *name)
 {
-	const struct pf_table *table = &dir->priv->table;
+	const struct pf_table *table = dir->priv->table;
 	struct pf_node *n;
 	uint64_t hash;
 
@@ -116,7 +119,7 @@ static void touch_locked(struct pf_node *node)
  * buckets. */
 static int attach_locked(struct pf_node *dir, struct pf_node *node, char **name)
 {
-	struct pf_table *table = &dir->priv->table;
+	struct pf_table *table = dir->priv->table;
 	struct pf_node_priv *priv = node->priv;
 
 	assert(!priv->parent);
@@ -145,7 +148,7 @@ static void detach_locked(struct pf_node *node)
 {
 	struct pf_node_priv *priv = node->priv;
 	struct pf_node *dir = pf_steal(&priv->parent);
-	struct pf_table *table = &dir->priv->table;
+	struct pf_table *table = dir->priv->table;
 
 	LIST_REMOVE(node, priv->chain);
 	TAILQ_REMOVE(&table->children, node, priv->sibling);
@@ -186,7 +189,7 @@ static unsigned depth_locked(const struct pf_node *dir)
 /* Nested directories from NODE on, itself included; PF_DEPTH_MAX limits the recursion. */
 static unsigned height_locked(const struct pf_node *node)
 {
-	const struct pf_table *table = &node->priv->table;
+	const struct pf_table *table = node->priv->table;
 	size_t left = table->dirs;
 	unsigned most = 0;
 
@@ -227,7 +230,7 @@ int pf_dir_room(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
 static void uproot_locked(struct pf_tree *tree, struct pf_node *node)
 {
 	for (struct pf_node *n = node; n; n = n->priv->listed) {
-		struct pf_table *table = &n->priv->table;
+		struct pf_table *table = n->priv->table;
 
 		pf_map_remove(&tree->nodes, n->ino);
 		if (n->priv->parent)
@@ -250,7 +253,7 @@ static void free_nodes(struct pf_node *node, bool objects)
 			node->priv->last_replies = reply->next;
 			free(reply);
 		}
-		free(node->priv->table.buckets);
+		free(node->priv->table->buckets);
 		free(node);
 		node = next;
 	}
@@ -407,7 +410,7 @@ static int prepare_locked(struct move *m)
 	m->copy = strdup(m->name);
 	if (!m->copy)
 		return -ENOMEM;
-	return m->to->priv->table.cap ? 0 : grow(&m->to->priv->table);
+	return m->to->priv->table->cap ? 0 : grow(m->to->priv->table);
 }
 
 /* Do all N moves, or, on an error, none.  Both nodes of an exchange leave their names first. */
@@ -502,7 +505,7 @@ struct pf_node *pf_dir_lookup_stem(struct pf_node *dir, const char *stem, size_t
 size_t pf_dir_count(struct pf_node *dir)
 {
 	PF_LOCK_SCOPE(&dir->tree->lock);
-	return dir->priv->table.n;
+	return dir->priv->table->n;
 }
 
 struct pf_node **pf_dir_list(struct pf_node *dir)
@@ -511,10 +514,10 @@ struct pf_node **pf_dir_list(struct pf_node *dir)
 	size_t n = 0;
 
 	PF_LOCK_SCOPE(&dir->tree->lock);
-	list = calloc(dir->priv->table.n + 1, sizeof(struct pf_node *));
+	list = calloc(dir->priv->table->n + 1, sizeof(struct pf_node *));
 	if (!list)
 		return NULL;
-	for (c = TAILQ_FIRST(&dir->priv->table.children); c;
+	for (c = TAILQ_FIRST(&dir->priv->table->children); c;
 	     c = TAILQ_NEXT(c, priv->sibling))
 		if (ref_locked(c))
 			list[n++] = c;
@@ -566,7 +569,9 @@ static struct pf_node *alloc(struct pf_tree *tree, const struct pf_kind *kind,
 			     void *object, mode_t perm, const struct pf_attr *owner,
 			     struct pf_node *holder)
 {
-	struct both *both = calloc(1, sizeof(*both));
+	bool is_directory = S_ISDIR(kind->mode);
+	struct both *both =
+		calloc(1, sizeof(*both) + is_directory * sizeof(both->table[0]));
 	struct pf_node *node;
 	int r;
 
@@ -578,7 +583,9 @@ static struct pf_node *alloc(struct pf_tree *tree, const struct pf_kind *kind,
 	node->object = object;
 	node->priv = &both->priv;
 	node->priv->holder = holder ? holder : node;
-	TAILQ_INIT(&node->priv->table.children);
+	node->priv->table = is_directory ? both->table : &no_children;
+	if (is_directory)
+		TAILQ_INIT(&node->priv->table->children);
 	node->priv->attr.mode =
 		perm == (mode_t)-1 ? kind->mode : (kind->mode & S_IFMT) | (perm & 07777);
 	node->priv->attr.uid = owner->uid;
@@ -589,7 +596,8 @@ static struct pf_node *alloc(struct pf_tree *tree, const struct pf_kind *kind,
 	pf_lock(&tree->lock);
 	node->ino = tree->adopt ? tree->adopt : atomic_fetch_add(tree->last_ino, 1) + 1;
 	tree->adopt = 0;
-	node->priv->alias = pf_first_alias(node->ino);
+	if (pf_kind_is_stream(kind))
+		node->priv->alias = pf_first_alias(node->ino);
 	if (kind->slow && tree->n_slow < PF_SLOW_NODES)
 		tree->slow[tree->n_slow++] = node->ino;
 	r = pf_map_put(&tree->nodes, node->ino, node);

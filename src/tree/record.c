@@ -346,7 +346,8 @@ static void set_number_locked(struct pf_node *node, uint64_t ino)
 	pf_map_remove(&tree->nodes, node->ino);
 	pf_state_drop(PF_STATE_OBJECT, node->ino);
 	node->ino = ino;
-	node->priv->alias = pf_first_alias(ino);
+	if (pf_kind_is_stream(node->kind))
+		node->priv->alias = pf_first_alias(ino);
 	(void)pf_map_put(&tree->nodes, ino, node); /* in the place of the other number */
 }
 
@@ -358,7 +359,7 @@ void pf_node_renumber_locked(struct pf_node *dir, const char *name, struct pf_no
 	if (!e)
 		return;
 	set_number_locked(node, e->ino);
-	for (struct pf_node *c = TAILQ_FIRST(&node->priv->table.children); c;
+	for (struct pf_node *c = TAILQ_FIRST(&node->priv->table->children); c;
 	     c = TAILQ_NEXT(c, priv->sibling))
 		pf_node_renumber_locked(node, c->priv->name, c);
 }

@@ -137,7 +137,7 @@ static int by_position(const void *a, const void *b)
 /* Fixed nodes were linked before the others came back. */
 static int sort_children_locked(struct pf_node *dir)
 {
-	struct pf_table *table = &dir->priv->table;
+	struct pf_table *table = dir->priv->table;
 	pf_autofree struct pf_node **list = NULL;
 	struct pf_node *c;
 	size_t n = 0;

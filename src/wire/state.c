@@ -8,6 +8,7 @@
 
 #include "pjrtfs/shm.h"
 #include "pjrtfs/state.h"
+#include "state_index.h"
 
 enum {
 	RECENT = 256,   /* requests that changed names */
@@ -55,8 +56,8 @@ static struct state {
 	int fd; /* owned */
 	struct head *head;
 	pthread_mutex_t lock; /* rank 10; protects the fields below, and the halves */
-	struct pf_map index; /* key of type and number to offset in the active half + 1 */
-	uint64_t live;       /* bytes of the records in index */
+	struct pf_state_index index; /* of the active half */
+	uint64_t live;               /* bytes of the records in index */
 	uint64_t recent[RECENT];
 	unsigned n_recent;
 	_Atomic unsigned n_threads; /* that have a place in at_work */
@@ -83,9 +84,17 @@ static char *half_at(unsigned half)
 	return (char *)state.head + HEAD + half * HALF;
 }
 
-static const struct record *record_at(const void *entry)
+static uint64_t key_of_record(const void *record)
 {
-	return (const void *)(half_at(state.head->active) + (uintptr_t)entry - 1);
+	const struct record *r = record;
+
+	return key_of(r->type, r->id);
+}
+
+/* An empty index of HALF. */
+static struct pf_state_index index_of(unsigned half)
+{
+	return (struct pf_state_index){ .half = half_at(half), .key = key_of_record };
 }
 
 /* --- writing ------------------------------------------------------------------------ */
@@ -112,19 +121,20 @@ static void note_recent_locked(uint64_t unique)
 }
 
 /* Make the index name the record R, at offset OFF of the active half. */
-static int index_locked(struct pf_map *index, const struct record *r, uint64_t off)
+static int index_locked(struct pf_state_index *index, const struct record *r,
+			uint64_t off)
 {
 	uint32_t type = r->type & ~(uint32_t)GONE;
 	uint64_t key = key_of(type, r->id);
-	const void *old = pf_map_get(index, key);
+	const struct record *old = pf_state_index_get(index, key);
 
 	if (old)
-		state.live -= size_of(record_at(old)->len);
+		state.live -= size_of(old->len);
 	if (r->type & GONE) {
-		pf_map_remove(index, key);
+		pf_state_index_remove(index, key);
 		return 0;
 	}
-	if (pf_map_put(index, key, (void *)(uintptr_t)(off + 1)) < 0)
+	if (pf_state_index_put(index, key, off) < 0)
 		return -ENOMEM;
 	state.live += size_of(r->len);
 	return 0;
@@ -141,33 +151,32 @@ static void copy_record(unsigned half, uint64_t *tail, const struct record *reco
 static int compact_locked(void)
 {
 	unsigned from = state.head->active, to = !from;
-	struct pf_map index = { 0 };
+	struct pf_state_index index = index_of(to);
+	const struct record *r;
 	uint64_t tail = 0;
 	size_t pos = 0;
-	void *entry;
 
-	while ((entry = pf_map_next(&state.index, &pos))) {
-		const struct record *r = record_at(entry);
+	while ((r = pf_state_index_next(&state.index, &pos))) {
+		uint64_t off = tail;
 
-		if (pf_map_put(&index, key_of(r->type, r->id),
-			       (void *)(uintptr_t)(tail + 1)) < 0) {
-			pf_map_release(&index);
+		copy_record(to, &tail, r);
+		if (pf_state_index_put(&index, key_of(r->type, r->id), off) < 0) {
+			pf_state_index_release(&index);
 			return -ENOMEM;
 		}
-		copy_record(to, &tail, r);
 	}
 	for (unsigned i = 0; i < RECENT; i++) {
-		const struct record r = {
+		const struct record recent = {
 			.type = PF_STATE_TYPES | GONE,
 			.unique = state.recent[(state.n_recent + i) % RECENT],
 		};
 
-		if (r.unique)
-			copy_record(to, &tail, &r);
+		if (recent.unique)
+			copy_record(to, &tail, &recent);
 	}
 	atomic_store(&state.head->tail[to], tail);
 	atomic_store(&state.head->active, to);
-	pf_map_release(&state.index);
+	pf_state_index_release(&state.index);
 	state.index = index;
 	(void)fallocate(state.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			(off_t)(HEAD + from * HALF),
@@ -211,7 +220,7 @@ static int append_locked(uint64_t *tail, const struct pf_state_change *c)
 /* Does C change anything?  To drop what has no record does not. */
 static bool matters_locked(const struct pf_state_change *c)
 {
-	return c->data || pf_map_get(&state.index, key_of(c->type, c->id));
+	return c->data || pf_state_index_get(&state.index, key_of(c->type, c->id));
 }
 
 void pf_state_write(const struct pf_state_change *changes, unsigned n)
@@ -249,15 +258,13 @@ void pf_state_write(const struct pf_state_change *changes, unsigned n)
 const void *pf_state_get(enum pf_state_type type, uint64_t id, size_t *len)
 {
 	const struct record *r;
-	void *entry;
 
 	if (!pf_state_on())
 		return NULL;
 	PF_LOCK_SCOPE(&state.lock);
-	entry = pf_map_get(&state.index, key_of(type, id));
-	if (!entry)
+	r = pf_state_index_get(&state.index, key_of(type, id));
+	if (!r)
 		return NULL;
-	r = record_at(entry);
 	*len = r->len;
 	return r + 1;
 }
@@ -272,8 +279,8 @@ static int compare(const void *a, const void *b)
 uint64_t *pf_state_list(enum pf_state_type type, size_t *n)
 {
 	uint64_t *list;
+	const struct record *r;
 	size_t pos = 0;
-	void *entry;
 
 	*n = 0;
 	if (!pf_state_on())
@@ -282,9 +289,9 @@ uint64_t *pf_state_list(enum pf_state_type type, size_t *n)
 	list = malloc((state.index.used + 1) * sizeof(*list));
 	if (!list)
 		return NULL;
-	while ((entry = pf_map_next(&state.index, &pos)))
-		if (record_at(entry)->type == type)
-			list[(*n)++] = record_at(entry)->id;
+	while ((r = pf_state_index_next(&state.index, &pos)))
+		if (r->type == type)
+			list[(*n)++] = r->id;
 	qsort(list, *n, sizeof(*list), compare);
 	return list;
 }
@@ -383,6 +390,7 @@ static int replay(struct pf_err *err)
 	if (half > 1)
 		return pf_err_set(err, -EPROTO, "the journal has ended before");
 	tail = state.head->tail[half];
+	state.index = index_of(half);
 	while (off < tail) {
 		const struct record *r = (const void *)(half_at(half) + off);
 
@@ -447,8 +455,7 @@ int pf_state_fd(void)
 void pf_state_close(void)
 {
 	pf_state_is_open = false;
-	pf_map_release(&state.index);
-	state.index = (struct pf_map){ 0 };
+	pf_state_index_release(&state.index);
 	state.live = 0;
 	memset(state.recent, 0, sizeof(state.recent));
 	state.n_recent = 0;

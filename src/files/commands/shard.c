@@ -600,7 +600,7 @@ static int get_whole(struct shards *all, const char *name, const struct device *
 		return r;
 	all->perm = files_mode_of_buffer(*device, name, &task->cred);
 	all->about.dtype = value->dtype;
-	all->about.whole = value->shape;
+	pf_shape_copy(&all->about.whole, &value->shape);
 	one.rank = value->shape.rank;
 	r = parts_new(all, &one, 1, &all->from, err);
 	if (r < 0)

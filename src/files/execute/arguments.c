@@ -373,7 +373,7 @@ static int describe(const struct named_exec *run, const struct pf_execution *e, 
 
 	memset(sh, 0, sizeof(*sh));
 	sh->dtype = e->outs[i].value->dtype;
-	sh->shard = e->outs[i].value->shape;
+	pf_shape_copy(&sh->shard, &e->outs[i].value->shape);
 	if (tiles &&
 	    pf_sharding_of_tiles(tiles, only.n, only.devices,
 				 run->mesh ? &run->mesh->s : NULL, &sh->s, NULL) == 0) {

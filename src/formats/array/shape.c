@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "pjrtfs/array.h"
@@ -51,6 +52,15 @@ int pf_shape_bytes(const struct pf_shape *shape, enum pf_dtype dtype, uint64_t *
 	}
 	*ret = bytes;
 	return 0;
+}
+
+struct pf_shape *pf_shape_dup(const struct pf_shape *shape)
+{
+	struct pf_shape *copy = malloc(offsetof(struct pf_shape, dims[shape->rank]));
+
+	if (copy)
+		pf_shape_copy(copy, shape);
+	return copy;
 }
 
 bool pf_shape_equal(const struct pf_shape *a, const struct pf_shape *b)

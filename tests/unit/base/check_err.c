@@ -205,6 +205,42 @@ static const struct {
 	{ -1, 0, "UNKNOWN" },
 };
 
+static const char *const kept_texts[] = { "why", "two\nlines", "" };
+
+/* An object keeps a copy of an error, in place of the one before, with its lines. */
+TEST_EACH(an_error_is_kept, kept_texts)
+{
+	struct pf_err err = PF_ERR_INIT, got = { .code = -EIO, .text = "another" };
+	struct pf_kept_err kept = { 0 };
+
+	ck_assert_int_eq(pf_err_recall(&kept, &got), 0);
+	ck_assert_int_eq(got.code, 0);
+	pf_err_set(&err, -EBUSY, "an error before");
+	pf_err_keep(&kept, &err);
+	pf_err_set_lines(&err, -EINVAL, kept_texts[_i], strlen(kept_texts[_i]));
+	err.pjrt_code = 3;
+	pf_err_keep(&kept, &err);
+	pf_err_set(&err, -EIO, "an error after");
+	ck_assert_int_eq(pf_err_recall(&kept, NULL), -EINVAL);
+	ck_assert_int_eq(pf_err_recall(&kept, &got), -EINVAL);
+	ck_assert_int_eq(got.code, -EINVAL);
+	ck_assert_int_eq(got.pjrt_code, 3);
+	ck_assert_str_eq(got.text, kept_texts[_i]);
+	pf_err_keep(&kept, NULL);
+	ck_assert_int_eq(kept.code, 0);
+	ck_assert_ptr_null(kept.text);
+}
+
+/* Without memory for its text, the code says what is known. */
+TEST(an_error_without_text_has_words)
+{
+	const struct pf_kept_err kept = { .code = -ENOSPC, .pjrt_code = -1 };
+	struct pf_err got = PF_ERR_INIT;
+
+	ck_assert_int_eq(pf_err_recall(&kept, &got), -ENOSPC);
+	ck_assert_str_eq(got.text, strerror(ENOSPC));
+}
+
 TEST_EACH(pjrt_names, pjrts)
 {
 	ck_assert_str_eq(pf_pjrt_code_name(pjrts[_i].pjrt, pjrts[_i].code),

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers: bytes as users write them, and the arrays they become. */
+#include <malloc.h>
+
 #include "buffer_fixture.h"
 
 /* --- names --------------------------------------------------------------------------- */
@@ -289,5 +291,27 @@ TEST_EACH(offsets_have_a_maximum, ends)
 					 NULL),
 			 -EFBIG);
 }
+
+/* Many buffers have short errors or none, and few dimensions: each has memory for these only. */
+#ifndef PF_SANITIZE
+TEST(a_small_buffer_takes_little_memory)
+{
+	enum { N = 2000, BYTES = 800 };
+	static struct pf_buffer *all[N];
+	size_t before = mallinfo2().uordblks, takes;
+
+	for (unsigned i = 0; i < N; i++) {
+		make(PF_FORMAT_RAW);
+		put("hello", 5, 0);
+		commit();
+		all[i] = pf_steal(&buffer);
+	}
+	takes = (mallinfo2().uordblks - before) / N;
+	ck_assert_uint_gt(takes, 0);
+	ck_assert_uint_lt(takes, BYTES);
+	for (unsigned i = 0; i < N; i++)
+		pf_buffer_unref(all[i]);
+}
+#endif
 
 const struct unit_fixture unit_fixture = { open_arena, close_arena };

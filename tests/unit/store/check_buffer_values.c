@@ -79,9 +79,12 @@ TEST(a_partial_write_may_use_another_view)
 
 static void set_state(struct pf_value *v, enum pf_value_state state)
 {
+	struct pf_err why = PF_ERR_INIT;
+
+	pf_err_set(&why, -ENOSPC, "the device is full");
 	pf_lock(&v->lock);
 	v->state = state;
-	pf_err_set(&v->err, -ENOSPC, "the device is full");
+	pf_err_keep(&v->err, &why);
 	pf_unlock(&v->lock);
 }
 

@@ -239,7 +239,7 @@ TEST(files_are_limited_in_number_and_by_their_heap)
 	ck_assert_uint_eq(has(A, PF_BUFFERS), 1);
 	ck_assert_uint_eq(has(A, PF_MEMORY), PF_BUFFER_HEAP);
 	limited(A, PF_BUFFERS, "max");
-	limited(A, PF_MEMORY, "6000");
+	limited(A, PF_MEMORY, "3000"); /* room for one */
 	one = pf_buffer_new(&place, PF_FORMAT_RAW);
 	refused_for(pf_buffer_charge(one, a, false, &err), -EDQUOT, "memory.max");
 	ck_assert_uint_eq(has(A, PF_BUFFERS), 1);

@@ -77,7 +77,7 @@ TEST(a_closed_array_comes_back)
 		check_file(PF_FORMAT_RAW, numbers, 24);
 		ck_assert_int_eq(memcmp(&buffer->made, &made, sizeof(made)), 0);
 		ck_assert(!pf_layout_is_row_major(&buffer->value->layout));
-		ck_assert_str_eq(buffer->made_by, "upload");
+		ck_assert_str_eq(pf_buffer_maker(buffer), "upload");
 		ck_assert_uint_eq(buffer->id, id);
 		ck_assert_ptr_eq(pf_buffer_location(buffer), &place);
 	}

@@ -138,7 +138,7 @@ static void check_ready(void)
 {
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "ready");
 	ck_assert_int_eq(memcmp(pf_value_host(value), counts, LEN), 0);
-	ck_assert_str_eq(buffer->made_by, "prog");
+	ck_assert_str_eq(pf_buffer_maker(buffer), "prog");
 }
 
 static void check_lost(void)

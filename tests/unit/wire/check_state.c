@@ -108,6 +108,42 @@ TEST(lists_are_ascending)
 	free(list);
 }
 
+static void check_all_but_thirds(uint64_t n)
+{
+	for (uint64_t i = 1; i <= n; i++) {
+		const char *text = get(PF_STATE_NODE, i);
+		char want[32];
+
+		snprintf(want, sizeof(want), "%u", (unsigned)i);
+		if (i % 3 == 0)
+			ck_assert_ptr_null(text);
+		else
+			ck_assert_str_eq(text, want);
+	}
+}
+
+/* Each object is found among many, also when others have gone. */
+TEST(objects_are_found_among_many)
+{
+	enum { N = 100000 };
+	uint64_t *list;
+	char text[32];
+	size_t n;
+
+	for (uint64_t i = 1; i <= N; i++) {
+		snprintf(text, sizeof(text), "%u", (unsigned)i);
+		put(PF_STATE_NODE, i, text);
+	}
+	for (uint64_t i = 3; i <= N; i += 3)
+		pf_state_drop(PF_STATE_NODE, i);
+	check_all_but_thirds(N);
+	list = pf_state_list(PF_STATE_NODE, &n);
+	ck_assert_uint_eq(n, N - N / 3);
+	free(list);
+	ck_assert_int_eq(restart(), 0);
+	check_all_but_thirds(N);
+}
+
 /* More than the journal's room, were it not compacted. */
 TEST(superseded_records_make_room)
 {
