@@ -60,6 +60,8 @@ void bench_begin(struct bench *b, int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--quick"))
 			b->quick = true;
+		else if (!strcmp(argv[i], "--full"))
+			b->full = true;
 		else if (!strcmp(argv[i], "--rounds") && i + 1 < argc)
 			b->rounds = (unsigned)strtoul(argv[++i], NULL, 10);
 		else if (!strcmp(argv[i], "--json") && i + 1 < argc)
@@ -69,9 +71,10 @@ void bench_begin(struct bench *b, int argc, char **argv)
 		else if (!strcmp(argv[i], "--daemon") && i + 1 < argc)
 			b->daemon = argv[++i];
 		else
-			bench_die("usage: %s [--quick] [--rounds N] [--json FILE] "
-				  "[--plugin PATH] [--daemon PATH]",
-				  argv[0]);
+			bench_die(
+				"usage: %s [--quick | --full] [--rounds N] [--json FILE] "
+				"[--plugin PATH] [--daemon PATH]",
+				argv[0]);
 	}
 	if (!b->plugin || access(b->plugin, R_OK))
 		skip("no plugin: scripts/fetch-plugins fetches some");
@@ -214,6 +217,8 @@ void bench_remove(const char *folder)
 
 void bench_end(const struct bench *b)
 {
+	if (mounted_by == getpid())
+		mounted_by = 0; /* until it mounts again */
 	bench_stop_daemon(b);
 	bench_remove(b->dir);
 }
@@ -240,8 +245,9 @@ void bench_mount(struct bench *b)
 	if (mkdir(b->mnt, 0700))
 		bench_die("%s: %s", b->mnt, strerror(errno));
 	mounted = *b;
+	if (!mounted_by)
+		atexit(undo);
 	mounted_by = getpid();
-	atexit(undo);
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	bench_start_daemon(b);
@@ -443,17 +449,21 @@ static void print_json(const struct bench_table *t, const struct bench_row *row,
 	size_t n = collect(t, row, NULL, v);
 	const char *comma = "";
 
-	fprintf(json, "{\"bench\":");
+	fprintf(json, "{\"program\":\"%s\",\"bench\":", program_invocation_short_name);
 	json_string(t->title);
 	fprintf(json, ",\"row\":");
 	json_string(row->what);
 	fprintf(json, ",\"unit\":\"s\"");
+	json_number("lowest", quantile(v, n, 0));
 	json_number("p10", quantile(v, n, 0.1));
 	json_number("median", quantile(v, n, 0.5));
 	json_number("p90", quantile(v, n, 0.9));
 	json_number("p99", quantile(v, n, 0.99));
-	fprintf(json, ",\"bytes\":%llu,\"rounds\":%zu,\"ratio\":{",
+	fprintf(json, ",\"bytes\":%llu,\"rounds\":%zu,\"quantiles\":[",
 		(unsigned long long)row->bytes, n);
+	for (unsigned q = 0; n >= TAIL_ROUNDS && q <= 100; q += 5)
+		fprintf(json, "%s%.6g", q ? "," : "", quantile(v, n, q / 100.));
+	fprintf(json, "],\"ratio\":{");
 	for (unsigned b = 0; b < t->n_bases; b++) {
 		const struct bench_row *base = &t->rows[t->bases[b]];
 
@@ -462,7 +472,9 @@ static void print_json(const struct bench_table *t, const struct bench_row *row,
 		n = collect(t, row, base, v);
 		fprintf(json, "%s", comma);
 		json_string(t->base_names[b]);
-		fprintf(json, ":{\"rounds\":%zu", n);
+		fprintf(json, ":{\"base\":");
+		json_string(base->what);
+		fprintf(json, ",\"rounds\":%zu", n);
 		json_number("lowest", quantile(v, n, 0));
 		json_number("p10", quantile(v, n, 0.1));
 		json_number("median", quantile(v, n, 0.5));

@@ -28,6 +28,7 @@ struct bench {
 	bool shared;         /* whether all users may use the mount, */
 	bool isolated;       /* each in processes of their own */
 	bool quick;          /* only see that all works: little data, few rounds */
+	bool full;           /* large steps that take many minutes, too: scale.c */
 	unsigned rounds;     /* 0: the benchmark's own number */
 	const char *plugin;  /* path of pjrt_plugin.so */
 	const char *daemon;  /* path of pjrtfs */
@@ -64,7 +65,7 @@ void __attribute__((__noreturn__, __format__(__printf__, 1, 2)))
 bench_die(const char *fmt, ...);
 
 /*
- * Read the options --quick, --rounds N, --json FILE, --plugin PATH, --daemon PATH; defaults of
+ * Read the options --quick, --full, --rounds N, --json FILE, --plugin PATH, --daemon PATH; defaults of
  * the last two are $PJRTFS_BENCH_PLUGIN and ./pjrtfs.  Ends with status 77 without a plugin or
  * without /dev/fuse.
  */

@@ -26,6 +26,7 @@ static const char add[] =
 	"}\n";
 
 enum { INNER = 2000, FIRST = 200, MOUNTS = 20, PER_MOUNT = 5, CHILD_S = 120, N = 6 };
+enum { QUICK_INNER = 20, QUICK_EACH = 10, QUICK_PROCESSES = 10 };
 
 struct matrix {
 	char header[BENCH_NPY];
@@ -37,6 +38,7 @@ struct client {
 	struct bench *bench;
 	struct bench_table *table;
 	unsigned round;
+	unsigned each;                     /* rounds in a process */
 	unsigned first_direct, first_call; /* rows: a program's first operations */
 	unsigned inner;
 	int call, control, run; /* descriptors */
@@ -170,16 +172,14 @@ ROW(buffers)
 static void measure(void *arg)
 {
 	struct client *c = arg;
-	unsigned first = c->inner < FIRST ? c->inner : FIRST;
-
 	direct_open(c->bench->plugin);
 	c->program = direct_compile(add);
 	c->call = bench_open(bench_path(c->bench, "executables/add/call"), O_RDWR);
 	c->run = bench_open(bench_path(c->bench, "executables/add/run"), O_RDWR);
 	c->control = bench_open(bench_path(c->bench, "control"), O_RDWR);
-	c->table->rows[c->first_call].sample[c->round] = time_of(c, op_call, first);
-	c->table->rows[c->first_direct].sample[c->round] = time_of(c, op_direct, first);
-	bench_rounds(c->table, c->round, c->round + 1, c);
+	c->table->rows[c->first_call].sample[c->round] = time_of(c, op_call, FIRST);
+	c->table->rows[c->first_direct].sample[c->round] = time_of(c, op_direct, FIRST);
+	bench_rounds(c->table, c->round, c->round + c->each, c);
 }
 
 /* Calls in a second: the whole loop, not its median. */
@@ -249,8 +249,12 @@ int main(int argc, char **argv)
 	unsigned direct, null;
 
 	bench_begin(&b, argc, argv);
-	c.inner = b.quick ? 200 : INNER;
-	t.rounds = b.rounds ? b.rounds : b.quick ? 7 : MOUNTS * PER_MOUNT;
+	c.inner = b.quick ? QUICK_INNER : INNER;
+	c.each = b.quick ? QUICK_EACH : 1;
+	t.rounds = (b.rounds  ? b.rounds
+		    : b.quick ? QUICK_PROCESSES
+			      : MOUNTS * PER_MOUNT) *
+		   c.each;
 	direct =
 		bench_add(&t, "direct: upload x 2, execute, ToHostBuffer", row_direct, 0);
 	null = bench_add(&t, "control: empty line, read", row_null, 0);
@@ -268,12 +272,14 @@ int main(int argc, char **argv)
 	set_matrix(&c.in[0], 0);
 	set_matrix(&c.in[1], 100);
 	bench_mount(&b);
-	for (c.round = 0; c.round < t.rounds; c.round++) {
-		if (c.round && c.round % PER_MOUNT == 0) {
+	for (c.round = 0; c.round < t.rounds; c.round += c.each) {
+		unsigned process = c.round / c.each;
+
+		if (process && process % PER_MOUNT == 0) {
 			bench_stop_daemon(&b);
 			bench_start_daemon(&b);
 		}
-		if (c.round % PER_MOUNT == 0)
+		if (process % PER_MOUNT == 0)
 			prepare(&c);
 		bench_in_child(measure, &c, CHILD_S);
 	}

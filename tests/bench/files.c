@@ -16,7 +16,7 @@
 #include "bench.h"
 #include "null_fs.h"
 
-enum { INNER = 200, QUICK_INNER = 200, LISTED = 10000, QUICK_LISTED = 1000 };
+enum { INNER = 200, QUICK_INNER = 20, LISTED = 10000, QUICK_LISTED = 1000 };
 enum { BYTES = 4096, N = BYTES / sizeof(float), CHILD_S = 600, PLACES = 3, OPS = 5 };
 
 struct npy {
@@ -254,7 +254,7 @@ int main(int argc, char **argv)
 	c.inner = b.quick ? QUICK_INNER : INNER;
 	c.listed = b.quick ? QUICK_LISTED : LISTED;
 	bench_npy_header(c.in.header, N);
-	make_tables(&c, b.rounds ? b.rounds : b.quick ? 7 : 21);
+	make_tables(&c, b.rounds ? b.rounds : b.quick ? 50 : 21);
 	bench_mount(&b);
 	make_places(&c, &b);
 	bench_in_child(measure, &c, CHILD_S);

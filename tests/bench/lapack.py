@@ -225,6 +225,7 @@ def openblas(handle):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--full", action="store_true", help="ignored")
     parser.add_argument("--json", help="ignored: the programs in C write it")
     parser.add_argument("--library", default="./libpjrtfs-lapack.so")
     parser.add_argument("--rounds", type=int, default=9)

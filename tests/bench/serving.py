@@ -28,6 +28,7 @@ except ImportError:
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--quick", action="store_true")
+parser.add_argument("--full", action="store_true", help="ignored")
 parser.add_argument("--json", help="ignored: the programs in C write it")
 parser.add_argument("--pjrtfs", default="./pjrtfs")
 parser.add_argument("--plugins", default="../plugins")
