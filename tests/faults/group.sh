@@ -24,6 +24,7 @@ chmod 600 secret
 url=redis://127.0.0.1
 lost=2
 n=0    # groups so far
+cache=(--no-cache)
 again= # part of the names of members that are started anew
 
 # redis [option...]: start the server, whose process is $redis
@@ -58,7 +59,7 @@ member()
 	mkdir "$m"
 	members[i]=$m
 	lib_mounts+=("$m")
-	PJRTFS_FAULTY_FILE=$faults "$@" "$pjrtfs" "$m" -f --no-cache "${faulty_options[@]}" \
+	PJRTFS_FAULTY_FILE=$faults "$@" "$pjrtfs" "$m" -f "${cache[@]}" "${faulty_options[@]}" \
 		--group "$url" --group-secret secret --group-name "g$n" --group-process "$i/$size" \
 		--group-lost "$lost" "${options[@]}" </dev/null >"$m.log" 2>&1 &
 	daemons[i]=$!
@@ -215,6 +216,27 @@ cat "$m.log" >>seen
 ! grep "$secret" seen || fail "the secret is seen"
 faults
 leave
+
+# -- process 0 alone writes what was compiled; all read it
+faults serialize=works
+cache=(--cache-dir "$work/shared")
+group
+member 0
+member 1
+complete
+compiles() # MEMBER HIT-OR-MISS
+{
+	rm -f "${members[$1]}/programs/one.mlir"
+	cp "$data/add.mlir" "${members[$1]}/programs/one.mlir"
+	tells "${members[$1]}/executables/one/info.json" "\"cache\":\"$2\""
+}
+compiles 1 miss
+compiles 1 miss
+compiles 0 miss
+compiles 1 hit
+leave
+cache=(--no-cache)
+faults
 
 # -- kill -9 of a worker, of a daemon, and SIGSTOP: the others end for good, for one reason
 for how in worker daemon stop; do
