@@ -261,6 +261,17 @@ refuses()
 	grep -Eq -e "$2" err || fail "${*:3}: '$(cat err)' instead of '$2'"
 }
 
+# ends_with STATUS PATTERN COMMAND...: the command ends with the status, and prints one line, with the
+# pattern (grep -E).
+ends_with()
+{
+	local status=0
+	bounded "${@:3}" >"$work/said" 2>&1 </dev/null || status=$?
+	equal "status of ${*:3} ($(cat "$work/said"))" "$status" "$1"
+	equal "lines of ${*:3} ($(cat "$work/said"))" "$(wc -l <"$work/said")" 1
+	grep -Eq -e "$2" "$work/said" || fail "${*:3}: '$(cat "$work/said")' instead of '$2'"
+}
+
 # as UID COMMAND...: as bounded, by the user with that number, which root becomes.
 as()
 {

@@ -47,3 +47,28 @@ for task in 0 1 2 3; do
 		>said 2>&1 || fail "$(cat said)"
 done
 all_there 'the array'
+
+# -- what goes wrong: one sentence for each task, a status, and nothing in out/ that is not whole
+ends_with 125 '^pjrtfs: error: .*plugin nothing: not found' pjrtfs nothing --run ./digits.sh in/1.npy
+for tool in parallel make; do
+	case $tool in
+	parallel) page=('## GNU' '## make' 2) ;;
+	make) page=('## make' '## Slurm' 2) ;;
+	esac
+	sed -n "/^${page[0]}/,/^${page[1]}/s/^    //p" "$top/docs/jobs.md" | sed 's/pjrtfs cpu/pjrtfs nothing/' >block
+	status=0
+	bounded bash -eu block >said 2>&1 </dev/null || status=$?
+	equal "status of $tool ($(cat said))" "$status" "${page[2]}"
+	equal "sentences" "$(grep -c '^pjrtfs: error: .*plugin nothing: not found' said)" 2
+	equal "what $tool leaves" "$(ls out)" ''
+done
+[ -z "$others" ] || ends_with 125 '/dev/fuse is missing' unshare --mount bash -euc '
+	mount -t tmpfs dev /dev
+	mknod /dev/null c 1 3
+	exec pjrtfs cpu --run ./digits.sh in/1.npy'
+ends_with 2 'out/1\.txt\.part: No space left on device' unshare --map-root-user --mount bash -euc '
+	mount -t tmpfs -o size=4k,nr_inodes=2 tmpfs out
+	echo >out/full
+	exec pjrtfs cpu --run ./digits.sh in/1.npy'
+chmod a-x digits.sh
+ends_with 126 'digits\.sh: Permission denied' pjrtfs cpu --run ./digits.sh in/1.npy

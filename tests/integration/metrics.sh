@@ -132,3 +132,21 @@ grep -q '^pjrtfs_info' collector/pjrtfs.prom
 grep -o 'pjrtfs_[a-z_]*' "$top/docs/metrics.md" | sort -u | while read -r name; do
 	[ "$name" = pjrtfs_ ] || grep -q "^$name\({\| \)" collector/pjrtfs.prom || fail "there is no $name"
 done
+
+# -- the lines for node_exporter where they cannot work: one sentence, and the collector keeps what it has
+sed -n '/^## Where node_exporter/,/^## /s/^    //p' "$top/docs/metrics.md" |
+	sed "s|/mnt/pjrt|$mnt|; s|^collector=.*|collector=$work/collector|" >page
+cp collector/pjrtfs.prom before
+sed "s|$mnt|$work/no|" page >nowhere
+ends_with 1 "^cp: .*/no/metrics\.prom': No such file or directory$" bash -eu "$work/nowhere"
+mkdir full
+sed "s|$work/collector|$work/full|" page >page_full
+# shellcheck disable=SC2016 # what the other shell expands
+ends_with 1 "^cp: .*pjrtfs\.prom\.part.*: No space left on device$" unshare --map-root-user --mount bash -euc '
+	mount -t tmpfs -o size=4k tmpfs "$1/full"
+	bash -eu "$1/page_full"' - "$work"
+if [ -n "$others" ]; then
+	chmod 755 "$work"
+	ends_with 1 "^cp: .*: Permission denied$" as 1001 bash -eu "$work/page"
+fi
+same collector/pjrtfs.prom before
