@@ -13,7 +13,7 @@ name=pjrtfs@$(systemd-escape --path "$work/mnt").service
 hangs=pjrtfs@$(systemd-escape --path "$work/hangs").service
 wrong=pjrtfs@$(systemd-escape --path "$work/wrong").service
 device=pjrtfs@$(systemd-escape --path "$work/device").service
-mkdir -p mnt hangs wrong device run units units/{"$hangs","$wrong","$device"}.d user-units cgroups generators seen home/.config run-user
+mkdir -p mnt hangs wrong device run units units/{"$hangs","$wrong","$device"}.d user-units cgroups generators seen home/.config run-user run-verify
 chmod 755 "$work"
 user=nobody
 chown "$user" home run-user
@@ -66,12 +66,23 @@ END
 printf '[Service]\nPrivateDevices=yes\nStandardError=append:%s\n' "$work/device.log" \
 	>"units/$device.d/start.conf"
 
-# The unit of users likewise.  A systemd of a user needs a login session; so a copy with User= runs.
+# The unit of users likewise.  Their manager starts without a login: no PAM is here.
 echo "{\"plugin_dir\": [\"$work/seen/plugins\"]}" >home/.config/pjrtfs.json
+mkdir -p home/.config/systemd/user
 sed "s|^ExecStart=.*/pjrtfs |ExecStart=$work/seen/build/pjrtfs |" \
 	"$build/systemd/user/pjrtfs@.service" >user-units/pjrtfs@.service
-sed "s|%h|$work/home|g; s|^\[Service\]|&\nUser=$user\nEnvironment=HOME=$work/home|" \
-	user-units/pjrtfs@.service >units/own@.service
+cp user-units/pjrtfs@.service home/.config/systemd/user/
+chown -R "$user" home
+cat >units/manager.service <<END
+[Service]
+Type=notify
+User=$user
+Delegate=yes
+KillMode=mixed
+Environment=HOME=$work/home XDG_RUNTIME_DIR=$work/run-user SYSTEMD_LOG_TARGET=console
+UnsetEnvironment=SYSTEMD_UNIT_PATH SYSTEMD_GENERATOR_PATH
+ExecStart=/lib/systemd/systemd --user
+END
 
 # A line of fstab with x-systemd.automount, as the generator of systemd makes units of it.
 mkdir inst lazy
@@ -85,7 +96,7 @@ lazy=$(systemd-escape --path "$work/lazy")
 
 # -- no mistake in it; and as much is forbidden as can be: 10 is nothing, 0 everything
 for unit in '--system units' '--user user-units'; do
-	XDG_RUNTIME_DIR=$work/run-user bounded systemd-analyze "${unit% *}" verify --man=no "$work/${unit#* }/pjrtfs@.service" >out 2>&1 ||
+	XDG_RUNTIME_DIR=$work/run-verify bounded systemd-analyze "${unit% *}" verify --man=no "$work/${unit#* }/pjrtfs@.service" >out 2>&1 ||
 		fail "systemd-analyze $unit verify: $(cat out)"
 	[ ! -s out ] || fail "systemd-analyze $unit verify: $(cat out)"
 done
@@ -238,20 +249,28 @@ shows health ok
 within systemctl stop "$lazy.automount" "$lazy.mount"
 ! within grep -q fuse.pjrtfs /proc/1/mounts || fail "the automount is still mounted"
 
-# -- a user's own: it makes the directory, outlives its processes, and is the user's alone
-within systemctl start own@pjrt
+# -- a user's own, as the page starts it: it makes the directory, outlives its processes, and is the
+# user's alone
+within systemctl start manager
 as_user()
 {
-	within setpriv --reuid "$user" --regid nogroup --clear-groups "$@"
+	within setpriv --reuid "$user" --regid nogroup --clear-groups \
+		env -u SYSTEMD_UNIT_PATH "HOME=$work/home" "XDG_RUNTIME_DIR=$work/run-user" "$@"
 }
+sed -n '/^## A service of one user/,/^## /s/^    //p' "$top/docs/systemd.md" >lines
+tells lines '^systemctl --user enable --now pjrtfs@pjrt$'
+as_user bash -eu "$work/lines" >out 2>&1 || fail "$(cat out)"
 as_user bash -c "$use" - "$work/home/pjrt" "$work" >z
 shows z $'11 22 33\n44 55 66'
+as_user systemctl --user is-enabled pjrtfs@pjrt >out || fail "$(cat out)"
 fails_with 'Permission denied' within ls "$work/home/pjrt"
-for victim in $(as_user cat "$work/home/pjrt/pid") $(within systemctl show --value --property MainPID own@pjrt); do
+for victim in $(as_user cat "$work/home/pjrt/pid") \
+	$(as_user systemctl --user show --value --property MainPID pjrtfs@pjrt); do
 	within kill -KILL "$victim"
 	eventually as_user grep -qx ok "$work/home/pjrt/health"
 	as_user cat "$work/home/pjrt/buffers/z.txt" >z
 	shows z $'11 22 33\n44 55 66'
 done
-within systemctl stop own@pjrt
+as_user systemctl --user stop pjrtfs@pjrt
 ! within grep -q fuse.pjrtfs /proc/1/mounts || fail "the user's is still mounted"
+within systemctl stop manager
