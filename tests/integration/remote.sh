@@ -8,6 +8,15 @@
 mount_pjrtfs
 cp "$data"/{add.mlir,x.npy,y.npy} .
 sshfs_mounts+=("$work/far")
+rclone=
+end_remote()
+{
+	local status=$?
+	[ -z "$rclone" ] || kill "$rclone"
+	(exit "$status")
+	end_sshd
+}
+trap end_remote EXIT
 
 # -- the page
 sed -n '/^## As files/,/^## As lines/s/^    //p' "$top/docs/remote.md" | sed "s|/mnt/pjrt|$mnt|g" >files
@@ -67,9 +76,61 @@ fails_with 'bad.mlir' sftp -q -b requests far
 rm z.txt
 bounded scp "far:$mnt/buffers/z.txt" .
 tells z.txt '^44 55 66$'
-fails_with 'close failed' rsync --inplace bad.mlir "far:$mnt/programs/bad.mlir"
+# The far rsync says "close failed"; the sentence can be lost when it ends.
+fails_with '' rsync --inplace bad.mlir "far:$mnt/programs/bad.mlir"
 bounded rsync bad.mlir "far:$mnt/programs/worse.mlir"
 eventually grep -qx failed "$mnt/executables/worse/state"
 bounded rsync x.npy "far:$mnt/buffers/r.npy"
 bounded rsync "far:$mnt/buffers/r.npy" .
 same r.npy x.npy
+
+# rclone serves the mount over HTTP; here curl asks
+if command -v rclone >/dev/null; then
+	rclone_port=$((port + 1))
+	rclone serve webdav --dir-cache-time 0s --addr "127.0.0.1:$rclone_port" "$mnt" >rclone.log 2>&1 &
+	rclone=$!
+	# dav FILE [CURL OPTION...]: the status of the answer
+	dav()
+	{
+		bounded curl -s -o dav.out -w '%{http_code}' "${@:2}" "http://127.0.0.1:$rclone_port/$1"
+	}
+	eventually curl -sf "http://127.0.0.1:$rclone_port/"
+	echo 'x y -> dav' >line
+	equal "rclone: a program" "$(dav programs/dav.mlir -T add.mlir)" 201
+	shows "$mnt/executables/dav/state" ready
+	equal "rclone: no program" "$(dav programs/bad.mlir -T bad.mlir)" 405
+	equal "rclone: an array" "$(dav buffers/d.npy -T x.npy)" 201
+	same "$mnt/buffers/d.npy" x.npy
+	equal "rclone: run" "$(dav executables/add/run -T line)" 405
+	shows "$mnt/buffers/dav.txt" $'11 22 33\n44 55 66'
+	equal "rclone: a listed name" "$(dav buffers/dav.npy)" 200
+	same dav.out "$mnt/buffers/dav.npy"
+	equal "rclone: another name" "$(dav buffers/dav.txt)" 404
+	kill "$rclone"
+	wait "$rclone" || :
+	rclone=
+else
+	echo "without rclone here: its row of the table"
+fi
+
+# -- what goes wrong: no mount there, no /dev/fuse here, no memory there, no rights
+first_lines()
+{
+	sed -n '/^## As files/,/^## As lines/s/^    //p' "$top/docs/remote.md" | sed "s|/mnt/pjrt|$1|g" | sed -n 1,3p
+}
+first_lines "$work/nowhere" >block
+ends_with 1 "nowhere: No such file or directory" bash -eu "$work/block"
+first_lines "$mnt" >block
+ends_with 1 "fuse: device not found" unshare --map-root-user --mount bash -euc '
+	mount -t tmpfs dev /dev
+	exec bash -eu "$1/block"' - "$work"
+fails_with "nowhere/programs/\": No such file or directory" scp add.mlir "far:$work/nowhere/programs/"
+ends_with 1 "nowhere.*No such file or directory" ssh far "echo 'x y -> z' >$work/nowhere/executables/add/run"
+unmount_pjrtfs
+mount_pjrtfs --quota "$(id -u):memory=16"
+ends_with 1 "buffers/x.npy: Disk quota exceeded|write error: Disk quota exceeded" ssh far "cat $work/x.npy >$mnt/buffers/x.npy"
+fails_with 'failed to upload' scp x.npy "far:$mnt/buffers/"
+first_lines "$mnt" >block
+ends_with 1 "far/programs/add.mlir': Operation not permitted$" bash -eu "$work/block"
+tells far/error 'wants [0-9]+ more: users/'
+bounded fusermount3 -u far
