@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# README.md, Install: its two blocks, pasted in the root of a clone, install and mount.  What they
+# write on this system is gone at the end.
+. "$srcdir/tests/lib.sh"
+requires test "$(id -u)" = 0
+requires command -v apt
+requires command -v dh
+requires_mount
+own_namespace --mount --propagation private
+export PIP_CACHE_DIR=${PIP_CACHE_DIR:-$HOME/.cache/pip} PIP_DISABLE_PIP_VERSION_CHECK=1
+export DEBIAN_FRONTEND=noninteractive CCACHE_DISABLE=1
+requires timeout -k 5 $((patience * 6)) python3 -m pip download -q --no-deps -d wheels fastatomstruct-xla-cpu
+
+# sudo may be missing where root works.
+mkdir bin clone
+printf '#!/bin/sh\nexec "$@"\n' >bin/sudo
+chmod +x bin/sudo
+tar -C "$top" --exclude=./build --exclude=./plugins -cf - . | tar -C clone -xf -
+ln -s "$(realpath "$plugins")" clone/plugins
+
+# installs FROM TO MOUNTPOINT: paste the block between the two lines on a system of its own
+installs()
+{
+	local own=$work/own-${3//\//-}
+	sed -n "/^$1/,/^$2/s/^    //p" "$top/README.md" >lines
+	grep -qF "pjrtfs cpu $3" lines || fail "README.md has other lines: $(cat lines)"
+	mkdir -p "$own/home"
+	# shellcheck disable=SC2016 # what the other shell expands
+	(cd clone && unset PJRTFS_PLUGIN_PATH PJRTFS_BUILD && export own && HOME=$own/home USER=root \
+		PATH=$work/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+		timeout -k 5 $((patience * 60)) unshare --mount --propagation private bash -eu -c '
+		for dir in usr etc var; do
+			mkdir -p "$own/$dir" "$own/.$dir"
+			mount -t overlay -o "lowerdir=/$dir,upperdir=$own/$dir,workdir=$own/.$dir" overlay "/$dir"
+		done
+		mount -t tmpfs tmpfs /mnt
+		bash -eu "$1"
+		mountpoint=$(eval "echo $2")
+		cat "$mountpoint/health"
+		command -v pjrtfs
+		pid=$(cat "$mountpoint/pid")
+		fusermount3 -u "$mountpoint"
+		tail --pid="$pid" -f /dev/null
+		mount -t pjrtfs cpu /mnt # by the helper that was installed
+		cat /mnt/health
+		umount /mnt' - "$work/lines" "$3") >out 2>&1 </dev/null || fail "README.md, $1: $(tail -n 40 out)"
+	tail -n 3 out >last
+}
+installs '## Install' 'On Debian 12, as a package' /mnt/pjrt
+shows last $'ok\n/usr/local/bin/pjrtfs\nok'
+# shellcheck disable=SC2088 # the other shell expands it
+installs 'On Debian 12, as a package' '## Where' '~/pjrt'
+shows last $'ok\n/usr/bin/pjrtfs\nok'
