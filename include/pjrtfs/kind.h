@@ -202,6 +202,7 @@ struct pf_kind {
 	/* Called at close(2) and fsync(2) if the file was written since the last commit, so that
 	 * closing a second descriptor of the same open commits nothing. */
 	void (*commit)(struct pf_open *of, enum pf_commit why, struct pf_reply *reply);
+	bool whole_at_fsync; /* fsync(2) commits as close(2) does, which then has nothing to commit */
 	/* O_TRUNC, truncate(2) and ftruncate(2) by CRED; OF is NULL for truncate(2). */
 	int (*truncate)(struct pf_node *node, struct pf_open *of, uint64_t size,
 			const struct pf_cred *cred, struct pf_err *err);

@@ -625,11 +625,13 @@ static bool is_dirty(struct pf_open *of, bool clear)
 	return dirty;
 }
 
-static void commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
+/* DOING: the system call, for sentences. */
+static void commit(struct pf_open *of, enum pf_commit why, const char *doing,
+		   struct pf_reply *reply)
 {
 	PF_CLEANUP(pf_open_unrefp) struct pf_open *mine = pf_open_ref(of);
 
-	reply->doing = why == PF_COMMIT_FSYNC ? "fsync" : "close";
+	reply->doing = doing;
 	reply->closing = why == PF_COMMIT_FLUSH;
 	hold(reply, of);
 	pf_lock(&mine->lock);
@@ -702,16 +704,21 @@ void pf_vfs_flush(struct pf_open *of, pid_t pid, struct pf_reply *reply)
 	else if (is_dying(of, pid) || !is_dirty(of, true))
 		pf_reply_code(reply, 0);
 	else
-		commit(of, PF_COMMIT_FLUSH, reply);
+		commit(of, PF_COMMIT_FLUSH, "close", reply);
 }
 
-/* The file stays dirty, so that close(2) still fails if the bytes are incomplete. */
+/*
+ * The file stays dirty, so that close(2) still fails if the bytes are incomplete; but one that is
+ * whole is committed as by close(2), which repeats a failure.
+ */
 void pf_vfs_fsync(struct pf_open *of, struct pf_reply *reply)
 {
-	if (!of->node->kind->commit || !is_dirty(of, false))
-		pf_reply_code(reply, 0);
+	bool whole = of->node->kind->whole_at_fsync;
+
+	if (!of->node->kind->commit || !is_dirty(of, whole))
+		pf_reply_code(reply, whole ? of->failed : 0);
 	else
-		commit(of, PF_COMMIT_FSYNC, reply);
+		commit(of, whole ? PF_COMMIT_FLUSH : PF_COMMIT_FSYNC, "fsync", reply);
 }
 
 static void behind_send(struct pf_reply *reply, int code, const void *data, size_t len)
@@ -745,7 +752,7 @@ static void commit_behind(struct pf_open *of)
 	struct pf_reply *reply = behind_new();
 
 	if (reply)
-		commit(of, PF_COMMIT_FLUSH, reply);
+		commit(of, PF_COMMIT_FLUSH, "close", reply);
 }
 
 /* --- opens of earlier lives --------------------------------------------------------- */

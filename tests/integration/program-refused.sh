@@ -153,6 +153,48 @@ shows "$mnt/executables/empty/state" empty
 fails_with '' run empty 'x -> y'
 tells "$mnt/executables/empty/run" '^error: .*empty'
 
+# -- fsync compiles, and close then only repeats the error; what is written after it compiles again
+bounded python3 - "$mnt" "$data/add.mlir" <<'END'
+import errno, json, os, sys
+mnt, good = sys.argv[1], open(sys.argv[2], "rb").read()
+
+def code(call, *args):
+    try:
+        call(*args)
+        return 0
+    except OSError as e:
+        return e.errno
+
+def state(name):
+    with open(f"{mnt}/executables/{name}/state") as f:
+        return f.read()
+
+def begin(name, data):
+    f = os.open(f"{mnt}/programs/{name}.mlir", os.O_CREAT | os.O_WRONLY)
+    os.write(f, data)
+    return f
+
+f = os.open(f"{mnt}/programs/synced.mlir", os.O_CREAT | os.O_WRONLY)
+assert code(os.fsync, f) == 0, "an empty file"
+assert os.write(f, b"no program") == 10
+assert code(os.fsync, f) == code(os.fdatasync, f) == errno.EINVAL
+assert open(f"{mnt}/error").read().startswith("fsync programs/synced.mlir: ")
+assert state("synced") == "failed\n"
+assert code(os.close, f) == errno.EINVAL
+f = begin("synced", good[:40])
+assert code(os.fsync, f) == errno.EINVAL, "half a program"
+os.ftruncate(f, 0)
+os.pwrite(f, good, 0)
+assert code(os.fsync, f) == code(os.fsync, f) == 0
+assert state("synced") == "ready\n"
+assert code(os.close, f) == 0
+f = os.open(f"{mnt}/events", os.O_RDONLY | os.O_NONBLOCK)
+events = [json.loads(line) for line in os.read(f, 1 << 20).splitlines()]
+commits = [e for e in events if e["event"] == "program.committed" and e.get("object") == "programs/synced.mlir"]
+assert len(commits) == 3, commits
+END
+bounded rm "$to/synced.mlir"
+
 # -- what would run wrong is refused with a sentence: bounded, tuple, token parameters
 cat >bounded.mlir <<'END'
 func.func @main(%x: tensor<?xf32, #stablehlo.bounds<8>>) -> tensor<?xf32, #stablehlo.bounds<8>> {

@@ -5,6 +5,7 @@
 # shellcheck disable=SC2016 # what the far shell expands
 . "$srcdir/tests/lib.sh"
 . "$top/tests/sshd.sh"
+requires jq --version
 mount_pjrtfs
 cp "$data"/{add.mlir,x.npy,y.npy} .
 sshfs_mounts+=("$work/far")
@@ -43,6 +44,11 @@ by_sshfs()
 	bounded sshfs $1 "far:$mnt" far
 	bounded cp bad.mlir far/programs/
 	shows far/executables/bad/state failed
+	fails_with 'fsync failed' dd if=bad.mlir of=far/programs/bad.mlir conv=fsync status=none
+	tells far/error '^fsync programs/bad.mlir: '
+	bounded dd if=add.mlir of=far/programs/synced.mlir conv=fsync status=none
+	shows far/executables/synced/state ready
+	bounded rm far/programs/synced.mlir
 	bounded bash -c 'echo "x y -> z" >far/executables/add/run'
 	same far/buffers/z.npy "$mnt/buffers/z.npy"
 	equal "sshfs $1: a refused line" \
@@ -113,7 +119,94 @@ else
 	echo "without rclone here: its row of the table"
 fi
 
+# -- from mount to mount: arrays of 4 MiB, and of types that NumPy lacks
+at=$mnt
+mount_pjrtfs
+near=$mnt
+cat >make.mlir <<'END'
+func.func @main() -> (tensor<1024x1024xf32>, tensor<3x5xbf16>, tensor<7xf8E4M3FN>) {
+  %0 = stablehlo.iota dim = 1 : tensor<1024x1024xf32>
+  %1 = stablehlo.iota dim = 0 : tensor<3x5xbf16>
+  %2 = stablehlo.iota dim = 0 : tensor<7xf8E4M3FN>
+  return %0, %1, %2 : tensor<1024x1024xf32>, tensor<3x5xbf16>, tensor<7xf8E4M3FN>
+}
+END
+bounded cp make.mlir "$near/programs/"
+run make '-> wide half tiny'
+files=(wide.npy half.npy tiny.safetensors)
+mkdir made
+bounded cp "${files[@]/#/$near/buffers/}" made/
+bounded rm "$near"/buffers/{wide,half,tiny}.*
+bounded cp "${files[@]/#/made/}" "$near/buffers/"
+# arrived MOUNT HOW: all are there, with their types; there they go again
+arrived()
+{
+	local file
+	for file in "${files[@]}"; do
+		same "made/$file" "$1/buffers/$file"
+	done
+	equal "types by $2" "$(bounded cat "$1"/buffers/{wide,half,tiny}.json | jq -r .dtype | xargs)" \
+		'F32 BF16 F8E4M3FN'
+	bounded rm "${files[@]/#/$1/buffers/}"
+}
+# both HOW COMMAND...: COMMAND FILE... DIR copies from near to far; from there they come back
+both()
+{
+	bounded "${@:2}" "${files[@]/#/$near/buffers/}" "$there/buffers/"
+	bounded rm "${files[@]/#/$near/buffers/}"
+	bounded "${@:2}" "${files[@]/#/$there/buffers/}" "$near/buffers/"
+	arrived "$at" "$1"
+	arrived "$near" "$1"
+	bounded cp "${files[@]/#/made/}" "$near/buffers/"
+}
+there=far
+for options in '' '-o direct_io,sshfs_sync'; do
+	# shellcheck disable=SC2086 # a list of words
+	bounded sshfs $options "far:$at" far
+	both "sshfs $options" cp
+	bounded fusermount3 -u far
+done
+there=far:$at
+both scp scp -q
+both rsync rsync
+both 'rsync --inplace' rsync --inplace
+# by pipes: file by file
+for file in "${files[@]}"; do
+	bounded bash -c 'ssh far "cat >$1" <"$2"' - "$at/buffers/$file" "$near/buffers/$file"
+done
+bounded rm "${files[@]/#/$near/buffers/}"
+for file in "${files[@]}"; do
+	bounded bash -c 'ssh far "cat $1" >"$2"' - "$at/buffers/$file" "$near/buffers/$file"
+done
+arrived "$at" 'ssh to far'
+arrived "$near" 'ssh from far'
+
+# -- an array that the other mount refuses at close(2)
+bounded head -c 1000 made/wide.npy >cut.npy
+cut=$at/buffers/cut.npy
+refused()
+{
+	tells "$at/buffers/cut.json" '"state":"incomplete"'
+	bounded rm "$cut"
+}
+for options in '' '-o direct_io,sshfs_sync'; do
+	# shellcheck disable=SC2086 # a list of words
+	bounded sshfs $options "far:$at" far
+	bounded cp cut.npy far/buffers/
+	refused
+	bounded fusermount3 -u far
+done
+fails_with 'failed to upload' scp cut.npy "far:$cut"
+refused
+fails_with '' rsync --inplace cut.npy "far:$cut"
+refused
+fails_with 'Invalid argument' ssh far "cat >$cut" <cut.npy
+refused
+fails_with 'rename' rsync cut.npy "far:$cut"
+gone "$cut"
+
 # -- what goes wrong: no mount there, no /dev/fuse here, no memory there, no rights
+mnt=$at
 first_lines()
 {
 	sed -n '/^## As files/,/^## As lines/s/^    //p' "$top/docs/remote.md" | sed "s|/mnt/pjrt|$1|g" | sed -n 1,3p

@@ -79,9 +79,9 @@ static void source_commit(struct pf_open *of, enum pf_commit why, struct pf_repl
 	/* The options may have changed since it was written. */
 	int r = files_may_compile(program_of(of->node), of->cred.uid, NULL);
 
-	/* Only close(2) tells that a program is complete: its bytes do not. */
-	if (why == PF_COMMIT_FSYNC || r < 0) {
-		pf_reply_code(reply, why == PF_COMMIT_FSYNC ? 0 : r);
+	(void)why;
+	if (r < 0) {
+		pf_reply_code(reply, r);
 		return;
 	}
 	if (atomic_load(&program_of(of->node)->x->subject)) /* no scratch file */
@@ -121,6 +121,8 @@ const struct pf_kind kind_program = {
 	.write = source_write,
 	.truncate = source_truncate,
 	.commit = source_commit,
+	/* sshfs reports what fsync(2) says, and not what close(2) says */
+	.whole_at_fsync = true,
 	.getattr = source_getattr,
 	.setattr = source_setattr,
 	.restored_as = RESTORED_PROGRAM,
