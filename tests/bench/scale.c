@@ -24,7 +24,7 @@ enum {
 	CALLS = 20000,        /* of all clients of a step */
 	CHILD_S = 3600,
 	STEPS = 10,
-	STEP_S = 900, /* a step that would take more seconds is left out */
+	STEP_S = 300, /* a step that would take more seconds is left out */
 };
 
 static const char add[] =
