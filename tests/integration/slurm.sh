@@ -49,7 +49,9 @@ PlugStackConfig=/dev/null
 NodeName=$host NodeAddr=127.0.0.1 Port=$((port + 1)) CPUs=4
 PartitionName=all Nodes=$host Default=YES
 END
-mkdir slurm/state slurm/spool
+# slurmd loads such a plugin, whatever uses it; this one begins without any control group.
+printf '%s\n' CgroupPlugin=cgroup/v1 "CgroupMountpoint=$work/slurm/cgroup" >slurm/cgroup.conf
+mkdir slurm/state slurm/spool slurm/cgroup
 services=()
 # Whatever is left of jobs, and services, ends with this process, the first of its namespace.
 end_slurm()
