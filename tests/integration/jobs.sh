@@ -34,7 +34,7 @@ all_there parallel
 page '## make' '## Ray'
 all_there make
 if python3 -c 'import ray' 2>/dev/null; then
-	HOME=$work patience=$((patience * 3)) page '## Ray' '## Slurm'
+	HOME=$work RAY_TMPDIR=$work patience=$((patience * 3)) page '## Ray' '## Slurm'
 	all_there Ray
 fi
 
