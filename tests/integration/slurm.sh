@@ -4,6 +4,7 @@
 # nothing remains of a job that scancel ends.  munged, slurmctld and slurmd are the test's own.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
+requires redis-server --version
 for program in munged slurmctld slurmd; do
 	requires test -x /usr/sbin/$program
 done
@@ -152,3 +153,27 @@ bounded scancel -s KILL "$job"
 patience=$((patience * 3)) eventually finished "$job"
 bounded find tmp -mindepth 1 -type d -empty -delete
 nothing_left 'scancel -s KILL'
+
+# -- a group: docs/CLUSTER.md's job, on this one node; each process has a mount and a shard of its own
+sed -n '/^## Slurm/,/^## Open/s/^    //p' "$top/docs/CLUSTER.md" >page
+sed -n '1,/^END$/p' page >block
+sed '1,/^END$/d' page >train.sh
+chmod +x train.sh
+bash -eu block
+sed -i 's/--nodes=4 --ntasks-per-node=1/--nodes=1 --ntasks=2/; s/\$(hostname)/127.0.0.1/' train.sbatch
+grep -q -- '--ntasks=2' train.sbatch && grep -q '127.0.0.1:\$port' train.sbatch || fail "the page's job has changed"
+echo 'func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+	%0 = stablehlo.add %x, %x : tensor<2x3xf32>
+	return %0 : tensor<2x3xf32> }' >step.mlir
+for i in 0 1; do
+	packed 'f<*' $i 1 2 3 4 5 | npy '<f4' '(2, 3)' >shard.$i.npy
+	packed 'f<*' $((2 * i)) 2 4 6 8 10 | npy '<f4' '(2, 3)' >twice.$i.npy
+done
+job=$(bounded sbatch --parsable --export=ALL,PLUGIN=cpu train.sbatch)
+patience=$((patience * 6)) eventually finished "$job"
+equal "how the group ended ($(tail -n 20 "slurm-$job.out"))" \
+	"$(bounded scontrol show job "$job" | grep -o 'JobState=[A-Z]*')" JobState=COMPLETED
+tells "slurm-$job.out" "\"group\":\"slurm-$job.0.0\".*\"id\":1,\"state\":\"connected\""
+for i in 0 1; do same out.$i.npy twice.$i.npy; done
+! ls secret.* 2>/dev/null || fail "the secret stays"
+nothing_left 'a group'
