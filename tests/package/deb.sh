@@ -34,7 +34,7 @@ timeout -k 5 300 lintian --allow-root --fail-on error,warning "$build"/deb/pjrtf
 dpkg-deb -x "$deb" root
 mount -t overlay -o "lowerdir=$work/root/usr:/usr" overlay /usr
 for file in lib/systemd/system/pjrtfs@.service share/bash-completion/completions/pjrtfs \
-	share/doc/pjrtfs/examples/call.py share/pjrtfs/commands.schema.json share/pjrtfs/schema/info.schema.json \
+	share/doc/pjrtfs/docs/HACKING.md share/doc/pjrtfs/docs/serving.md share/doc/pjrtfs/examples/call.py share/pjrtfs/commands.schema.json share/pjrtfs/schema/info.schema.json \
 	share/man/man1/pjrtfs-fetch-plugins.1.gz \
 	share/zsh/vendor-completions/_pjrtfs; do
 	test -e "root/usr/$file" || test -e "root/$file" || fail "not in the package: $file"
