@@ -291,10 +291,10 @@ static void add_options(struct pf_candidate *p, int process, int count, int loca
 static int check_alone(const struct options *o, struct pf_err *err)
 {
 	for (unsigned i = 0; i < o->n_plugins; i++) {
-		struct json_object *n =
-			json_object_object_get(o->plugins[i].options, "num_nodes");
+		struct json_object *n = NULL;
 
-		if (n && json_object_get_int64(n) > 1)
+		if (json_object_object_get_ex(o->plugins[i].options, "num_nodes", &n) &&
+		    json_object_get_int64(n) > 1)
 			return pf_err_set(err, -EINVAL,
 					  "plugin %s: num_nodes is %s, but there is no "
 					  "group: expected --group redis://HOST[:PORT]",

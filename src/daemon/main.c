@@ -165,18 +165,6 @@ static void warn(void *arg, const char *text)
 	pf_log(PF_LOG_WARNING, "%s", text);
 }
 
-/* Does another process of the group write what the plugins of all compile?  Process 0 does. */
-static bool follows(const struct options *o)
-{
-	int64_t process = 0;
-
-	for (unsigned i = 0; i < o->n_plugins && !process; i++)
-		(void)pf_json_get_int(json_object_object_get(o->plugins[i].group,
-							     "process"),
-				      &process);
-	return process > 0;
-}
-
 /* Without a cache programs compile anew in every mount. */
 static int start_compiler(struct daemon *d, struct pf_err *err)
 {
@@ -184,7 +172,7 @@ static int start_compiler(struct daemon *d, struct pf_err *err)
 	pf_autofree char *dir = o->no_cache ? NULL : options_cache_dir(o);
 	struct pf_cache_config cache = { .dir = dir,
 					 .max = o->cache_size,
-					 .read_only = o->cache_readonly || follows(o),
+					 .read_only = o->cache_readonly,
 					 .warn = warn };
 	struct pf_compiler_config compiler = { .owner = getuid(),
 					       .jobs = o->compile_jobs,

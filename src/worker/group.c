@@ -2,7 +2,8 @@
 /*
  * A member of a group.
  *
- * Keys: member:N is the text "IDENTITY STATE BEAT PID HOST" of process N.  kv:IDENTITY:KEY is a value of
+ * Keys: member:N is the text "IDENTITY STATE BEAT PID HOST" of process N: STATE is here until it has seen
+ * all others, then ready, and at last ended.  kv:IDENTITY:KEY is a value of
  * the plugin, and ended:IDENTITY why the group has ended, in which process 0 has this IDENTITY: a group
  * that is started anew finds no values of the one before.  A member is gone when its
  * text has not changed for the configured time; time in which this process could not ask the store does
@@ -36,6 +37,7 @@ static const char *const state_names[] = { "missing", "connected", "lost", "ende
 
 struct member {
 	enum state state;
+	bool ready;      /* it has seen all of them */
 	char text[TEXT]; /* as it was last */
 	int64_t seen_ms; /* when it changed */
 	char identity[IDENTITY + 1], host[HOST];
@@ -69,6 +71,7 @@ static struct group {
 	bool complete;          /* all were there at once, */
 	char epoch[IDENTITY +
 		   1];     /* process 0 with this identity; constant from then on */
+	bool begun;        /* each of them has seen that, so one may leave */
 	bool leaves;       /* in order */
 	struct pf_err why; /* the group has ended; code 0: it has not */
 	const struct pj_client *client;
@@ -204,6 +207,7 @@ static bool read_member(struct member *m, const char *text, enum state *state)
 	    strlen(m->identity) != IDENTITY)
 		return false;
 	m->pid = pid;
+	m->ready = strcmp(word, "here") != 0;
 	*state = strcmp(word, "ended") ? CONNECTED : ENDED;
 	return true;
 }
@@ -251,6 +255,13 @@ static bool leaves(void)
 	return group.leaves;
 }
 
+/* The state of this process, as the others read it. */
+static const char *own_state(void)
+{
+	PF_LOCK_SCOPE(&group.lock);
+	return group.leaves ? "ended" : group.complete ? "ready" : "here";
+}
+
 /* Keep this process's own key. */
 static int hold(struct pf_err *err)
 {
@@ -263,7 +274,7 @@ static int hold(struct pf_err *err)
 	key_of(key, group.me);
 	pf_lock(&group.holding);
 	snprintf(text, sizeof(text), "%s %s %" PRIu64 " %d %s", group.identity,
-		 leaves() ? "ended" : "here", ++group.beat, (int)getpid(), group.host);
+		 own_state(), ++group.beat, (int)getpid(), group.host);
 	r = pf_kv_hold(group.kv, key, text, IDENTITY, (unsigned)group.lost_ms, &other,
 		       err);
 	pf_unlock(&group.holding);
@@ -324,15 +335,20 @@ static void forgive_locked(int64_t now, int period_ms)
 
 static void judge_locked(void)
 {
-	bool all = true;
+	bool all = true, ready = true;
 
-	for (unsigned i = 0; i < group.n; i++)
+	for (unsigned i = 0; i < group.n; i++) {
 		all = all && group.members[i].state == CONNECTED;
-	if (!all || group.complete)
-		return;
-	snprintf(group.epoch, sizeof(group.epoch), "%s", group.members[0].identity);
-	group.complete = true;
-	pthread_cond_broadcast(&group.changed);
+		ready = ready && group.members[i].ready;
+	}
+	if (all && !group.complete) {
+		snprintf(group.epoch, sizeof(group.epoch), "%s",
+			 group.members[0].identity);
+		group.complete = true;
+	} else if (group.complete && ready && !group.begun) {
+		group.begun = true;
+		pthread_cond_broadcast(&group.changed);
+	}
 }
 
 /* One round of the thread.  -EAGAIN: the store is away; else the group has ended. */
@@ -466,7 +482,7 @@ static void *keep(void *unused)
 		int r;
 
 		pf_lock(&group.lock);
-		if (!group.complete && ms > GATHER_MS)
+		if (!group.begun && ms > GATHER_MS)
 			ms = GATHER_MS;
 		pf_unlock(&group.lock);
 		if (leaves())
@@ -481,7 +497,7 @@ static void *keep(void *unused)
 			pf_unlock(&group.lock);
 			end();
 		}
-		if (!group.complete)
+		if (!group.begun)
 			report_missing();
 		t = (struct timespec){ ms / 1000, ms % 1000 * 1000000 };
 		nanosleep(&t, NULL);
@@ -554,14 +570,14 @@ static int await_all(struct pf_err *err)
 	clock_gettime(CLOCK_REALTIME, &end);
 	end.tv_sec += group.timeout_ms / 1000;
 	PF_LOCK_SCOPE(&group.lock);
-	while (!group.complete && !group.why.code)
+	while (!group.begun && !group.why.code)
 		if (pthread_cond_timedwait(&group.changed, &group.lock, &end))
 			break;
 	if (group.why.code) {
 		*err = group.why;
 		return err->code;
 	}
-	if (!group.complete) {
+	if (!group.begun) {
 		PF_CLEANUP(pf_buf_release) struct pf_buf names = PF_BUF_INIT;
 
 		name_missing_locked(&names);

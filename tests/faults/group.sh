@@ -217,27 +217,6 @@ cat "$m.log" >>seen
 faults
 leave
 
-# -- process 0 alone writes what was compiled; all read it
-faults serialize=works
-cache=(--cache-dir "$work/shared")
-group
-member 0
-member 1
-complete
-compiles() # MEMBER HIT-OR-MISS
-{
-	rm -f "${members[$1]}/programs/one.mlir"
-	cp "$data/add.mlir" "${members[$1]}/programs/one.mlir"
-	tells "${members[$1]}/executables/one/info.json" "\"cache\":\"$2\""
-}
-compiles 1 miss
-compiles 1 miss
-compiles 0 miss
-compiles 1 hit
-leave
-cache=(--no-cache)
-faults
-
 # -- kill -9 of a worker, of a daemon, and SIGSTOP: the others end for good, for one reason
 for how in worker daemon stop; do
 	size=3

@@ -161,7 +161,7 @@ sed '1,/^END$/d' page >train.sh
 chmod +x train.sh
 bash -eu block
 sed -i 's/--nodes=4 --ntasks-per-node=1/--nodes=1 --ntasks=2/; s/\$(hostname)/127.0.0.1/' train.sbatch
-grep -q -- '--ntasks=2' train.sbatch && grep -q '127.0.0.1:\$port' train.sbatch || fail "the page's job has changed"
+tells train.sbatch '--nodes=1 --ntasks=2' '127\.0\.0\.1:\$port'
 echo 'func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 	%0 = stablehlo.add %x, %x : tensor<2x3xf32>
 	return %0 : tensor<2x3xf32> }' >step.mlir

@@ -408,15 +408,16 @@ int inode_list(struct pf_node *node)
 	if (stem + strlen(pf_format_extension(format)) > PF_NAME_MAX)
 		return -ENAMETOOLONG;
 	strcpy(name + stem, pf_format_extension(format));
+	/* Only what cannot fail follows: else the file would have no name. */
+	r = pf_dir_link(dir, name, node, false);
+	if (r < 0)
+		return r;
 	inode->views[view_of(old)->format] = pf_node_ref(old);
 	pf_dir_hide(old);
-	r = pf_dir_link(dir, name, node, false);
-	if (r == 0) {
-		pf_node_unref(pf_steal(&inode->views[format]));
-		inode->listed = node;
-		inode->buffer->subject = node->ino;
-	}
-	return r;
+	pf_node_unref(pf_steal(&inode->views[format]));
+	inode->listed = node;
+	inode->buffer->subject = node->ino;
+	return 0;
 }
 
 void buffer_node_free(struct pf_node *node)
