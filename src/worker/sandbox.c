@@ -165,6 +165,20 @@ static void allow_devices(const struct rules *r)
 	(void)allow(r, "/dev/shm", WRITE | LANDLOCK_ACCESS_FS_MAKE_SOCK);
 }
 
+/*
+ * CUDA gives its threads names, through /proc, and does not start if it cannot.  Landlock knows a
+ * directory by its inode, and /proc keeps that one only while a descriptor is open: it is not closed.
+ */
+static void allow_thread_names(const struct rules *r)
+{
+	static int kept = -1;
+
+	if (kept < 0)
+		kept = open("/proc/self/task", O_PATH | O_CLOEXEC);
+	(void)allow(r, "/proc/self/task",
+		    READ | LANDLOCK_ACCESS_FS_WRITE_FILE | TRUNCATE);
+}
+
 /* The directories of LD_LIBRARY_PATH, and PLUGIN's own. */
 static void allow_libraries(const struct rules *r, const char *plugin)
 {
@@ -213,6 +227,7 @@ static int restrict_files(const struct pf_sandbox *s, const char *plugin,
 			      READ | EXECUTE);
 		allow_libraries(&r, plugin);
 		allow_devices(&r);
+		allow_thread_names(&r);
 	} else if (plugin) {
 		/* Libraries may lie anywhere. */
 		(void)allow(&r, "/", READ);

@@ -91,10 +91,10 @@ fi
 
 # Drivers make processes, sockets of the machine and memory; they look at themselves.
 attempts device
-at_least device control_cpuinfo control_thread control_urandom own_fork memory_file socket_unix
+at_least device control_cpuinfo control_thread control_urandom own_fork own_thread_name memory_file socket_unix
 at_most device control_cpuinfo control_thread control_urandom file_stat file_statfs file_getxattr \
 	file_inotify file_open_path own_clone own_environ own_fork own_limits own_memory \
-	own_setuid own_vfork_exec socket_pair socket_service socket_unix ipc_message ipc_semaphore ipc_shm \
+	own_setuid own_thread_name own_vfork_exec socket_pair socket_service socket_unix ipc_message ipc_semaphore ipc_shm \
 	memory_file kernel_filter kernel_landlock
 test -e files/target.spare || fail "a file was removed"
 equal "the file" "$(cat files/target)" text

@@ -222,6 +222,8 @@ static void try_processes(void)
 	attempt("daemon_priority", setpriority(PRIO_PROCESS, (id_t)parent, 0) == 0);
 	attempt("daemon_affinity", daemon_affinity());
 	attempt("own_memory", opens("/proc/self/mem", O_RDWR));
+	attempt("own_thread_name",
+		opens("/proc/thread-self/comm", O_WRONLY | O_CREAT | O_TRUNC));
 	attempt("own_environ", opens("/proc/self/environ", O_RDONLY));
 	attempt("own_fork", is_child((pid_t)syscall(SYS_fork)));
 	attempt("own_clone",
