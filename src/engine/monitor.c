@@ -501,6 +501,8 @@ void *pf_monitor_main(void *arg)
 
 	if (is_sandbox(w, r))
 		r = start_looser(w, &err);
+	if (r < 0)
+		pf_plugin_log_explain(&w->log);
 	if (!w->shared)
 		first_start_done(w, r, &err);
 	while (r == 0 && (w->instance || start_when_needed(w, &deaths))) {

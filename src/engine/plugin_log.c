@@ -115,6 +115,21 @@ void pf_plugin_log_tick(struct pf_plugin_log *log)
 	log->n_passed_on = log->lines.count;
 }
 
+void pf_plugin_log_explain(struct pf_plugin_log *log)
+{
+	const char *line;
+	size_t len;
+
+	if (!lags(log))
+		return;
+	begin_period(log);
+	while ((line = pf_lines_next(&log->lines, &log->passed_on, &len))) {
+		if (level_of(line, len - 1) != PF_LOG_INFO)
+			write_line(log, line, len - 1);
+		log->n_passed_on++;
+	}
+}
+
 int pf_plugin_log_due_ms(const struct pf_plugin_log *log)
 {
 	int64_t left;

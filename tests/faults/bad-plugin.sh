@@ -29,6 +29,13 @@ refused init=abort:'dies at once' 'plugin faulty: .*signal 6.*dies at once'
 refused client=error:UNAVAILABLE:'no device' 'plugin faulty: .*no device'
 refused client=exit:7 'plugin faulty: .*status 7'
 refused client=segv 'plugin faulty: .*signal 11'
+# What it printed as an error explains more than its answer.
+cause='E0000 00:00:1.5 x.cc:1] the driver is too old'
+refused "client=error:UNAVAILABLE:no device,init=print:1:$cause" 'plugin faulty: .*the driver is too old'
+refused "client=error:UNAVAILABLE:no device,init=print:1:$cause" 'plugin faulty: no device'
+! PJRTFS_FAULTY="client=error:UNAVAILABLE:no device,init=print:1:all is well" \
+	timeout 60 "$pjrtfs" --plugin "faulty=$so" m -f 2>err || fail "it started"
+! grep 'all is well' err || fail "a message of the plugin is no explanation"
 
 # All bad: the daemon does not mount, and reports each one.
 all_bad()
