@@ -230,13 +230,14 @@ int pf_process_start_init(struct pf_process_start *start,
 {
 	struct json_object *sorted = config->options ? pf_json_sorted(config->options)
 						     : json_object_new_object();
+	bool asked = json_object_object_get_ex(config->sandbox, "sandbox", NULL);
 
 	start->program = strdup(config->program);
 	start->options = sorted ? pf_json_text_copy(sorted) : NULL;
 	json_object_put(sorted);
-	start->setup = setup_text(config, NULL);
-	if (!config->group &&
-	    !json_object_object_get_ex(config->sandbox, "sandbox", NULL))
+	/* A member of a group starts only once, and plugins that have groups have drivers. */
+	start->setup = setup_text(config, config->group && !asked ? "device" : NULL);
+	if (!config->group && !asked)
 		start->looser = setup_text(config, "device");
 	start->env = pf_json_copy(config->env);
 	return start->program && start->options && start->setup &&

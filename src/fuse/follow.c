@@ -4,12 +4,13 @@
  *
  * Each request is two wake-ups between its client and the leader; a call is four, an upload eight.
  * On one processor a wake-up is a switch; on a halted one it costs several times as much as the
- * request itself.  The scheduler cannot know that the two never run at the same time, so the leader
- * goes to its client's processor.  The worker, which spins, keeps another one.
+ * request itself.  So where there are processors enough for the client, the worker and the leader,
+ * the leader spins for its client's next request.
  *
- * A client that only reads needs no worker.  Then the other processor is idle, and the scheduler
- * moves the client there when the leader wakes it: the two would chase each other.  So the leader
- * spins there for the next request instead.
+ * Where there are fewer, the leader goes to its client's processor, since the scheduler cannot know
+ * that the two never run at the same time; the worker, which spins, keeps another one.  But a client
+ * that only reads needs no worker.  Then the other processor is idle, and the scheduler moves the
+ * client there when the leader wakes it: the two would chase each other.  So the leader spins then, too.
  */
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -25,6 +26,7 @@ enum {
 	LOOK_EVERY = 50, /* requests: to read a client's processor takes 1 to 2 us */
 	FIELD = 39,      /* of /proc/TID/stat: processor; proc(5) */
 	SPIN_NS = 20000, /* requests back to back come sooner */
+	ENOUGH = 4,      /* processors: one for each who spins, and one for others */
 };
 
 /* The processor on which the thread last ran whose stat file is FD; -1: it has ended. */
@@ -86,7 +88,17 @@ void pf_follow_spin(const struct pf_follow *follow, int device)
 		return;
 	end = pf_now_ns() + SPIN_NS;
 	while (poll(&p, 1, 0) == 0 && pf_now_ns() < end)
-		sched_yield(); /* the client may wait for this processor */
+		if (!follow->has_enough)
+			sched_yield(); /* the client may wait for this processor */
+}
+
+/* May the process use processors enough? */
+static bool has_enough(void)
+{
+	cpu_set_t all;
+
+	return !sched_getaffinity(getpid(), sizeof(all), &all) &&
+	       CPU_COUNT(&all) >= ENOUGH;
 }
 
 void pf_follow(struct pf_follow *follow, const struct fuse_buf *buf)
@@ -105,7 +117,8 @@ void pf_follow(struct pf_follow *follow, const struct fuse_buf *buf)
 	follow->writes |= in->opcode == FUSE_WRITE;
 	if (++follow->requests % LOOK_EVERY)
 		return;
-	follow->spins = !follow->writes;
+	follow->has_enough = has_enough();
+	follow->spins = follow->has_enough || !follow->writes;
 	follow->writes = false;
 	if (follow->spins) {
 		go_back(follow);

@@ -169,17 +169,19 @@ struct pf_follow {
 	uint32_t client;   /* the thread that made the last requests, */
 	unsigned requests; /* so many */
 	bool writes;       /* some of the last ones were writes */
-	bool spins;        /* none of those before were: see pf_follow_spin */
+	bool spins;        /* see pf_follow_spin */
+	bool has_enough;   /* there are processors for all who spin */
 	int fd;            /* owned: its stat file, or -1 */
 	bool pinned;       /* this thread runs on cpu only */
 	int cpu;
 };
 
 /* This thread has read the request BUF: if its client alone makes many, run on the client's
- * processor.  Changes this thread's affinity. */
+ * processor, or spin.  Changes this thread's affinity. */
 void pf_follow(struct pf_follow *follow, const struct fuse_buf *buf);
 
-/* If the client only reads, wait for some microseconds until DEVICE has a request. */
+/* If the client only reads, or there are processors enough, wait for some microseconds until DEVICE
+ * has a request. */
 void pf_follow_spin(const struct pf_follow *follow, int device);
 
 /* Run anywhere again. */

@@ -129,6 +129,7 @@ for m in "${members[@]}"; do
 	equal "devices" "$(cd "$m/devices/faulty" && echo *)" "0 1 2 3 4 5 6 7"
 	grep -o 'topology .*' "$m/plugins/faulty/log" >>topologies
 	tells "$m/events" group.complete
+	sanitized || tells "$m/plugins/faulty/sandbox" '^device$'
 done
 equal "different topologies" "$(sort -u topologies)" \
 	"topology node 0 has 2 devices;node 1 has 2 devices;node 2 has 2 devices;node 3 has 2 devices;"
