@@ -82,7 +82,7 @@ void pf_plugin_log_release(struct pf_plugin_log *log); /* all zeros is allowed *
 
 /*
  * Add LEN bytes, in pieces as the worker prints them; control characters but tabs become spaces,
- * and a line that is longer than PF_LINE_MAX becomes several.  By one thread, as the next five.
+ * and a line that is longer than PF_LINE_MAX becomes several.  By one thread, as the next six.
  */
 void pf_plugin_log_add(struct pf_plugin_log *log, const char *text, size_t len);
 
@@ -95,6 +95,9 @@ int pf_plugin_log_due_ms(const struct pf_plugin_log *log);
 
 /* Write the lines that the daemon's log lacks, once the daemon serves. */
 void pf_plugin_log_tick(struct pf_plugin_log *log);
+
+/* The daemon's log shall not get the lines so far. */
+void pf_plugin_log_pass(struct pf_plugin_log *log);
 
 /* The plugin did not start: write those that are warnings and errors, though the daemon may never
  * serve. */

@@ -291,6 +291,7 @@ static int start_looser(struct pf_worker *w, struct pf_err *err)
 	int r;
 
 	w->start.setup = w->start.looser;
+	pf_plugin_log_pass(&w->log); /* that a driver needs more is no error */
 	r = start(w, &again);
 	if (r < 0) {
 		w->start.setup = strict;

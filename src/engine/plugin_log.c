@@ -115,6 +115,12 @@ void pf_plugin_log_tick(struct pf_plugin_log *log)
 	log->n_passed_on = log->lines.count;
 }
 
+void pf_plugin_log_pass(struct pf_plugin_log *log)
+{
+	log->passed_on = log->lines.end;
+	log->n_passed_on = log->lines.count;
+}
+
 void pf_plugin_log_explain(struct pf_plugin_log *log)
 {
 	const char *line;

@@ -101,10 +101,12 @@ equal "the file" "$(cat files/target)" text
 
 # -- a plugin that needs more than strict to start gets device, which is said; if the owner says
 # strict, it does not start
-mount_pjrtfs faulty --fault client=needs-socket
+mount_pjrtfs faulty --fault "client=needs-socket,init=print:1:E0000 00:00:1.5 x.cc:1] each start"
 tells "$mnt/plugins/faulty/sandbox" '^device$'
 tells "$mnt/plugins/faulty/log" 'does not start in the sandbox strict .*no socket.*sandbox device'
 eventually grep -q 'does not start in the sandbox strict' "$mnt.log" # a moment later
+equal "lines of both starts" "$(bounded grep -c 'each start' "$mnt/plugins/faulty/log")" 2
+equal "errors in the daemon's log" "$(grep -c 'error: plugin faulty: .*each start' "$mnt.log")" 1
 shows "$mnt/plugins/faulty/restarts" 0
 bounded cp "$data/add.mlir" "$mnt/programs/"
 shows "$mnt/executables/add/state" ready
