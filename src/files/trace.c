@@ -4,7 +4,8 @@
  * show.  It is made when it is opened, so that it costs nothing before.
  *
  * A span on a track of Perfetto may not begin within another and end after it.  So spans of one user
- * on one device that overlap get tracks of their own, lanes.
+ * on one device that overlap get tracks of their own, lanes.  Times are whole microseconds: Perfetto
+ * rounds fractions of a time since 1970 to 256 ns, and drops a span that then ends after the one around it.
  *
  * https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU (Trace Event
  * Format)
@@ -26,7 +27,7 @@ struct lane {
 	int64_t process;
 	int64_t user;
 	unsigned number;
-	double end; /* of its last span */
+	int64_t end; /* of its last span */
 };
 
 /* A trace while it is made.  Times are microseconds since 1970. */
@@ -83,8 +84,8 @@ static int64_t process_of(struct trace *t, const char *name)
 
 /* The first lane of USER in PROCESS that is free from START on, in use up to END; 0: there are too
  * many. */
-static size_t lane_of(struct trace *t, int64_t process, int64_t user, double start,
-		      double end)
+static size_t lane_of(struct trace *t, int64_t process, int64_t user, int64_t start,
+		      int64_t end)
 {
 	unsigned number = 1;
 	char name[64];
@@ -112,15 +113,15 @@ static size_t lane_of(struct trace *t, int64_t process, int64_t user, double sta
 
 /* What lasted from START to END, in a lane. */
 static void put_span(struct trace *t, const char *category, const char *name,
-		     int64_t process, size_t lane, double start, double end,
+		     int64_t process, size_t lane, int64_t start, int64_t end,
 		     struct json_object *args)
 {
 	struct json_object *event = json_object_new_object();
 
 	pf_json_add_string(event, "name", name);
 	pf_json_add_string(event, "cat", category);
-	pf_json_add(event, "ts", json_object_new_double(start));
-	pf_json_add(event, "dur", json_object_new_double(end > start ? end - start : 0));
+	pf_json_add_int(event, "ts", start);
+	pf_json_add_int(event, "dur", end > start ? end - start : 0);
 	if (args)
 		pf_json_add_copy(event, "args", args);
 	put(t, "X", process, (int64_t)lane, event);
@@ -129,6 +130,12 @@ static void put_span(struct trace *t, const char *category, const char *name,
 static double number(struct json_object *event, const char *key)
 {
 	return json_object_get_double(json_object_object_get(event, key));
+}
+
+/* The time SECONDS before that of EVENT. */
+static int64_t before(struct json_object *event, double seconds)
+{
+	return (int64_t)((number(event, "time") - seconds) * 1e6);
 }
 
 /* "executables/add": "add". */
@@ -144,11 +151,11 @@ static const char *name_of(struct json_object *event)
 static void add_span(struct trace *t, const char *category, const char *device,
 		     struct json_object *event)
 {
-	double end = number(event, "time") * 1e6;
-	double start = end - number(event, "seconds") * 1e6;
-	double loaded = start + number(event, "transfer_seconds") * 1e6;
-	double granted = loaded + number(event, "queue_seconds") * 1e6;
-	double ran = end - number(event, "device_seconds") * 1e6;
+	double left = number(event, "seconds"), moved = number(event, "transfer_seconds");
+	int64_t end = before(event, 0), start = before(event, left);
+	int64_t loaded = before(event, left - moved);
+	int64_t granted = before(event, left - moved - number(event, "queue_seconds"));
+	int64_t ran = before(event, number(event, "device_seconds"));
 	int64_t process = process_of(t, device);
 	size_t lane = lane_of(t, process, (int64_t)number(event, "user"), start, end);
 
@@ -182,8 +189,7 @@ static void add_compile(struct trace *t, const char *what, struct json_object *e
 {
 	const char *object = pf_json_get_string(event, "object");
 	struct json_object *since = json_object_object_get(t->queued, object);
-	double now = number(event, "time") * 1e6, start;
-	int64_t process;
+	int64_t now = before(event, 0), start, process;
 	size_t lane;
 
 	if (!strcmp(what, "queued")) {
@@ -192,7 +198,7 @@ static void add_compile(struct trace *t, const char *what, struct json_object *e
 	}
 	if (since) {
 		process = process_of(t, pf_json_get_string(since, "plugin"));
-		start = number(since, "time") * 1e6;
+		start = before(since, 0);
 		lane = lane_of(t, process, (int64_t)number(event, "user"), start, now);
 		if (lane)
 			put_span(t, "queue", "queue", process, lane, start, now, since);
