@@ -56,6 +56,7 @@ static void free_answer(struct shared *s, const void *reply)
 	case PF_OP_TOPOLOGY:
 	case PF_OP_OPTIMIZED:
 	case PF_OP_SERIALIZE:
+	case PF_OP_GROUP:
 		pf_instance_free_block(s->of.instance, block->off);
 		break;
 	default:

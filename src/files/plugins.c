@@ -146,7 +146,7 @@ static const struct pf_kind topology_pb = TOPOLOGY("topology.pb");
 static int processes_fetch(struct pf_open *of, struct pf_err *err)
 {
 	struct pf_buf *out = of->state = calloc(1, sizeof(*out));
-	int r = out ? files_ask_worker(worker_of(of->node), PF_OP_GROUP, 0, 5, out, err)
+	int r = out ? files_ask_worker(worker_of(of->node), PF_OP_GROUP, 0, 1, out, err)
 		    : -ENOMEM;
 
 	if (r == 0)

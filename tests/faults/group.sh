@@ -82,7 +82,7 @@ complete()
 	local m
 	for m in "${members[@]}"; do
 		eventually test -e "$m/version"
-		states "$m" connected
+		eventually states "$m" connected
 	done
 }
 # states MOUNT STATE...: of the members, in processes.json; the last one is that of those that follow
@@ -173,14 +173,17 @@ if [ -n "$others" ]; then
 fi
 same "${members[0]}/buffers/z5.npy" "${members[3]}/buffers/z5.npy"
 
-# -- a server that is away for a while, and comes back empty, ends nothing
+# -- a server that is away for a while, and comes back empty, ends nothing; nor does one that hangs
+kill -STOP "$redis"
+sleep 1
+for m in "${members[@]}"; do eventually states "$m" connected; done
 no_redis
 sleep $((lost + 1))
 redis
-for m in "${members[@]}"; do states "$m" connected; done
+for m in "${members[@]}"; do eventually states "$m" connected; done
 sleep $((lost + 1))
 for m in "${members[@]}"; do
-	states "$m" connected
+	eventually states "$m" connected
 	shows "$m/plugins/faulty/state" ready
 done
 everywhere again
@@ -232,7 +235,11 @@ for how in worker daemon stop; do
 	case $how in
 	worker) kill -KILL "$worker" ;;
 	daemon) kill -KILL "${daemons[1]}" ;;
-	stop) kill -STOP "$worker" ;;
+	stop)
+		kill -STOP "$worker"
+		fails_with 'timed out' cat "${members[1]}/plugins/faulty/processes.json"
+		tells "${members[1]}/error" 'the worker of plugin faulty did not answer within 1000 ms'
+		;;
 	esac
 	# what runs then fails; the faulty plugin learns that a process is gone
 	said=$(mnt=${members[0]} run all 'x x -> z' 2>&1) && fail "a program ran without a member"
@@ -319,7 +326,7 @@ group --group-name another
 member 0
 member 1
 complete
-states "${first[0]}" connected
+eventually states "${first[0]}" connected
 leave
 unmount_pjrtfs "${first[0]}"
 
