@@ -17,7 +17,7 @@ export TMPDIR=$work/tmp SLURM_CONF=$work/slurm/slurm.conf
 mkdir -p tmp demo slurm/log
 cp -r "$top/demo/mlp" demo/
 
-# -- a cluster of one node, without the system's services and control groups
+# -- a cluster of two nodes on this machine, without the system's services and control groups
 host=$(uname -n | cut -d . -f 1) port=$((20000 + $(stat -c %i "$work") % 20000)) user=$(id -un)
 head -c 64 /dev/urandom >slurm/munge.key
 chmod 400 slurm/munge.key
@@ -41,18 +41,18 @@ SchedulerParameters=sched_interval=1,batch_sched_delay=0,defer_batch
 SlurmdParameters=config_overrides
 ReturnToService=2
 StateSaveLocation=$work/slurm/state
-SlurmdSpoolDir=$work/slurm/spool
+SlurmdSpoolDir=$work/slurm/spool.%n
 SlurmctldPidFile=$work/slurm/slurmctld.pid
-SlurmdPidFile=$work/slurm/slurmd.pid
+SlurmdPidFile=$work/slurm/%n.pid
 SlurmctldLogFile=$work/slurm/log/slurmctld
-SlurmdLogFile=$work/slurm/log/slurmd
+SlurmdLogFile=$work/slurm/log/%n
 PlugStackConfig=/dev/null
-NodeName=$host NodeAddr=127.0.0.1 Port=$((port + 1)) CPUs=4
-PartitionName=all Nodes=$host Default=YES
+NodeName=n[1-2] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + 2))] CPUs=2
+PartitionName=all Nodes=ALL Default=YES
 END
 # slurmd loads such a plugin, whatever uses it; this one begins without any control group.
 printf '%s\n' CgroupPlugin=cgroup/v1 "CgroupMountpoint=$work/slurm/cgroup" >slurm/cgroup.conf
-mkdir slurm/state slurm/spool slurm/cgroup
+mkdir slurm/{state,spool.n1,spool.n2,cgroup}
 services=()
 # Whatever is left of jobs, and services, ends with this process, the first of its namespace.
 end_slurm()
@@ -72,15 +72,16 @@ trap end_slurm EXIT
 # service NAME OPTION...
 service()
 {
-	"/usr/sbin/$1" "${@:2}" >"slurm/log/$1.out" 2>&1 </dev/null &
+	"/usr/sbin/$1" "${@:2}" >>"slurm/log/$1.out" 2>&1 </dev/null &
 	services+=($!)
 }
 service munged --foreground --force --key-file="$work/slurm/munge.key" --socket="$work/slurm/munge" \
 	--pid-file="$work/slurm/munge.pid" --log-file="$work/slurm/log/munge" --seed-file="$work/slurm/seed"
 eventually test -S slurm/munge
 service slurmctld -D
-service slurmd -D
-eventually eval 'sinfo -h -o %T | grep -qx idle'
+service slurmd -D -N n1
+service slurmd -D -N n2
+eventually eval '[ "$(sinfo -h -o "%D %T")" = "2 idle" ]'
 
 # page FROM TO: run what stands between the two headings.
 page()
@@ -154,14 +155,15 @@ patience=$((patience * 3)) eventually finished "$job"
 bounded find tmp -mindepth 1 -type d -empty -delete
 nothing_left 'scancel -s KILL'
 
-# -- a group: docs/CLUSTER.md's job, on this one node; each process has a mount and a shard of its own
+# -- a group: docs/CLUSTER.md's job, on the two nodes; each process has a mount and a shard of its own
 sed -n '/^## Slurm/,/^## Open/s/^    //p' "$top/docs/CLUSTER.md" >page
 sed -n '1,/^END$/p' page >block
 sed '1,/^END$/d' page >train.sh
+echo 'echo $SLURMD_NODENAME >node.$SLURM_PROCID' >>train.sh
 chmod +x train.sh
 bash -eu block
-sed -i 's/--nodes=4 --ntasks-per-node=1/--nodes=1 --ntasks=2/; s/\$(hostname)/127.0.0.1/' train.sbatch
-tells train.sbatch '--nodes=1 --ntasks=2' '127\.0\.0\.1:\$port'
+sed -i 's/--nodes=4/--nodes=2/; s/\$(hostname)/127.0.0.1/' train.sbatch
+tells train.sbatch '--nodes=2 --ntasks-per-node=1' '127\.0\.0\.1:\$port'
 echo 'func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 	%0 = stablehlo.add %x, %x : tensor<2x3xf32>
 	return %0 : tensor<2x3xf32> }' >step.mlir
@@ -175,5 +177,6 @@ equal "how the group ended ($(tail -n 20 "slurm-$job.out"))" \
 	"$(bounded scontrol show job "$job" | grep -o 'JobState=[A-Z]*')" JobState=COMPLETED
 tells "slurm-$job.out" "\"group\":\"slurm-$job.0.0\".*\"id\":1,\"state\":\"connected\""
 for i in 0 1; do same out.$i.npy twice.$i.npy; done
+equal "nodes of the group" "$(cat node.?)" $'n1\nn2'
 ! ls secret.* 2>/dev/null || fail "the secret stays"
 nothing_left 'a group'
