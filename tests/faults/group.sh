@@ -13,6 +13,7 @@ sleepers=()
 end_all()
 {
 	local status=$?
+	set +e
 	kill -KILL ${redis:+"$redis"} "${sleepers[@]}" 2>/dev/null
 	(exit "$status")
 	lib_end

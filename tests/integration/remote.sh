@@ -13,6 +13,7 @@ rclone=
 end_remote()
 {
 	local status=$?
+	set +e
 	[ -z "$rclone" ] || kill "$rclone"
 	(exit "$status")
 	end_sshd
@@ -205,7 +206,7 @@ refused
 fails_with 'rename' rsync cut.npy "far:$cut"
 gone "$cut"
 
-# -- what goes wrong: no mount there, no /dev/fuse here, no memory there, no rights
+# -- what goes wrong: no mount there, no /dev/fuse here, no memory there
 mnt=$at
 first_lines()
 {
@@ -226,4 +227,30 @@ fails_with 'failed to upload' scp x.npy "far:$mnt/buffers/"
 first_lines "$mnt" >block
 ends_with 1 "far/programs/add.mlir': Operation not permitted$" bash -eu "$work/block"
 tells far/error 'wants [0-9]+ more: users/'
+bounded fusermount3 -u far
+
+# -- no rights there: a mount of another user, and the files of another user
+[ -n "$others" ] || exit 0
+chmod 755 "$work"
+unmount_pjrtfs
+mount_pjrtfs
+there=nobody@far:$mnt
+ends_with 1 "^$there: Permission denied$" sshfs -o direct_io,sshfs_sync "$there" far
+fails_with 'Permission denied' scp add.mlir "$there/programs/"
+equal "programs of a user without rights" "$(ls "$mnt/programs")" ''
+unmount_pjrtfs
+mount_pjrtfs -o allow_other
+there=nobody@far:$mnt
+bounded cp add.mlir "$mnt/programs/"
+bounded cp x.npy y.npy "$mnt/buffers/"
+bounded chmod 600 "$mnt/buffers/x.npy"
+bounded sshfs -o direct_io,sshfs_sync "$there" far
+same y.npy far/buffers/y.npy
+ends_with 1 "far/programs/mine.mlir': Permission denied$" cp add.mlir far/programs/mine.mlir
+ends_with 1 "far/buffers/mine.npy': Permission denied$" cp x.npy far/buffers/mine.npy
+ends_with 1 "far/buffers/x.npy: Permission denied$" cat far/buffers/x.npy
+ends_with 1 "write error: Input/output error$" bash -c 'echo "x y -> z" >far/executables/add/run'
+tells far/error 'EACCES: add: input 0: buffer x: permission denied$'
+fails_with 'Permission denied' scp add.mlir "$there/programs/mine.mlir"
+gone "$mnt/programs/mine.mlir" "$mnt/buffers/mine.npy" "$mnt/buffers/z.npy"
 bounded fusermount3 -u far
