@@ -49,7 +49,7 @@ stop()
 	touch "$work/stop"
 	wait "${jobs[@]}"
 }
-trap 'stop; lib_end' EXIT
+trap 's=$?; set +e; stop; (exit "$s"); lib_end' EXIT
 
 # Names that disappear meanwhile may be missed: each tool reports only those.
 allowed='file changed as we read it|mlir|executables|up\.|mv\.|part|out[0-2]'
