@@ -380,9 +380,19 @@ ip link set link1 down
 for i in 0 2; do failed $i '^process 1 of 3 .* is gone since'; done
 failed 1 "the group's store has been away for [0-9]+ s, so the group has ended: redis 10.7.0.1:6379: "
 leave
+# a link that comes back when the others have ended
+group
+ip link set link1 up
+for i in 0 1 2; do member $i nsenter --net="/proc/${sleepers[i]}/ns/net"; done
+complete
+ip link set link1 down
+failed 0 '^process 1 of 3 .* is gone since'
+shows "${members[1]}/plugins/faulty/state" ready
+ip link set link1 up
+failed 1 '^process [012] of 3 .* is gone since'
+leave
 # a member whose link is cut while it waits
 group --group-timeout 4
-ip link set link1 up
 for i in 0 1; do member $i nsenter --net="/proc/${sleepers[i]}/ns/net"; done
 eventually has_keys
 ip link set link1 down
