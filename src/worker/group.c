@@ -58,7 +58,8 @@ static struct group {
 	int timeout_ms, lost_ms;
 	char identity[IDENTITY + 1];
 	char host[HOST];
-	int64_t round_ms; /* when the store was last asked all; the thread's, as the next */
+	int64_t round_ms; /* when the store was last asked all; the thread's, as the next two */
+	int64_t forgiven_ms; /* of the time since then, what counts for no member */
 	int64_t reported_ms; /* that members are missing */
 
 	pthread_mutex_t
@@ -327,10 +328,13 @@ static int look_for_end(struct pf_err *err)
 /* Time in which the store could not be asked, or this process did not run, does not count. */
 static void forgive_locked(int64_t now, int period_ms)
 {
-	int64_t late = group.round_ms ? now - group.round_ms - 2 * period_ms : 0;
+	int64_t late = now - group.round_ms - 2 * period_ms - group.forgiven_ms;
 
-	for (unsigned i = 0; late > 0 && i < group.n; i++)
+	if (!group.round_ms || late <= 0)
+		return;
+	for (unsigned i = 0; i < group.n; i++)
 		group.members[i].seen_ms += late;
+	group.forgiven_ms += late;
 }
 
 static void judge_locked(void)
@@ -371,6 +375,7 @@ static int ask_all(int period_ms, struct pf_err *err)
 	if (r < 0)
 		return r;
 	group.round_ms = pf_now_ms();
+	group.forgiven_ms = 0;
 	PF_LOCK_SCOPE(&group.lock);
 	judge_locked();
 	return group.why.code;

@@ -269,6 +269,21 @@ for how in worker daemon stop; do
 	eventually no_keys
 done
 
+# -- a member that dies while the server is away is gone when it is back
+size=2
+group
+member 0
+member 1
+complete
+no_redis
+kill -KILL "$(cat "${members[1]}/plugins/faulty/pid")"
+sleep 10
+shows "${members[0]}/plugins/faulty/state" ready
+redis
+failed 0 '^process 1 of 2 \(.*\) is gone since [0-9]+ s: the group has ended$'
+leave
+eventually no_keys
+
 # -- the same name, anew, when the keys of the dead have expired; a second process with a number
 size=2
 group
@@ -387,6 +402,7 @@ for i in 0 1 2; do member $i nsenter --net="/proc/${sleepers[i]}/ns/net"; done
 complete
 ip link set link1 down
 failed 0 '^process 1 of 3 .* is gone since'
+sleep $((3 * lost)) # so their keys, and why they have ended, are gone, too
 shows "${members[1]}/plugins/faulty/state" ready
 ip link set link1 up
 failed 1 '^process [012] of 3 .* is gone since'
