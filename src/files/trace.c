@@ -35,7 +35,8 @@ struct trace {
 	struct pf_buf *out;            /* borrowed */
 	bool comma;                    /* another event follows a first one */
 	struct json_object *processes; /* owned: the numbers of devices, by name */
-	struct json_object *queued;    /* owned: when compiles were queued, by object */
+	struct json_object
+		*compiles; /* owned: the last event of each that goes on, by object */
 	struct lane lanes[LANES];
 	size_t n_lanes;
 };
@@ -147,12 +148,13 @@ static const char *name_of(struct json_object *event)
 	return slash ? slash + 1 : object;
 }
 
-/* EVENT, which says at its end how long something has lasted, on the track of DEVICE. */
+/* EVENT, which says at its end how long something has lasted, on the track of DEVICE, from EARLIEST on. */
 static void add_span(struct trace *t, const char *category, const char *device,
-		     struct json_object *event)
+		     struct json_object *event, int64_t earliest)
 {
 	double left = number(event, "seconds"), moved = number(event, "transfer_seconds");
-	int64_t end = before(event, 0), start = before(event, left);
+	int64_t end = before(event, 0);
+	int64_t begun = before(event, left), start = begun > earliest ? begun : earliest;
 	int64_t loaded = before(event, left - moved);
 	int64_t granted = before(event, left - moved - number(event, "queue_seconds"));
 	int64_t ran = before(event, number(event, "device_seconds"));
@@ -181,31 +183,34 @@ static void add_execution(struct trace *t, const char *category,
 	for (size_t i = 0; i < n; i++)
 		add_span(t, category,
 			 json_object_get_string(json_object_array_get_idx(list, i)),
-			 event);
+			 event, 0);
 }
 
 /* A compile is queued, leaves the queue, or ends. */
 static void add_compile(struct trace *t, const char *what, struct json_object *event)
 {
 	const char *object = pf_json_get_string(event, "object");
-	struct json_object *since = json_object_object_get(t->queued, object);
-	int64_t now = before(event, 0), start, process;
-	size_t lane;
+	struct json_object *last = json_object_object_get(t->compiles, object);
+	bool waited = !strcmp(pf_json_get_string(last, "event"), "program.queued");
+	int64_t now = before(event, 0), start = last ? before(last, 0) : 0;
 
-	if (!strcmp(what, "queued")) {
-		pf_json_add_copy(t->queued, object, event);
-		return;
-	}
-	if (since) {
-		process = process_of(t, pf_json_get_string(since, "plugin"));
-		start = before(since, 0);
-		lane = lane_of(t, process, (int64_t)number(event, "user"), start, now);
+	if (waited && strcmp(what, "queued") != 0) {
+		int64_t process = process_of(t, pf_json_get_string(last, "plugin"));
+		size_t lane =
+			lane_of(t, process, (int64_t)number(event, "user"), start, now);
+
 		if (lane)
-			put_span(t, "queue", "queue", process, lane, start, now, since);
-		json_object_object_del(t->queued, object);
+			put_span(t, "queue", "queue", process, lane, start, now, last);
 	}
-	if (strcmp(what, "compiling") != 0 && json_object_object_get(event, "seconds"))
-		add_span(t, "compile", pf_json_get_string(event, "plugin"), event);
+	if (!strcmp(what, "queued") || (waited && !strcmp(what, "compiling"))) {
+		pf_json_add_copy(t->compiles, object, event);
+	} else if (strcmp(what, "compiling") != 0) {
+		/* The seconds begin before the event that says so. */
+		if (json_object_object_get(event, "seconds"))
+			add_span(t, "compile", pf_json_get_string(event, "plugin"), event,
+				 waited ? 0 : start);
+		json_object_object_del(t->compiles, object);
+	}
 }
 
 static void add(struct trace *t, struct json_object *event)
@@ -221,9 +226,9 @@ static void add(struct trace *t, struct json_object *event)
 		add_execution(t, "calls", event);
 	else if (!strcmp(what, "buffer.ready") &&
 		 json_object_object_get(event, "seconds"))
-		add_span(t, "upload", pf_json_get_string(event, "device"), event);
+		add_span(t, "upload", pf_json_get_string(event, "device"), event, 0);
 	else if (!strcmp(what, "buffer.fetched"))
-		add_span(t, "download", pf_json_get_string(event, "device"), event);
+		add_span(t, "download", pf_json_get_string(event, "device"), event, 0);
 }
 
 static void add_lines(struct trace *t, const struct pf_buf *lines)
@@ -270,15 +275,15 @@ static int trace_open(struct pf_open *of, struct pf_err *err)
 	}
 	t->out = out;
 	t->processes = json_object_new_object();
-	t->queued = json_object_new_object();
+	t->compiles = json_object_new_object();
 	read_events(fs_of(of->node)->config.telemetry, of->cred.uid, &lines);
-	out->failed = lines.failed || !t->processes || !t->queued;
+	out->failed = lines.failed || !t->processes || !t->compiles;
 	pf_buf_puts(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
 	if (!out->failed)
 		add_lines(t, &lines);
 	pf_buf_puts(out, "\n]}\n");
 	json_object_put(t->processes);
-	json_object_put(t->queued);
+	json_object_put(t->compiles);
 	free(t);
 	return out->failed ? pf_err_set(err, -ENOMEM, "no memory for the text") : 0;
 }

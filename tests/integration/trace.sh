@@ -27,6 +27,7 @@ spans cat "$mnt/trace.json"
 tells spans "^$p compile add\$" "^$p:0 upload x.npy\$" "^$p:0 execution add\$" "^$p:0 calls add\$" \
 	"^$p:0 execute execute\$"
 equal "executions" "$(grep -c "^$p:0 execution add\$" spans)" 2
+equal "tracks of a compile that was queued" "$(grep -c '"thread_name".*"pid":1,' trace)" 1
 
 # -- many at once, while others read
 endless='{"op":"execute","executable":"add","inputs":["y","y"],"outputs":["w"],"repeat":2000,"async":true}'
