@@ -145,6 +145,12 @@ int pj_check_compile(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_er
 /* 0 if HANDLE, which FUNCTION ("PJRT_Client_Compile") succeeded with, is not NULL; else -EIO. */
 int pj_given(const void *handle, const char *function, struct pf_err *err);
 
+/* The same for EVENT, without which nothing says when the work is done. */
+int pj_given_event(const PJRT_Event *event, const char *function, struct pf_err *err);
+
+/* The same for LIST, which FUNCTION says has N elements: NULL is a list of none. */
+int pj_given_list(const void *list, size_t n, const char *function, struct pf_err *err);
+
 /* The failure of a call that the plugin's table does not have.  -EOPNOTSUPP. */
 int pj_missing(const struct pj_plugin *plugin, const char *function, struct pf_err *err);
 
@@ -153,19 +159,20 @@ int pj_missing(const struct pj_plugin *plugin, const char *function, struct pf_e
 const char *pj_table_lacks(const struct pj_plugin *plugin);
 
 /*
- * Wait until EVENT is ready, and destroy it.  0, or the error that it carries.  NULL is a
- * ready one.  Blocks.
+ * Wait until EVENT, which FUNCTION gave, is ready, and destroy it.  0, or the error that it carries;
+ * pj_given_event.  Blocks.
  */
-int pj_event_await(const struct pj_plugin *plugin, PJRT_Event *event, struct pf_err *err);
+int pj_event_await(const struct pj_plugin *plugin, PJRT_Event *event,
+		   const char *function, struct pf_err *err);
 
-/* Destroy EVENT without waiting for it. */
+/* Destroy EVENT, which may be NULL, without waiting for it. */
 void pj_event_drop(const struct pj_plugin *plugin, PJRT_Event *event);
 
 /* A string of the plugin's as JSON; bytes that are not clean UTF-8 are replaced.  NULL: no
  * memory. */
 struct json_object *pj_string_json(const char *text, size_t len);
 
-/* N named values as a JSON object, the caller's.  NULL: no memory. */
+/* N named values as a JSON object, the caller's; without a list an empty one.  NULL: no memory. */
 struct json_object *pj_values_json(const PJRT_NamedValue *values, size_t n);
 
 /* Named values made of JSON; strings are borrowed from it. */
@@ -301,7 +308,8 @@ int pj_topology_read(const struct pj_plugin *plugin, const void *bytes, size_t l
 /* TOPOLOGY may be all zeros, and is afterwards. */
 void pj_topology_release(struct pj_topology *topology);
 
-/* Append TOPOLOGY as bytes for pj_topology_read.  -EOPNOTSUPP, the plugin's refusal; -ENOMEM.
+/* Append TOPOLOGY as bytes for pj_topology_read.  -EOPNOTSUPP: the plugin cannot, or makes nothing
+ * of it; else its refusal; -ENOMEM.
  * PJRT: PJRT_TopologyDescription_Serialize. */
 int pj_topology_serialize(const struct pj_topology *topology, struct pf_buf *out,
 			  struct pf_err *err);
@@ -406,7 +414,8 @@ uint64_t pj_buffer_device_bytes(const struct pj_plugin *plugin,
 
 /*
  * BUFFER's element type, shape and host bytes.  TOKEN has no shape and 0 bytes.  -EOPNOTSUPP: a
- * type that this build does not know, or more than PF_MAX_RANK extents; -EOVERFLOW.
+ * type that this build does not know, or more than PF_MAX_RANK extents; -EOVERFLOW; -EIO: the
+ * plugin gives no extents.
  * PJRT: PJRT_Buffer_ElementType, PJRT_Buffer_Dimensions.
  */
 int pj_buffer_type(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
@@ -537,8 +546,8 @@ enum { PJ_MAX_DEVICES = 1024 }; /* of one execution */
  * done     room for n_devices events, which pj_executable_await takes
  * Errors: the plugin's; -EINVAL if the program is for another number of devices, or for a topology.  A plugin
  * checks arguments' number and size in bytes, but not their type and shape.
- * Blocks as long as the plugin does: some execute here; if the plugin gives no events, the
- * results are awaited.
+ * -EIO: the plugin gave no result, or no event.  Blocks as long as the plugin does: some execute
+ * here.
  * PJRT: PJRT_LoadedExecutable_Execute.
  */
 int pj_executable_start(const struct pj_executable *executable, const struct pj_run *run,

@@ -44,7 +44,8 @@ int pj_buffer_await(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 	PJ_ARGS(Buffer_ReadyEvent, args, .buffer = buffer);
 	int r = PJ_CALL(plugin, err, Buffer_ReadyEvent, &args);
 
-	return r < 0 ? r : pj_event_await(plugin, args.event, err);
+	return r < 0 ? r
+		     : pj_event_await(plugin, args.event, "PJRT_Buffer_ReadyEvent", err);
 }
 
 uint64_t pj_buffer_device_bytes(const struct pj_plugin *plugin,
@@ -117,7 +118,7 @@ static int await_upload(const struct pj_plugin *plugin, PJRT_Buffer *buffer,
 	if (alias)
 		pj_event_drop(plugin, done);
 	else
-		r = pj_event_await(plugin, done, err);
+		r = pj_event_await(plugin, done, "PJRT_Client_BufferFromHostBuffer", err);
 	return r < 0 ? r : pj_buffer_await(plugin, buffer, err);
 }
 
@@ -132,13 +133,20 @@ static int from_host(const struct pj_client *client, const struct pj_place *plac
 		.device = place->device->handle, .memory = place->memory);
 	int r = PJ_CALL(client->plugin, err, Client_BufferFromHostBuffer, &args);
 
-	if (r == 0 && !args.buffer) {
+	if (r < 0)
+		return r;
+	r = pj_given(args.buffer, "PJRT_Client_BufferFromHostBuffer", err);
+	if (r == 0)
+		r = pj_given_event(args.done_with_host_buffer,
+				   "PJRT_Client_BufferFromHostBuffer", err);
+	if (r < 0) {
 		pj_event_drop(client->plugin, args.done_with_host_buffer);
-		r = pj_given(NULL, "PJRT_Client_BufferFromHostBuffer", err);
+		pj_buffer_destroy(client->plugin, args.buffer);
+		return r;
 	}
 	*ret = args.buffer;
 	*done = args.done_with_host_buffer;
-	return r;
+	return 0;
 }
 
 /*
@@ -301,6 +309,9 @@ int pj_buffer_type(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 				  "element type %d is unknown to this build",
 				  (int)type.type);
 	r = PJ_CALL(plugin, err, Buffer_Dimensions, &dims);
+	if (r == 0)
+		r = pj_given_list(dims.dims, dims.num_dims, "PJRT_Buffer_Dimensions",
+				  err);
 	if (r < 0)
 		return r;
 	if (dims.num_dims > PF_MAX_RANK)
@@ -354,7 +365,7 @@ int pj_buffer_read(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 	}
 	r = PJ_CALL(plugin, err, Buffer_ToHostBuffer, &args);
 	if (r == 0)
-		r = pj_event_await(plugin, args.event, err);
+		r = pj_event_await(plugin, args.event, "PJRT_Buffer_ToHostBuffer", err);
 	if (r == 0)
 		extend_sign(dtype, dst, len);
 	return r;

@@ -59,6 +59,8 @@ static struct json_object *value_json(const PJRT_NamedValue *v)
 	case PJRT_NamedValue_kBool:
 		return json_object_new_boolean(v->bool_value);
 	case PJRT_NamedValue_kInt64List:
+		if (!v->int64_array_value && v->value_size)
+			return NULL;
 		list = json_object_new_array();
 		for (size_t i = 0; list && i < v->value_size; i++)
 			json_object_array_add(list, json_object_new_int64(
@@ -72,7 +74,7 @@ struct json_object *pj_values_json(const PJRT_NamedValue *values, size_t n)
 {
 	struct json_object *object = json_object_new_object();
 
-	for (size_t i = 0; object && i < n; i++) {
+	for (size_t i = 0; object && values && i < n; i++) {
 		pf_autofree char *name =
 			pj_string_copy(values[i].name, values[i].name_size);
 
@@ -245,8 +247,12 @@ static void find_memories(struct pj_device *d, const struct pj_plugin *plugin)
 	PJ_ARGS(Device_AddressableMemories, list, .device = d->handle);
 	PJ_ARGS(Device_DefaultMemory, first, .device = d->handle);
 
-	if (PJ_CALL(plugin, NULL, Device_AddressableMemories, &list) < 0)
+	if (PJ_CALL(plugin, NULL, Device_AddressableMemories, &list) < 0 ||
+	    !list.memories)
 		return;
+	for (size_t i = 0; i < list.num_memories; i++)
+		if (!list.memories[i])
+			return;
 	(void)PJ_CALL(plugin, NULL, Device_DefaultMemory, &first);
 	d->memories = list.memories;
 	d->n_memories = list.num_memories;
@@ -468,6 +474,9 @@ static int add_devices(struct pj_client *client, struct pf_err *err)
 	PJ_ARGS(Client_Devices, args, .client = client->handle);
 	int r = PJ_CALL(client->plugin, err, Client_Devices, &args);
 
+	if (r == 0)
+		r = pj_given_list(args.devices, args.num_devices, "PJRT_Client_Devices",
+				  err);
 	if (r < 0)
 		return r;
 	client->devices = calloc(args.num_devices + 1, sizeof(*client->devices));
@@ -475,7 +484,9 @@ static int add_devices(struct pj_client *client, struct pf_err *err)
 		return pf_err_set(err, -ENOMEM, "no memory for %zu devices",
 				  args.num_devices);
 	for (size_t i = 0; i < args.num_devices; i++) {
-		r = device_init(&client->devices[i], client->plugin, args.devices[i],
+		r = pj_given(args.devices[i], "PJRT_Client_Devices", err);
+		if (r == 0)
+			r = device_init(&client->devices[i], client->plugin, args.devices[i],
 				err);
 		if (r < 0)
 			return pf_err_wrap(err, r, "device %zu", i);

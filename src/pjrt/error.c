@@ -69,6 +69,22 @@ int pj_given(const void *handle, const char *function, struct pf_err *err)
 				   function);
 }
 
+int pj_given_event(const PJRT_Event *event, const char *function, struct pf_err *err)
+{
+	return event ? 0
+		     : pf_err_set(err, -EIO, "the plugin's %s succeeded without an event",
+				  function);
+}
+
+int pj_given_list(const void *list, size_t n, const char *function, struct pf_err *err)
+{
+	return list || n == 0 ? 0
+			      : pf_err_set(err, -EIO,
+					   "the plugin's %s gave %zu elements without a "
+					   "list",
+					   function, n);
+}
+
 int pj_missing(const struct pj_plugin *plugin, const char *function, struct pf_err *err)
 {
 	return pf_err_set(err, -EOPNOTSUPP, "the plugin has no %s: it speaks PJRT %d.%d",
@@ -86,14 +102,14 @@ void pj_event_drop(const struct pj_plugin *plugin, PJRT_Event *event)
 		(void)PJ_CALL(plugin, NULL, Event_Destroy, &args);
 }
 
-int pj_event_await(const struct pj_plugin *plugin, PJRT_Event *event, struct pf_err *err)
+int pj_event_await(const struct pj_plugin *plugin, PJRT_Event *event,
+		   const char *function, struct pf_err *err)
 {
 	PJ_ARGS(Event_Await, args, .event = event);
-	int r;
+	int r = pj_given_event(event, function, err);
 
-	if (!event)
-		return 0;
-	r = PJ_CALL(plugin, err, Event_Await, &args);
+	if (r == 0)
+		r = PJ_CALL(plugin, err, Event_Await, &args);
 	pj_event_drop(plugin, event);
 	return r;
 }

@@ -37,6 +37,9 @@ static size_t find_devices(const struct pj_executable *x, PJRT_Device *const **r
 	if (r == 0)
 		r = PJ_CALL(x->client->plugin, err, LoadedExecutable_AddressableDevices,
 			    &args);
+	if (r == 0)
+		r = pj_given_list(args.addressable_devices, args.num_addressable_devices,
+				  "PJRT_LoadedExecutable_AddressableDevices", err);
 	*ret = args.addressable_devices;
 	return r < 0 ? 0 : args.num_addressable_devices;
 }
@@ -159,7 +162,8 @@ static int add_results(struct pj_executable *x, struct pf_err *err)
 
 	if (PJ_CALL(plugin, NULL, Executable_OutputElementTypes, &types) < 0 ||
 	    PJ_CALL(plugin, NULL, Executable_OutputDimensions, &dims) < 0 ||
-	    types.num_output_types != x->n_results || dims.num_outputs != x->n_results)
+	    types.num_output_types != x->n_results || dims.num_outputs != x->n_results ||
+	    !types.output_types || !dims.dim_sizes)
 		return 0;
 	results = calloc(x->n_results + 1, sizeof(*results));
 	if (!results)
@@ -170,7 +174,7 @@ static int add_results(struct pj_executable *x, struct pf_err *err)
 		size_t rank = dims.dim_sizes[i];
 
 		result->dtype = (enum pf_dtype)types.output_types[i];
-		if (rank > PF_MAX_RANK)
+		if (rank > PF_MAX_RANK || (rank && !d))
 			return 0;
 		result->shape.rank = (unsigned)rank;
 		for (size_t k = 0; k < rank; k++)
@@ -352,6 +356,7 @@ int pj_executable_await(const struct pj_executable *x, size_t n, struct PJRT_Eve
 	for (size_t d = 0; d < n; d++) {
 		struct pf_err later = PF_ERR_INIT;
 		int code = pj_event_await(x->client->plugin, pf_steal(&done[d]),
+					  "PJRT_LoadedExecutable_Execute",
 					  r ? &later : err);
 
 		r = r ? r : code;
@@ -359,21 +364,23 @@ int pj_executable_await(const struct pj_executable *x, size_t n, struct PJRT_Eve
 	return r;
 }
 
-/* If the plugin gives no event for a device, await its results here. */
-static int await_results(const struct pj_executable *x, size_t n,
-			 struct PJRT_Event **done, struct PJRT_Buffer **results,
-			 struct pf_err *err)
+/* Has the plugin given all results, and each device's event?  If not, what it gave is destroyed. */
+static int check_given(const struct pj_executable *x, size_t n, struct PJRT_Event **done,
+		       struct PJRT_Buffer **results, struct pf_err *err)
 {
 	const struct pj_plugin *plugin = x->client->plugin;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < n * x->n_results; i++)
 		r = pj_given(results[i], "PJRT_LoadedExecutable_Execute", err);
-	for (size_t i = 0; r == 0 && i < n * x->n_results; i++)
-		if (!done[i / x->n_results])
-			r = pj_buffer_await(plugin, results[i], err);
+	for (size_t d = 0; r == 0 && d < n; d++)
+		r = pj_given_event(done[d], "PJRT_LoadedExecutable_Execute", err);
 	if (r == 0)
 		return 0;
+	/* A device without an event may still use the arguments until its results are ready. */
+	for (size_t i = 0; i < n * x->n_results; i++)
+		if (results[i])
+			(void)pj_buffer_await(plugin, results[i], NULL);
 	(void)pj_executable_await(x, n, done, NULL);
 	for (size_t i = 0; i < n * x->n_results; i++)
 		pj_buffer_destroy(plugin, results[i]);
@@ -417,7 +424,7 @@ static int start(const struct pj_executable *x, const struct pj_run *run, size_t
 	memset(done, 0, n * sizeof(*done));
 	memset(results, 0, n * x->n_results * sizeof(struct PJRT_Buffer *));
 	r = PJ_CALL(x->client->plugin, err, LoadedExecutable_Execute, &args);
-	return r < 0 ? r : await_results(x, n, done, results, err);
+	return r < 0 ? r : check_given(x, n, done, results, err);
 }
 
 int pj_executable_start(const struct pj_executable *x, const struct pj_run *run,
@@ -484,7 +491,9 @@ struct json_object *pj_executable_cost(const struct pj_executable *x, struct pf_
 {
 	PJ_ARGS(Executable_GetCostAnalysis, args, .executable = x->unloaded);
 
-	if (PJ_CALL(x->client->plugin, err, Executable_GetCostAnalysis, &args) < 0)
+	if (PJ_CALL(x->client->plugin, err, Executable_GetCostAnalysis, &args) < 0 ||
+	    pj_given_list(args.properties, args.num_properties,
+			  "PJRT_Executable_GetCostAnalysis", err) < 0)
 		return NULL;
 	return pj_values_json(args.properties, args.num_properties);
 }
@@ -559,7 +568,11 @@ struct json_object *pj_executable_memory_kinds(const struct pj_executable *x,
 	PJ_ARGS(Executable_OutputMemoryKinds, args, .executable = x->unloaded);
 	struct json_object *list;
 
-	if (PJ_CALL(x->client->plugin, err, Executable_OutputMemoryKinds, &args) < 0)
+	if (PJ_CALL(x->client->plugin, err, Executable_OutputMemoryKinds, &args) < 0 ||
+	    pj_given_list(args.memory_kinds, args.num_outputs,
+			  "PJRT_Executable_OutputMemoryKinds", err) < 0 ||
+	    pj_given_list(args.memory_kind_sizes, args.num_outputs,
+			  "PJRT_Executable_OutputMemoryKinds", err) < 0)
 		return NULL;
 	list = json_object_new_array();
 	for (size_t i = 0; list && i < args.num_outputs; i++)
@@ -578,8 +591,10 @@ struct json_object *pj_executable_assignment(const struct pj_executable *x,
 	    PJ_CALL(x->client->plugin, err, LoadedExecutable_GetDeviceAssignment, &args) <
 		    0)
 		return NULL;
-	(void)pf_options_assignment_json(args.serialized_bytes,
-					 args.serialized_bytes_size, &list, err);
+	if (pj_given_list(args.serialized_bytes, args.serialized_bytes_size,
+			  "PJRT_LoadedExecutable_GetDeviceAssignment", err) == 0)
+		(void)pf_options_assignment_json(
+			args.serialized_bytes, args.serialized_bytes_size, &list, err);
 	if (args.serialized_device_assignment_deleter)
 		args.serialized_device_assignment_deleter(
 			args.serialized_device_assignment);
@@ -597,7 +612,7 @@ static int optimized(const struct pj_executable *x, PJRT_Program *program,
 
 static bool has_format(const PJRT_Program *program, const char *format)
 {
-	return program->format_size == strlen(format) &&
+	return program->format && program->format_size == strlen(format) &&
 	       memcmp(program->format, format, program->format_size) == 0;
 }
 
@@ -613,7 +628,8 @@ int pj_executable_optimized_size(const struct pj_executable *x, size_t *len,
 	if (!*with_config && !has_format(&program, "hlo"))
 		return pf_err_set(err, -EOPNOTSUPP,
 				  "the optimized program is in format %.*s, not in HLO",
-				  (int)program.format_size, program.format);
+				  program.format ? (int)program.format_size : 0,
+				  program.format);
 	*len = program.code_size;
 	return 0;
 }

@@ -57,7 +57,11 @@ int pj_topology_serialize(const struct pj_topology *t, struct pf_buf *out,
 		pf_buf_append(out, args.serialized_bytes, args.serialized_bytes_size);
 	if (args.serialized_topology && args.serialized_topology_deleter)
 		args.serialized_topology_deleter(args.serialized_topology);
-	return out->failed ? pf_err_set(err, -ENOMEM, "no memory for a topology") : 0;
+	if (out->failed)
+		return pf_err_set(err, -ENOMEM, "no memory for a topology");
+	return out->len ? 0
+			: pf_err_set(err, -EOPNOTSUPP,
+				     "the plugin serialized a topology to nothing");
 }
 
 static struct json_object *devices_json(const struct pj_topology *t)
@@ -66,9 +70,11 @@ static struct json_object *devices_json(const struct pj_topology *t)
 	struct json_object *list = json_object_new_array();
 
 	(void)PJ_CALL(t->plugin, NULL, TopologyDescription_GetDeviceDescriptions, &args);
-	for (size_t i = 0; list && i < args.num_descriptions; i++)
-		json_object_array_add(list, pj_description_json(t->plugin,
-								args.descriptions[i]));
+	for (size_t i = 0; list && args.descriptions && i < args.num_descriptions; i++)
+		if (args.descriptions[i])
+			json_object_array_add(
+				list,
+				pj_description_json(t->plugin, args.descriptions[i]));
 	return list;
 }
 
