@@ -486,8 +486,8 @@ static int add_devices(struct pj_client *client, struct pf_err *err)
 	for (size_t i = 0; i < args.num_devices; i++) {
 		r = pj_given(args.devices[i], "PJRT_Client_Devices", err);
 		if (r == 0)
-			r = device_init(&client->devices[i], client->plugin, args.devices[i],
-				err);
+			r = device_init(&client->devices[i], client->plugin,
+					args.devices[i], err);
 		if (r < 0)
 			return pf_err_wrap(err, r, "device %zu", i);
 		client->n_devices++;

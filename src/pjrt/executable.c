@@ -355,9 +355,9 @@ int pj_executable_await(const struct pj_executable *x, size_t n, struct PJRT_Eve
 
 	for (size_t d = 0; d < n; d++) {
 		struct pf_err later = PF_ERR_INIT;
-		int code = pj_event_await(x->client->plugin, pf_steal(&done[d]),
-					  "PJRT_LoadedExecutable_Execute",
-					  r ? &later : err);
+		int code =
+			pj_event_await(x->client->plugin, pf_steal(&done[d]),
+				       "PJRT_LoadedExecutable_Execute", r ? &later : err);
 
 		r = r ? r : code;
 	}
@@ -593,8 +593,8 @@ struct json_object *pj_executable_assignment(const struct pj_executable *x,
 		return NULL;
 	if (pj_given_list(args.serialized_bytes, args.serialized_bytes_size,
 			  "PJRT_LoadedExecutable_GetDeviceAssignment", err) == 0)
-		(void)pf_options_assignment_json(
-			args.serialized_bytes, args.serialized_bytes_size, &list, err);
+		(void)pf_options_assignment_json(args.serialized_bytes,
+						 args.serialized_bytes_size, &list, err);
 	if (args.serialized_device_assignment_deleter)
 		args.serialized_device_assignment_deleter(
 			args.serialized_device_assignment);

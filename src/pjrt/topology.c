@@ -72,9 +72,9 @@ static struct json_object *devices_json(const struct pj_topology *t)
 	(void)PJ_CALL(t->plugin, NULL, TopologyDescription_GetDeviceDescriptions, &args);
 	for (size_t i = 0; list && args.descriptions && i < args.num_descriptions; i++)
 		if (args.descriptions[i])
-			json_object_array_add(
-				list,
-				pj_description_json(t->plugin, args.descriptions[i]));
+			json_object_array_add(list,
+					      pj_description_json(t->plugin,
+								  args.descriptions[i]));
 	return list;
 }
 

@@ -48,6 +48,9 @@ EXCEPTIONS = {
     ("Compile", "NOT_FOUND"): "EOPNOTSUPP",
     # no plugin reads topologies
     ("TopologyDescription_Deserialize", "NOT_FOUND"): "EOPNOTSUPP",
+    # no bytes
+    ("Executable_Serialize", "no-list"): "EOPNOTSUPP",
+    ("TopologyDescription_Serialize", "no-list"): "EOPNOTSUPP",
     # the array goes through the host's memory
     ("Buffer_CopyToDevice", "UNIMPLEMENTED"): None,
     ("Buffer_CopyToMemory", "UNIMPLEMENTED"): None,
@@ -207,13 +210,40 @@ def settled(objects, memory):
 # --- what must hold -----------------------------------------------------------------------------
 
 
+LATE = 0.1  # seconds
+
+
+def faults_of(gives):
+    """The faults of a call that gives that, each with its code, "late", "lacks" or "short"."""
+    faults = [(f"error:{code}:it is {code}", code) for code in CODES]
+    faults += [("nothing", None), ("short", "short"), ("short:16", "short")]
+    if gives == "EVENT":
+        faults += [(f"event-error:{code}:it is {code}", code) for code in CODES]
+        faults += [(f"late-event:{LATE * 1000:.0f}", "late"), ("no-event", "lacks")]
+    elif gives == "LIST":
+        faults += [("no-list", "lacks")]
+    return faults
+
+
 def check(name, operation, effect, fault, code):
     """Let NAME fail once."""
     what = f"{name}, {fault}"
+    began = time.monotonic()
     got = outcome(operation, *[f for f in BASE.get(operation, []) if name not in f],
                   f"PJRT_{name}={fault}")
     want = EXCEPTIONS.get((name, code), CODES.get(code))
-    if effect == "LACKS" or (code and not want):
+    if code == "late":
+        equal(what, got, None)
+        holds(f"{what} is awaited", time.monotonic() - began >= LATE)
+    elif code == "lacks" and effect != "LACKS":
+        want = EXCEPTIONS.get((name, fault), "EIO")
+        holds(f"{what} fails", got)
+        holds(f"{what}: {got} is {want}", got[0] in (want, None))
+        holds(f"{what}: {got} names what is lacking", f"PJRT_{name}" in got[1] or
+              "to nothing" in got[1])
+    elif code == "short" and effect != "LACKS":
+        holds(f"{what}: {got} has a sentence", not got or got[1])
+    elif effect == "LACKS" or (code and not want):
         holds(f"{what}: {got}: it works without", got is None)
     elif effect == "TELLS":
         holds(f"{what}: {got} is EOPNOTSUPP", got and got[0] == "EOPNOTSUPP")
@@ -236,11 +266,10 @@ def check_all(rows):
     clear()
     objects, memory, n, wrong = alive(), used(), 0, 0
     restarts = content(cases.mnt + "/plugins/faulty/restarts")
-    for name, operation, effect in rows:
+    for name, operation, effect, gives in rows:
         if operation not in OPERATIONS:
             continue
-        faults = [(f"error:{code}:it is {code}", code) for code in CODES] + [("nothing", None)]
-        for fault, code in faults:
+        for fault, code in faults_of(gives):
             if name.endswith("_Destroy"):
                 continue  # what is not destroyed is left
             n += 1
@@ -249,6 +278,8 @@ def check_all(rows):
                 equal(f"{operation} after {name}, {fault}",
                       outcome(operation, *BASE.get(operation, [])), None)
                 clear()
+                if code == "short":  # the plugin has what it could not give
+                    objects = alive()
                 equal(f"{name}, {fault}: what is left", settled(objects, memory),
                       (objects, memory))
             except AssertionError as e:
@@ -287,10 +318,12 @@ def check_start(rows):
         "abort:it is over": "it printed last: it is over",
     }
     n, wrong = 0, 0
-    for name, operation, effect in rows:
+    for name, operation, effect, gives in rows:
         wanted = {"missing": None}
         if operation == "START":
             wanted.update(faults)
+        if operation == "START" and gives == "LIST":
+            wanted["no-list"] = f"PJRT_{name} gave 1 elements without a list"
         for fault, want in wanted.items():
             got = started(name, fault)
             if effect == "LACKS" and not fault.startswith("abort") and operation == "START":
@@ -324,7 +357,7 @@ if __name__ == "__main__":
     cases.mnt, path_of_faults, table = sys.argv[1:4]
     check_plugin = [sys.argv[4], "--check-plugin", sys.argv[5]]
     cases.buffers = cases.mnt + "/buffers"
-    all_rows = re.findall(r"^CALL\((\w+), (\w+), (\w+)\)", content(table).decode(), re.M)
+    all_rows = re.findall(r"^CALL\((\w+), (\w+), (\w+), (\w+)", content(table).decode(), re.M)
     check_rows(all_rows, sys.argv[6:])
     set_faults()
     make(cases.buffers + "/x.npy", X)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "plugin.h"
 
@@ -14,18 +15,29 @@ void count_thing(enum thing thing, int n)
 	atomic_fetch_add(&alive[thing], n);
 }
 
+/* Where the arguments of a call have what it gives; NULL: it gives no such thing. */
+struct gives {
+	PJRT_Event **event;
+	size_t *length; /* of a list or a text */
+};
+
 /* The error of a call of NAME; *SKIP: the function itself is not called. */
-static PJRT_Error *fault_of(const char *name, bool *skip, bool *cut)
+static PJRT_Error *fault_of(const char *name, const struct gives *gives,
+			    char fault[static TEXT_LEN], bool *skip)
 {
-	char fault[TEXT_LEN];
 	const char *arg;
 
-	*skip = *cut = false;
-	if (!find_named(name, fault))
+	*skip = false;
+	if (!find_named(name, fault)) {
+		*fault = '\0';
 		return NULL;
+	}
 	die(fault);
-	*skip = fault_arg(fault, "nothing");
-	*cut = fault_arg(fault, "short");
+	while (fault_arg(fault, "hang"))
+		pause();
+	*skip = fault_arg(fault, "nothing") || fault_arg(fault, "no-list");
+	if (fault_arg(fault, "no-list") && gives->length)
+		*gives->length = 1;
 	if (fault_arg(fault, "alive"))
 		return error_new(
 			PJRT_Error_Code_UNIMPLEMENTED,
@@ -38,27 +50,59 @@ static PJRT_Error *fault_of(const char *name, bool *skip, bool *cut)
 	return arg ? error_from(arg, EVENT) : NULL;
 }
 
+/* An event of another kind takes the place of the one that the call gave. */
+static void replace_event(PJRT_Event **event, const char *fault)
+{
+	PJRT_Event *other = NULL;
+	const char *arg;
+
+	if ((arg = fault_arg(fault, "event-error")))
+		other = event_new(EVENT, error_from(arg, EVENT));
+	else if ((arg = fault_arg(fault, "late-event")))
+		other = event_late(strtol(arg, NULL, 10));
+	else if (!fault_arg(fault, "no-event"))
+		return;
+	event_unref(*event);
+	*event = other;
+}
+
+/* How many bytes at the end of the arguments FAULT's older plugin does not know. */
+static size_t unknown(const char *fault)
+{
+	const char *arg = fault_arg(fault, "short");
+
+	return !arg ? 0 : *arg ? strtoul(arg, NULL, 10) : sizeof(void *);
+}
+
 /* The implementations. */
 static PJRT_Api real;
 
-/* "short": an older plugin, which does not know the last field of the arguments. */
-#define CALL(name, operation, effect)                                                    \
+#define EVENT(field) .event = &args->field
+#define LIST(field) .length = &args->field
+#define NEITHER .event = NULL
+#define CALL(name, operation, effect, given)                                             \
 	static PJRT_Error *call_##name(PJRT_##name##_Args *args)                         \
 	{                                                                                \
-		char last[sizeof(void *)];                                               \
-		bool skip, cut;                                                          \
-		PJRT_Error *e = fault_of("PJRT_" #name, &skip, &cut);                    \
+		const struct gives gives = { given };                                    \
+		PJRT_##name##_Args before = *args;                                       \
+		char fault[TEXT_LEN];                                                    \
+		bool skip;                                                               \
+		PJRT_Error *e = fault_of("PJRT_" #name, &gives, fault, &skip);           \
+		size_t cut = unknown(fault);                                             \
                                                                                          \
 		if (e || skip)                                                           \
 			return e;                                                        \
-		memcpy(last, (char *)(args + 1) - sizeof(last), sizeof(last));           \
 		e = real.PJRT_##name(args);                                              \
-		if (cut)                                                                 \
-			memcpy((char *)(args + 1) - sizeof(last), last, sizeof(last));   \
+		memcpy((char *)(args + 1) - cut, (char *)(&before + 1) - cut, cut);      \
+		if (!e && gives.event)                                                   \
+			replace_event(gives.event, fault);                               \
 		return e;                                                                \
 	}
 #include "calls.h"
 #undef CALL
+#undef EVENT
+#undef LIST
+#undef NEITHER
 
 static bool is_missing(const char *name)
 {
@@ -70,7 +114,7 @@ static bool is_missing(const char *name)
 void wrap_calls(PJRT_Api *api)
 {
 	real = *api;
-#define CALL(name, operation, effect)                                                    \
+#define CALL(name, operation, effect, given)                                             \
 	api->PJRT_##name = is_missing("PJRT_" #name) ? NULL : call_##name;
 #include "calls.h"
 #undef CALL

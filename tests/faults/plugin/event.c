@@ -84,6 +84,14 @@ static void fire_later(PJRT_Event *event, long ms)
 	pthread_detach(thread);
 }
 
+PJRT_Event *event_late(long ms)
+{
+	PJRT_Event *event = event_alloc();
+
+	fire_later(event, ms);
+	return event;
+}
+
 /* Take over E, the event's error; NULL changes nothing. */
 static void event_carry(PJRT_Event *event, PJRT_Error *e)
 {

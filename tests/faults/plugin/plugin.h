@@ -82,9 +82,12 @@
  * With PJRTFS_FAULTY_CALLS in the environment, "PJRT_Client_Compile=fault", too, for any function of
  * calls.h, where the fault is one of
  *
- *   error:CODE[:text], abort, segv, exit   as above
+ *   error:CODE[:text], abort, segv, exit, hang   as above
  *   nothing                   succeeds without doing anything: results stay NULL
- *   short                     does not write the last field of its arguments
+ *   short[:N]                 does not write the last field, or N bytes, of its arguments
+ *   late-event:MS, event-error:CODE[:text]   as above, of the event that it gives
+ *   no-event                  gives no event of the work that it has done
+ *   no-list                   does nothing, but says that its list has one element
  *   missing                   when the plugin is loaded: its table has NULL there
  *   alive                     an error that says how many objects there are
  *
@@ -188,6 +191,9 @@ void wrap_calls(PJRT_Api *api);
 
 /* A new event with one reference, not ready. */
 PJRT_Event *event_alloc(void);
+
+/* The same, which becomes ready after MS milliseconds. */
+PJRT_Event *event_late(long ms);
 
 /*
  * The event of a call of OP, whose work is done: ready, unless a fault makes it late.

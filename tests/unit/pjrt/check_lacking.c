@@ -23,7 +23,7 @@ static void lose(PJRT_Event **event)
 		PJRT_Error *e = real.PJRT_##fn(args);                                    \
                                                                                          \
 		ck_assert_ptr_null(e);                                                   \
-		lose(&args->event);                                                     \
+		lose(&args->event);                                                      \
 		return e;                                                                \
 	}
 LOSES(Buffer_ToHostBuffer, event)
