@@ -331,6 +331,9 @@ static void answer_call(struct pf_instance *instance, const struct pf_rep_head *
 				  "the worker of plugin %s answered "
 				  "with a message that is not of that request",
 				  instance->name);
+	if (!code && rep->head.op == PF_OP_EXECUTE &&
+	    !atomic_load_explicit(&instance->executed, memory_order_relaxed))
+		atomic_store(&instance->executed, true);
 	call->done(call, code, code ? &err : NULL, code ? NULL : rep, code ? 0 : len);
 }
 

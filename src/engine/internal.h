@@ -167,8 +167,9 @@ struct pf_instance {
 	_Atomic bool damaged;      /* a page of the pool could not be read */
 	_Atomic bool stopped; /* the daemon ends the process: no call is the culprit */
 	_Atomic bool
-		unresponsive; /* a brief call had no answer, and no reply came since */
-	_Atomic bool begun;   /* it has described its plugin, and gives heartbeats */
+		unresponsive;  /* a brief call had no answer, and no reply came since */
+	_Atomic bool begun;    /* it has described its plugin, and gives heartbeats */
+	_Atomic bool executed; /* an execution has succeeded */
 	_Atomic unsigned silent_s; /* seconds without a heartbeat */
 	struct pf_worker_limits limits;
 	_Atomic uint32_t seconds; /* that the reply thread has counted */

@@ -360,8 +360,8 @@ static bool had_suspects(struct pf_instance *instance)
 }
 
 /* The process is dead (DIED) or must be ended: end the instance, with *WHY.  True: calls that it
- * died of, or may have died of, were failed. */
-static bool reap(struct pf_worker *w, bool died, struct pf_err *why)
+ * died of, or may have died of, were failed.  *DEATHS in a row are 0 if the process has worked. */
+static bool reap(struct pf_worker *w, bool died, unsigned *deaths, struct pf_err *why)
 {
 	struct pf_err bare = PF_ERR_INIT, sent = PF_ERR_INIT;
 	struct pf_instance *instance;
@@ -398,6 +398,8 @@ static bool reap(struct pf_worker *w, bool died, struct pf_err *why)
 	pf_unlock(&w->lock);
 	pf_instance_end(instance, &bare, why);
 	suspects = had_suspects(instance);
+	if (atomic_load(&instance->executed))
+		*deaths = 0;
 	pf_instance_unref(instance);
 	return suspects;
 }
@@ -509,7 +511,7 @@ void *pf_monitor_main(void *arg)
 	while (r == 0 && (w->instance || start_when_needed(w, &deaths))) {
 		int64_t born = pf_now_ms();
 		int why = await_process(w, -1);
-		bool suspects = reap(w, why == EVENT, &err);
+		bool suspects = reap(w, why == EVENT, &deaths, &err);
 
 		if (why == STOP)
 			break;

@@ -93,3 +93,15 @@ for _ in 1 2 3 4; do
 done
 took=$((($(date +%s%N) - began) / 1000000))
 [ "$took" -ge 800 ] || fail "the fourth restart came after $took ms"
+
+# -- a process that has executed ends that series: the restarts after it do not wait, where the next
+# five would take 49 s
+began=$SECONDS
+for _ in 1 2 3 4 5; do
+	run add 'x y -> z'
+	kill -KILL "$(bounded cat "$at/pid")"
+	restarts=$((restarts + 1))
+	eventually grep -qx "$restarts" "$at/restarts"
+	eventually grep -qx ready "$at/state"
+done
+[ $((SECONDS - began)) -lt 40 ] || fail "five restarts took $((SECONDS - began)) s"
