@@ -410,6 +410,9 @@ struct pf_sync_call {
 	/* The call only shows what the worker knows: it is -ETIMEDOUT at once if another such call
 	 * had no answer in time, and the worker has answered none since. */
 	bool brief;
+	/* -ETIMEDOUT leaves the call under way: the next one of this op and id that keeps gets its
+	 * answer, or waits for it.  A failure that no caller waits for is dropped. */
+	bool keeps;
 	/* DROP(KEPT) is called when the worker no longer reads what the request names in the
 	 * arena, also on failure.  May be NULL. */
 	void *kept;
@@ -425,7 +428,7 @@ struct pf_sync_call {
 /*
  * Call, and wait for the answer: 0, with the reply, which has REPLY_MIN bytes or more, at REPLY;
  * the failure, as pf_instance_call; -ETIMEDOUT: what the worker makes for the call later is freed
- * there.  Blocks.
+ * there, unless the call keeps.  Blocks.
  */
 int pf_sync_call(struct pf_sync_call *call, void *reply, size_t reply_min,
 		 struct pf_err *err);

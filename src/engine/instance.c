@@ -658,6 +658,10 @@ void pf_instance_free_block(struct pf_instance *instance, uint64_t off)
 
 void pf_instance_free_id(struct pf_instance *instance, enum pf_op op, uint64_t id)
 {
+	if (op == PF_OP_EXECUTABLE_FREE) {
+		pf_late_drop(instance, PF_OP_SERIALIZE, id);
+		pf_late_drop(instance, PF_OP_OPTIMIZED, id);
+	}
 	post_free(instance, op, id);
 }
 
@@ -868,6 +872,7 @@ void pf_instance_end(struct pf_instance *instance, const struct pf_err *why,
 	instance->joined = true;
 	pthread_join(instance->thread, NULL);
 	fail_calls(instance, why, true);
+	pf_late_drop_all(instance);
 }
 
 struct pf_instance *pf_instance_ref(struct pf_instance *instance)

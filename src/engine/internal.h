@@ -197,6 +197,7 @@ struct pf_instance {
 	size_t deferred_sent;  /* bytes of them that were sent since */
 	struct pf_map holders; /* where values have bytes in the pool (+1): how many */
 	bool some_unknown;     /* there are others, for which there was no memory */
+	struct pf_late *late;  /* owned: calls whose callers gave up, the latest first */
 	bool dead;             /* no more calls */
 	struct pf_err why;     /* once dead */
 	unsigned lost[PF_OP_COUNT]; /* calls that the end failed, by op */
@@ -253,6 +254,34 @@ void pf_instance_quote(struct pf_instance *instance, struct pf_err *why);
  */
 void pf_instance_end(struct pf_instance *instance, const struct pf_err *why,
 		     const struct pf_err *quoted);
+
+/* --- late.c: calls whose callers gave up ---------------------------------------------- */
+
+/* A call, answered or not, that waits for the next caller of the same.  Owned by the list; only
+ * functions of late.c read and write next and kept. */
+struct pf_late {
+	struct pf_late *next;
+	bool kept; /* it is in the list */
+	enum pf_op op;
+	uint64_t id;
+	void (*drop)(
+		struct pf_late *late); /* frees it and its answer; called without locks */
+};
+
+/* Put LATE, which is given, into the list; INSTANCE's lock is held, as for the next. */
+void pf_late_keep_locked(struct pf_instance *instance, struct pf_late *late);
+
+/* Give LATE back.  False: it is not in the list. */
+bool pf_late_remove_locked(struct pf_instance *instance, struct pf_late *late);
+
+/* One of OP and ID, the caller's; NULL: there is none. */
+struct pf_late *pf_late_take(struct pf_instance *instance, enum pf_op op, uint64_t id);
+
+/* Drop those of OP and ID. */
+void pf_late_drop(struct pf_instance *instance, enum pf_op op, uint64_t id);
+
+/* Drop all: no call is under way, and none comes. */
+void pf_late_drop_all(struct pf_instance *instance);
 
 /* --- process.c: the start and the end of a worker's process ------------------------- */
 

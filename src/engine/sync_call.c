@@ -11,25 +11,24 @@
 
 enum state { WAITING, ANSWERED, GIVEN_UP };
 
-/* Shared by the thread that waits and the one that answers. */
+/* Shared by the thread that waits, or the list of those that gave up, and the one that answers. */
 struct shared {
 	struct pf_call call;
+	struct pf_late late;    /* its op and id are the call's */
+	_Atomic int refs;       /* one for each of the two */
 	struct pf_sync_call of; /* a copy, with a reference to the instance */
-	enum pf_op op;
-	uint64_t id;
 	sem_t answered;
-	_Atomic enum state
-		state; /* ANSWERED: the waiting thread frees this, else the other */
+	_Atomic enum state state; /* GIVEN_UP: the thread that answers frees the answer */
 	int code;
 	struct pf_err err;
 	size_t reply_len, room;
 	_Alignas(8) char reply[]; /* ROOM bytes */
 };
 
-static void shared_free(struct shared *s)
+static void shared_unref(struct shared *s)
 {
-	if (s->of.drop)
-		s->of.drop(s->of.kept);
+	if (atomic_fetch_sub(&s->refs, 1) > 1)
+		return;
 	pf_instance_unref(s->of.instance);
 	sem_destroy(&s->answered);
 	free(s);
@@ -41,15 +40,15 @@ static void free_answer(struct shared *s, const void *reply)
 	const struct pf_rep_compile *compiled = reply;
 	const struct pf_rep_block *block = reply;
 
-	switch (s->op) {
+	switch (s->late.op) {
 	case PF_OP_COMPILE:
 		pf_instance_free_block(s->of.instance, compiled->info_off);
 		if (compiled->hlo_off != PF_NO_OFFSET)
 			pf_instance_free_block(s->of.instance, compiled->hlo_off);
-		pf_instance_free_id(s->of.instance, PF_OP_EXECUTABLE_FREE, s->id);
+		pf_instance_free_id(s->of.instance, PF_OP_EXECUTABLE_FREE, s->late.id);
 		break;
 	case PF_OP_LOAD:
-		pf_instance_free_id(s->of.instance, PF_OP_EXECUTABLE_FREE, s->id);
+		pf_instance_free_id(s->of.instance, PF_OP_EXECUTABLE_FREE, s->late.id);
 		break;
 	case PF_OP_BUFFER_READ:
 	case PF_OP_MEMORY_STATS:
@@ -64,6 +63,32 @@ static void free_answer(struct shared *s, const void *reply)
 	}
 }
 
+/* S has its answer: wake the caller.  False: it has given S up. */
+static bool publish(struct shared *s)
+{
+	struct pf_instance *instance = s->of.instance;
+	bool useless;
+
+	if (!s->of.keeps) {
+		if (atomic_exchange(&s->state, ANSWERED) != WAITING)
+			return false;
+		sem_post(&s->answered);
+		return true;
+	}
+	/* Under the lock, since a failure may not get into the list. */
+	pf_lock(&instance->lock);
+	if (atomic_exchange(&s->state, ANSWERED) != WAITING) {
+		pf_unlock(&instance->lock);
+		return false;
+	}
+	useless = s->code < 0 && pf_late_remove_locked(instance, &s->late);
+	sem_post(&s->answered);
+	pf_unlock(&instance->lock);
+	if (useless)
+		shared_unref(s);
+	return true;
+}
+
 static void answered(struct pf_call *call, int code, const struct pf_err *err,
 		     const void *reply, size_t len)
 {
@@ -76,15 +101,27 @@ static void answered(struct pf_call *call, int code, const struct pf_err *err,
 		s->reply_len = len < s->room ? len : s->room;
 		memcpy(s->reply, reply, s->reply_len);
 	}
-	if (atomic_exchange(&s->state, ANSWERED) == WAITING) {
-		sem_post(&s->answered);
+	if (s->of.drop)
+		s->of.drop(s->of.kept);
+	if (publish(s)) {
+		shared_unref(s);
 		return;
 	}
 	if (s->of.n_given_up)
 		atomic_fetch_sub(s->of.n_given_up, 1);
 	if (code == 0)
 		free_answer(s, reply);
-	shared_free(s);
+	shared_unref(s);
+}
+
+/* A call in the list is of no more use. */
+static void drop_late(struct pf_late *late)
+{
+	struct shared *s = pf_container_of(late, struct shared, late);
+
+	if (atomic_exchange(&s->state, GIVEN_UP) == ANSWERED && s->code == 0)
+		free_answer(s, s->reply);
+	shared_unref(s);
 }
 
 static struct shared *shared_new(const struct pf_sync_call *c, size_t reply_min)
@@ -102,8 +139,10 @@ static struct shared *shared_new(const struct pf_sync_call *c, size_t reply_min)
 	s->room = room;
 	s->of = *c;
 	pf_instance_ref(c->instance);
-	s->op = (enum pf_op)request->head.op;
-	s->id = request->id;
+	s->late = (struct pf_late){ .op = (enum pf_op)request->head.op,
+				    .id = request->id,
+				    .drop = drop_late };
+	atomic_init(&s->refs, 2);
 	return s;
 }
 
@@ -112,6 +151,13 @@ static bool give_up(struct shared *s)
 {
 	enum state waiting = WAITING;
 
+	if (s->of.keeps) {
+		PF_LOCK_SCOPE(&s->of.instance->lock);
+		if (atomic_load(&s->state) == ANSWERED)
+			return false;
+		pf_late_keep_locked(s->of.instance, &s->late);
+		return true;
+	}
 	if (s->of.n_given_up)
 		atomic_fetch_add(s->of.n_given_up, 1);
 	if (atomic_compare_exchange_strong(&s->state, &waiting, GIVEN_UP))
@@ -148,8 +194,11 @@ static bool await(struct shared *s, const struct pf_sync_call *c)
 		c->tick(c->tick_arg);
 		tick += c->tick_ms;
 	}
-	if (r && give_up(s))
+	if (r && give_up(s)) {
+		if (!c->keeps)
+			shared_unref(s);
 		return false;
+	}
 	while (r && (r = sem_wait(&s->answered)))
 		;
 	/* The semaphore orders what follows, but ThreadSanitizer does not know
@@ -157,38 +206,68 @@ static bool await(struct shared *s, const struct pf_sync_call *c)
 	return atomic_load(&s->state) == ANSWERED;
 }
 
-int pf_sync_call(struct pf_sync_call *c, void *reply, size_t reply_min,
-		 struct pf_err *err)
+/* Send the request of C: *RET, to be awaited. */
+static int send(struct pf_sync_call *c, size_t reply_min, struct shared **ret,
+		struct pf_err *err)
 {
 	bool silent = c->brief && atomic_load(&c->instance->unresponsive);
 	struct shared *s = silent ? NULL : shared_new(c, reply_min);
 	int r;
 
-	c->sent = false;
-	if (!s) {
-		if (c->drop)
-			c->drop(c->kept);
-		return silent ? pf_err_set(err, -ETIMEDOUT,
-					   "the plugin's worker does not answer")
-			      : pf_err_set(err, -ENOMEM,
-					   "no memory for a call of a worker");
-	}
-	r = pf_instance_call(c->instance, &s->call, c->request, c->len, c->tail,
-			     c->tail_len, err);
+	if (!s)
+		r = silent ? pf_err_set(err, -ETIMEDOUT,
+					"the plugin's worker does not answer")
+			   : pf_err_set(err, -ENOMEM, "no memory for a call of a worker");
+	else
+		r = pf_instance_call(c->instance, &s->call, c->request, c->len, c->tail,
+				     c->tail_len, err);
 	if (r == 0) {
-		c->sent = true;
-		if (!await(s, c)) {
-			if (c->brief)
-				atomic_store(&c->instance->unresponsive, true);
-			return pf_err_set(err, -ETIMEDOUT, "no answer within %u s",
-					  c->timeout_s);
-		}
-		r = s->code;
-		if (r < 0 && err)
-			*err = s->err;
-		memcpy(reply, s->reply, s->reply_len);
-		c->reply_len = s->reply_len;
+		*ret = s;
+		return 0;
 	}
-	shared_free(s);
+	if (c->drop)
+		c->drop(c->kept);
+	if (s) {
+		shared_unref(s); /* no thread will answer */
+		shared_unref(s);
+	}
+	return r;
+}
+
+/* A call like C that an earlier caller gave up. */
+static struct shared *find_late(const struct pf_sync_call *c)
+{
+	const struct pf_req_id *request = c->request;
+	struct pf_late *late =
+		pf_late_take(c->instance, (enum pf_op)request->head.op, request->id);
+
+	return late ? pf_container_of(late, struct shared, late) : NULL;
+}
+
+static int timed_out(const struct pf_sync_call *c, struct pf_err *err)
+{
+	if (c->brief)
+		atomic_store(&c->instance->unresponsive, true);
+	return pf_err_set(err, -ETIMEDOUT, "no answer within %u s%s", c->timeout_s,
+			  c->keeps ? "; the plugin goes on: try again" : "");
+}
+
+int pf_sync_call(struct pf_sync_call *c, void *reply, size_t reply_min,
+		 struct pf_err *err)
+{
+	struct shared *s = c->keeps ? find_late(c) : NULL;
+	int r = s ? 0 : send(c, reply_min, &s, err);
+
+	c->sent = r == 0;
+	if (r < 0)
+		return r;
+	if (!await(s, c))
+		return timed_out(c, err);
+	r = s->code;
+	if (r < 0 && err)
+		*err = s->err;
+	memcpy(reply, s->reply, s->reply_len);
+	c->reply_len = s->reply_len;
+	shared_unref(s);
 	return r;
 }

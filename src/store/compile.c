@@ -761,7 +761,7 @@ int pf_executable_optimized(struct pf_executable *x, uid_t user,
 			return r;
 		/* A second for the answer, and one for each 64 MiB that are written. */
 		r = pf_loaded_ask(l, PF_OP_OPTIMIZED, 1 + (unsigned)(l->hlo_len >> 26),
-				  &rep, sizeof(rep), err);
+				  false, &rep, sizeof(rep), err);
 		if (r == 0) {
 			r = take_optimized(l->instance, &rep, ret, err);
 			if (r < 0)

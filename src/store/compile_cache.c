@@ -15,7 +15,7 @@
 /* Compiled programs as entries of the cache and as files. */
 
 enum {
-	ASK_S = 10,       /* a program of some GiB takes seconds to be serialized */
+	ASK_S = 1,        /* for a user, who gets what takes longer at a later read */
 	SERIALIZE_S = 60, /* for the cache: no user waits for it */
 };
 
@@ -433,14 +433,15 @@ static struct json_object *make_parts(struct pf_compiler *compiler,
 }
 
 int pf_loaded_ask(const struct pf_loaded *l, enum pf_op op, unsigned timeout_s,
-		  void *reply, size_t len, struct pf_err *err)
+		  bool keeps, void *reply, size_t len, struct pf_err *err)
 {
 	struct pf_req_id req = { .head.op = op, .id = l->id };
 	struct pf_sync_call call = { .instance = l->instance,
 				     .request = &req,
 				     .len = sizeof(req),
 				     .timeout_s = timeout_s,
-				     .brief = true };
+				     .brief = !keeps,
+				     .keeps = keeps };
 
 	return pf_sync_call(&call, reply, len, err);
 }
@@ -459,7 +460,8 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 	    pf_cache_is_read_only(c->x->compiler->cache))
 		return;
 	/* A plugin that cannot serialize compiles each time; that is not an error. */
-	if (pf_loaded_ask(l, PF_OP_SERIALIZE, SERIALIZE_S, &code, sizeof(code), NULL) < 0)
+	if (pf_loaded_ask(l, PF_OP_SERIALIZE, SERIALIZE_S, false, &code, sizeof(code),
+			  NULL) < 0)
 		return;
 	meta = make_parts(c->x->compiler, l, &code, &hlo, parts);
 	/* Without memory for its facts there is no entry: one without them would stay. */
@@ -627,11 +629,11 @@ static int from_plugin(struct pf_executable *x, const struct pf_loaded *l,
 {
 	struct pf_rep_optimized hlo;
 	struct pf_rep_block code;
-	int r = pf_loaded_ask(l, PF_OP_SERIALIZE, ASK_S, &code, sizeof(code), err);
+	int r = pf_loaded_ask(l, PF_OP_SERIALIZE, ASK_S, true, &code, sizeof(code), err);
 
 	if (r < 0)
 		return r;
-	r = pf_loaded_ask(l, PF_OP_OPTIMIZED, ASK_S, &hlo, sizeof(hlo), err);
+	r = pf_loaded_ask(l, PF_OP_OPTIMIZED, ASK_S, true, &hlo, sizeof(hlo), err);
 	if (r == 0) {
 		r = compose(x, l, &code, &hlo, ret, len, err);
 		pf_instance_free_block(l->instance, hlo.off);

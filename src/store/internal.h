@@ -439,10 +439,11 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 
 /*
  * Send OP for L to its worker, as pf_sync_call, on behalf of a user who only reads a file:
- * -ETIMEDOUT, at once if the last such call timed out too.  Blocks.
+ * -ETIMEDOUT, at once if the last such call timed out too; if it KEEPS, the next such call has the answer.
+ * Blocks.
  */
 int pf_loaded_ask(const struct pf_loaded *l, enum pf_op op, unsigned timeout_s,
-		  void *reply, size_t len, struct pf_err *err);
+		  bool keeps, void *reply, size_t len, struct pf_err *err);
 
 /*
  * Load C's program, which is compiled already: 1 and *RET.  -EINVAL: it is damaged, or

@@ -8,7 +8,10 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/executable.h"
 
-enum { ASK_S = 10 /* one of thousands of devices is read in milliseconds */ };
+enum {
+	READ_S = 1,   /* of a file: what takes longer is there at a later read */
+	CHECK_S = 10, /* one of thousands of devices is read in milliseconds */
+};
 
 struct pf_topology {
 	struct pf_topology *next;
@@ -110,7 +113,8 @@ static int ask(struct pf_instance *instance, unsigned what, const void *bytes, s
 				     .len = sizeof(req),
 				     .tail = bytes,
 				     .tail_len = len,
-				     .timeout_s = ASK_S };
+				     .timeout_s = bytes ? CHECK_S : READ_S,
+				     .keeps = !bytes };
 	struct pf_rep_block rep;
 	const void *text;
 	int r = pf_sync_call(&call, &rep, sizeof(rep), err);

@@ -33,8 +33,17 @@ static PJRT_Error *fault_of(const char *name, const struct gives *gives,
 		return NULL;
 	}
 	die(fault);
-	while (fault_arg(fault, "hang"))
-		pause();
+	if ((arg = fault_arg(fault, "hang"))) {
+		fprintf(stderr, "%s\n", arg);
+		for (;;)
+			pause();
+	}
+	if (fault_arg(fault, "held")) {
+		while (find_named(name, fault) && fault_arg(fault, "held"))
+			sleep_ms(10);
+		*fault = '\0';
+		return NULL;
+	}
 	*skip = fault_arg(fault, "nothing") || fault_arg(fault, "no-list");
 	if (fault_arg(fault, "no-list") && gives->length)
 		*gives->length = 1;

@@ -82,7 +82,7 @@
  * With PJRTFS_FAULTY_CALLS in the environment, "PJRT_Client_Compile=fault", too, for any function of
  * calls.h, where the fault is one of
  *
- *   error:CODE[:text], abort, segv, exit, hang   as above
+ *   error:CODE[:text], abort, segv, exit, hang, held   as above
  *   nothing                   succeeds without doing anything: results stay NULL
  *   short[:N]                 does not write the last field, or N bytes, of its arguments
  *   late-event:MS, event-error:CODE[:text]   as above, of the event that it gives

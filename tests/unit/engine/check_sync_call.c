@@ -121,4 +121,82 @@ TEST(a_late_answer_is_freed)
 	ck_assert_uint_eq(atomic_load(&n_given_up), 0);
 }
 
+/* A call of OP for executable 7 that keeps, and has no answer within a second; its tag. */
+static uint64_t give_up(enum pf_op op)
+{
+	request = (struct pf_req_id){ .head.op = op, .id = 7 };
+	call = (struct pf_sync_call){ .instance = instance,
+				      .request = &request,
+				      .len = sizeof(request),
+				      .timeout_s = 1,
+				      .keeps = true };
+	err = (struct pf_err)PF_ERR_INIT;
+	ck_assert_int_eq(pf_sync_call(&call, &reply, sizeof(reply), &err), -ETIMEDOUT);
+	ck_assert_str_eq(err.text, "no answer within 1 s; the plugin goes on: try again");
+	take_request();
+	ck_assert_uint_eq(((struct pf_msg_head *)message)->op, op);
+	return ((struct pf_msg_head *)message)->tag;
+}
+
+static bool has_late(void)
+{
+	PF_LOCK_SCOPE(&instance->lock);
+	return instance->late;
+}
+
+/* The same call finds the answer, or waits for it; another one does not. */
+TEST_TIMES(a_late_answer_is_the_next_callers, 2)
+{
+	uint64_t tag = give_up(PF_OP_BUFFER_READ);
+
+	if (_i)
+		answer_rightly(tag);
+	else
+		ck_assert_int_eq(pf_sync_call(&call, &reply, sizeof(reply), &err),
+				 -ETIMEDOUT);
+	ck_assert(has_late());
+	if (!_i)
+		answer_rightly(tag);
+	ck_assert_int_eq(pf_sync_call(&call, &reply, sizeof(reply), &err), 0);
+	ck_assert_uint_eq(reply.off, 4096);
+	ck_assert(!has_late());
+	request.id = 8;
+	ck_assert_int_eq(pf_sync_call(&call, &reply, sizeof(reply), &err), -ETIMEDOUT);
+	take_request(); /* none came before it */
+	ck_assert_uint_eq(((struct pf_req_id *)message)->id, 8);
+}
+
+/* No later caller gets it: it may long be over. */
+TEST(a_late_failure_is_dropped)
+{
+	struct pf_rep_block rep = block_reply(give_up(PF_OP_BUFFER_READ));
+
+	rep.rep.code = -EIO;
+	post_reply(&rep, sizeof(rep));
+	for (int ms = 0; ms < 5000 && has_late(); ms++)
+		usleep(1000);
+	ck_assert(!has_late());
+	answer_rightly(give_up(PF_OP_BUFFER_READ));
+}
+
+/* Its answer is freed with the executable, and all with the instance. */
+TEST_TIMES(a_late_answer_ends_with_the_executable, 2)
+{
+	const struct pf_req_id *freed = (const void *)message;
+	struct pf_rep_block rep = block_reply(give_up(PF_OP_SERIALIZE));
+
+	rep.rep.head.op = PF_OP_SERIALIZE;
+	if (_i) {
+		pf_instance_free_id(instance, PF_OP_EXECUTABLE_FREE, 7);
+		ck_assert(!has_late());
+		take_request();
+		post_reply(&rep, sizeof(rep));
+		take_request();
+		ck_assert_uint_eq(freed->head.op, PF_OP_BLOCK_FREE);
+		ck_assert_uint_eq(freed->id, 4096);
+	}
+	end_instance();
+	ck_assert(!has_late());
+}
+
 const struct unit_fixture unit_fixture = { open_instance, close_instance };
