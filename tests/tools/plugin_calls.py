@@ -9,7 +9,6 @@ faults.  After each fault the same operation succeeds, and the plugin has as man
 mount uses as much memory as before.
 """
 
-import errno
 import json
 import os
 import re
@@ -18,7 +17,8 @@ import sys
 import time
 
 import cases
-from cases import Refused, content, equal, eventually, holds, make, npy, ok, used
+from cases import content, equal, holds, used
+from plugin_operations import BASE, OPERATIONS, clear, outcome, prepare, rows_of, set_faults
 
 CODES = {
     "CANCELLED": "ECANCELED",
@@ -58,138 +58,6 @@ EXCEPTIONS = {
     ("Buffer_ElementType", "UNIMPLEMENTED"): None,
 }
 
-NAMES = {**errno.errorcode, errno.EOPNOTSUPP: "EOPNOTSUPP"}
-
-X = npy("<f4", (2, 3), bytes(24))
-ODD = npy("<f4", (2, 3), bytes(24)).replace(b"          \n", b"         \n", 1)
-ODD = ODD[:8] + bytes([ODD[8] - 1]) + ODD[9:]  # data that are not aligned are copied
-ADD = b"""func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
-  %0 = stablehlo.add %x, %y : tensor<2x3xf32>
-  return %0 : tensor<2x3xf32>
-}
-"""
-
-
-def set_faults(*faults):
-    """Besides, programs can be serialized."""
-    with open(path_of_faults + ".new", "w", encoding="utf-8") as f:
-        f.write("\n".join(faults + ("serialize=works", "")))
-    os.rename(path_of_faults + ".new", path_of_faults)
-
-
-# --- the operations -----------------------------------------------------------------------------
-
-
-def upload():
-    make(cases.buffers + "/u.npy", ODD)
-
-
-def compile_program():
-    make(cases.mnt + "/programs/p.mlir", ADD)
-
-
-def run():
-    ok(op="execute", executable="add", inputs=["x", "y"], outputs=["z"])
-    content(cases.buffers + "/z.npy")
-
-
-def fetch():
-    """A result whose address the plugin does not give."""
-    ok(op="execute", executable="add", inputs=["x", "y"], outputs=["f"])
-    content(cases.buffers + "/f.npy")
-
-
-def copy():
-    ok(op="copy", buffer="result", **{"as": "faulty:1/c"})
-
-
-def move():
-    """In the background."""
-    ok(op="execute", executable="add", inputs=["x", "y"], outputs=["m"])
-    os.setxattr(cases.buffers + "/m.npy", "user.pjrtfs.memory", b"pinned_host")
-    eventually("it has moved", lambda: cases.state(cases.buffers + "/m.npy") != "transferring")
-    about = cases.about(cases.buffers + "/m.npy")
-    if about["state"] != "ready":
-        raise Refused(None, about["error"])
-
-
-def create():
-    ok(op="create", buffer="n", dtype="F32", shape=[2, 3], uninitialized=True)
-
-
-def stats():
-    content(cases.mnt + "/devices/faulty/0/memory_stats.json")
-
-
-def serialize():
-    content(cases.mnt + "/executables/add/serialized")
-
-
-def load():
-    make(cases.mnt + "/programs/n.pjrtexe", native)
-
-
-def devices():
-    content(cases.mnt + "/plugins/faulty/topology.json")
-
-
-def topology():
-    content(cases.mnt + "/plugins/faulty/topology.pb")
-
-
-def check_topology():
-    make(cases.mnt + "/topologies/t.pb", two_devices)
-
-
-def elsewhere():
-    """Compile for the topology of the mount's start."""
-    with open(cases.mnt + "/executables/other/options.json", "w", encoding="utf-8") as f:
-        f.write('{"topology":"two"}')
-
-
-OPERATIONS = {
-    "UPLOAD": upload,
-    "COMPILE": compile_program,
-    "RUN": run,
-    "FETCH": fetch,
-    "COPY": copy,
-    "MOVE": move,
-    "CREATE": create,
-    "STATS": stats,
-    "SERIALIZE": serialize,
-    "LOAD": load,
-    "DEVICES": devices,
-    "TOPOLOGY": topology,
-    "CHECK": check_topology,
-    "ELSEWHERE": elsewhere,
-}
-BASE = {"FETCH": ["PJRT_Buffer_OpaqueDeviceMemoryDataPointer=error:UNIMPLEMENTED",
-                  "PJRT_Buffer_UnsafePointer=error:UNIMPLEMENTED"]}
-
-
-def clear():
-    for path in ("buffers/u.npy", "buffers/z.npy", "buffers/f.npy", "buffers/m.npy",
-                 "buffers/n.npy", "buffers/n.raw", "devices/faulty/1/buffers/c.npy",
-                 "programs/p.mlir", "programs/n.pjrtexe", "topologies/t.pb"):
-        try:
-            os.unlink(f"{cases.mnt}/{path}")
-        except FileNotFoundError:
-            pass
-
-
-def outcome(operation, *faults):
-    """The errno's name and the sentence; None: it succeeded."""
-    set_faults(*faults)
-    try:
-        OPERATIONS[operation]()
-    except Refused as e:
-        return e.args
-    except OSError as e:
-        return NAMES[e.errno], content(cases.mnt + "/error").decode()
-    finally:
-        set_faults()
-    return None
-
 
 def alive():
     """How many objects the plugin has."""
@@ -209,20 +77,22 @@ def settled(objects, memory):
 
 # --- what must hold -----------------------------------------------------------------------------
 
-
 LATE = 0.1  # seconds
 
 
 def faults_of(gives):
-    """The faults of a call that gives that, each with its code, "late", "lacks" or "short"."""
-    faults = [(f"error:{code}:it is {code}", code) for code in CODES]
-    faults += [("nothing", None), ("short", "short"), ("short:16", "short")]
+    """The faults of a call that gives that, each with its code, "late" or "lacks"."""
+    faults = [(f"error:{code}:it is {code}", code) for code in CODES] + [("nothing", None)]
     if gives == "EVENT":
         faults += [(f"event-error:{code}:it is {code}", code) for code in CODES]
         faults += [(f"late-event:{LATE * 1000:.0f}", "late"), ("no-event", "lacks")]
     elif gives == "LIST":
         faults += [("no-list", "lacks")]
     return faults
+
+
+# An older plugin keeps what it could not give, so these come last.
+SHORT = [("short", "short"), ("short:16", "short")]
 
 
 def check(name, operation, effect, fault, code):
@@ -259,34 +129,32 @@ def check(name, operation, effect, fault, code):
         holds(f"{what}: {got} names the function", f"PJRT_{name}" in got[1])
 
 
-def check_all(rows):
+def check_all(table):
     clear()
     for operation in OPERATIONS:
         equal(operation, outcome(operation, *BASE.get(operation, [])), None)
     clear()
     objects, memory, n, wrong = alive(), used(), 0, 0
     restarts = content(cases.mnt + "/plugins/faulty/restarts")
-    for name, operation, effect, gives in rows:
-        if operation not in OPERATIONS:
-            continue
-        for fault, code in faults_of(gives):
-            if name.endswith("_Destroy"):
-                continue  # what is not destroyed is left
-            n += 1
-            try:
-                check(name, operation, effect, fault, code)
-                equal(f"{operation} after {name}, {fault}",
-                      outcome(operation, *BASE.get(operation, [])), None)
-                clear()
-                if code == "short":  # the plugin has what it could not give
-                    objects = alive()
+    # what is not destroyed is left
+    tried = [row for row in table if row[1] in OPERATIONS and not row[0].endswith("_Destroy")]
+    cells = [(row, *fault) for row in tried for fault in faults_of(row[3])]
+    cells += [(row, *fault) for row in tried for fault in SHORT]
+    for (name, operation, effect, _), fault, code in cells:
+        n += 1
+        try:
+            check(name, operation, effect, fault, code)
+            equal(f"{operation} after {name}, {fault}",
+                  outcome(operation, *BASE.get(operation, [])), None)
+            clear()
+            if code != "short":
                 equal(f"{name}, {fault}: what is left", settled(objects, memory),
                       (objects, memory))
-            except AssertionError as e:
-                wrong += 1
-                print(e)
-                clear()
-                objects, memory = alive(), used()
+        except AssertionError as e:
+            wrong += 1
+            print(e)
+            clear()
+            objects, memory = alive(), used()
     equal("restarts", content(cases.mnt + "/plugins/faulty/restarts"), restarts)
     print(f"{n} faults, {wrong} of them wrong")
     return wrong
@@ -354,18 +222,9 @@ def check_rows(rows, sources):
 
 
 if __name__ == "__main__":
-    cases.mnt, path_of_faults, table = sys.argv[1:4]
+    mnt, path_of_faults, table = sys.argv[1:4]
     check_plugin = [sys.argv[4], "--check-plugin", sys.argv[5]]
-    cases.buffers = cases.mnt + "/buffers"
-    all_rows = re.findall(r"^CALL\((\w+), (\w+), (\w+), (\w+)", content(table).decode(), re.M)
+    all_rows = rows_of(table)
     check_rows(all_rows, sys.argv[6:])
-    set_faults()
-    make(cases.buffers + "/x.npy", X)
-    make(cases.buffers + "/y.npy", X)
-    make(cases.mnt + "/programs/add.mlir", ADD)
-    ok(op="execute", executable="add", inputs=["x", "y"], outputs=["result"])
-    two_devices = content(cases.mnt + "/plugins/faulty/topology.pb")
-    make(cases.mnt + "/topologies/two.pb", two_devices)
-    make(cases.mnt + "/programs/other.mlir", ADD)
-    native = content(cases.mnt + "/executables/add/serialized")
+    prepare(mnt, path_of_faults)
     sys.exit(1 if check_all(all_rows) + check_start(all_rows) else 0)
