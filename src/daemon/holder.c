@@ -91,6 +91,10 @@ static void let_go(struct holder *h, const char *name)
 static void hold(struct holder *h, const char *name, int fd)
 {
 	if (h->n == MAX_DESCRIPTORS) {
+		pf_log(PF_LOG_WARNING,
+		       "%s: the holder has %d descriptors, the most, and not %s: when the "
+		       "daemon ends, the mount may begin anew, without its files",
+		       h->mountpoint, MAX_DESCRIPTORS, name);
 		pf_closep(&fd);
 		return;
 	}

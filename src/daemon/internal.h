@@ -422,7 +422,8 @@ void plugins_end(void);
 
 /* --- descriptors.c: the file descriptor store ----------------------------------------------- */
 
-enum { MAX_DESCRIPTORS = 64, DESCRIPTOR_NAME = 64 };
+/* The holder has each twice while it starts a daemon, and 1024 descriptors in all by default. */
+enum { MAX_DESCRIPTORS = 480, DESCRIPTOR_NAME = 64 };
 
 /*
  * Read the environment ($NOTIFY_SOCKET, $LISTEN_FDS, $LISTEN_PID, $LISTEN_FDNAMES) and remove it,

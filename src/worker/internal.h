@@ -220,8 +220,7 @@ struct pf_kv_config {
 	int timeout_ms;              /* for the server to be there */
 };
 
-/* Reach the server, and log in: *RET, to be closed.  -EIO: it was not there in time; -EOPNOTSUPP: this
- * build has no libhiredis. */
+/* Reach the server, and log in: *RET, to be closed.  -EIO: it was not there in time. */
 int pf_kv_open(const struct pf_kv_config *config, struct pf_kv **ret, struct pf_err *err);
 void pf_kv_close(struct pf_kv *kv); /* NULL is allowed */
 
@@ -257,7 +256,8 @@ void pf_kv_drop(struct pf_kv *kv, const char *key, size_t len);
  */
 
 /* Read SETTINGS, the set-up text's (src/daemon/group.c has the members), and log in to the store, before
- * the sandbox is entered.  NULL: there is no group.  -EPROTO; else as pf_kv_open. */
+ * the sandbox is entered.  NULL: there is no group.  -EPROTO; -EOPNOTSUPP: this build has no
+ * libhiredis (no_group.c); else as pf_kv_open. */
 int pf_group_open(struct json_object *settings, struct pf_err *err);
 
 /* Take this process's number in the group, start the thread that keeps it, and wait until all members

@@ -7,6 +7,7 @@
  * expire, so a process that is killed leaves none.
  */
 #include <errno.h>
+#include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -18,9 +19,6 @@
 #include <time.h>
 
 #include "internal.h"
-
-#ifdef HAVE_HIREDIS
-#include <hiredis/hiredis.h>
 
 enum {
 	CONNECT_MS = 2000,
@@ -531,14 +529,3 @@ void pf_kv_drop(struct pf_kv *kv, const char *key, size_t len)
 	if (ask_once(kv, &c, &reply, NULL) == 0)
 		freeReplyObject(reply);
 }
-
-#else /* a build without libhiredis: no group can be opened, so no other function is called */
-
-int pf_kv_open(const struct pf_kv_config *config, struct pf_kv **ret, struct pf_err *err)
-{
-	(void)config;
-	(void)ret;
-	return pf_err_set(err, -EOPNOTSUPP,
-			  "this pjrtfs was built without libhiredis, which groups need");
-}
-#endif
