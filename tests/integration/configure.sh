@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# configure: a system without a LAPACK is configured, and the package that has one is named.
+# configure: a system without a LAPACK, or without libhiredis, is configured, and the package that has it is named.
 . "$srcdir/tests/lib.sh"
 requires test ! -e "$top/config.status" # one that is configured in place refuses another folder
 header=$(sed -n 's/^PJRT_INCLUDE = //p' "$build/Makefile")
@@ -27,3 +27,21 @@ configured()
 }
 configured 'none, so programs with linear algebra cannot run: apt install libopenblas0-pthread'
 lapack=yes configured 'liblapack\.so\.3'
+
+# Without libhiredis all is built, and a group is refused with a sentence.
+cat >pkg-config <<'END'
+#!/bin/sh
+case " $* " in *" hiredis "*) exit 1 ;; esac
+exec pkg-config "$@"
+END
+chmod +x pkg-config
+mkdir tree bin
+(cd tree && timeout -k 5 $((patience * 10)) "$top/configure" PKG_CONFIG="$work/pkg-config" CFLAGS=-O0 \
+	--with-pjrt-include="$header" >../said 2>&1) || fail "configure failed: $(cat said)"
+tells said '^ *--group +no, for lack of libhiredis: apt install libhiredis-dev$'
+timeout -k 5 $((patience * 30)) make -C tree pjrtfs-worker >said 2>&1 || fail "$(cat said)"
+requires_mount
+cp "$pjrtfs" tree/pjrtfs-worker bin
+pjrtfs=bin/pjrtfs
+refuses 1 'plugin cpu: this pjrtfs was built without libhiredis, which groups need$' cpu bin -f --no-cache \
+	--plugin-dir "$plugins" --group redis://localhost --group-name x --group-process 0/1
