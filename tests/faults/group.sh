@@ -343,6 +343,11 @@ member 0
 member 1
 complete
 eventually states "${first[0]}" connected
+
+# -- no library is registered while the group is there
+ask "{\"op\":\"register\",\"library\":\"$build/tests/faults/ffi_library.so\"}" "${members[0]}/control" >reply
+tells reply '"errno":"EOPNOTSUPP".*"message":"register: plugin faulty is in a group, whose processes are not replaced'
+for m in "${members[@]}"; do states "$m" connected; done
 leave
 unmount_pjrtfs "${first[0]}"
 

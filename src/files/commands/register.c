@@ -56,6 +56,19 @@ static int fetch(struct pf_fs *fs, const char *plugin, struct pf_err *err)
 		lost);
 }
 
+/* Members of a group are not replaced: that would end the group. */
+static int refuse_groups(const struct pf_fs *fs, const char *plugin, struct pf_err *err)
+{
+	for (unsigned i = 0; i < fs->n_workers; i++)
+		if (is_for(plugin, fs->workers[i]) && pf_worker_in_group(fs->workers[i]))
+			return pf_err_set(err, -EOPNOTSUPP,
+					  "plugin %s is in a group, whose processes are "
+					  "not replaced: expected --ffi-library when "
+					  "each of them is mounted",
+					  pf_worker_name(fs->workers[i]));
+	return 0;
+}
+
 /* Has the present or the latest instance of W loaded L? */
 static bool has(struct pf_worker *w, const struct pf_library *l)
 {
@@ -227,6 +240,9 @@ int op_register(struct task *task, struct json_object *o, struct pf_err *err)
 	if (!fs->config.plugins)
 		return pf_err_set(err, -EOPNOTSUPP,
 				  "this mount's libraries do not change");
+	r = refuse_groups(fs, reg->spec.plugin, err);
+	if (r < 0)
+		return r;
 	if (!files_change(register_main, reg))
 		return pf_err_set(err, -EAGAIN, "no thread could be created");
 	reg = NULL;
