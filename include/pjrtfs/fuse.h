@@ -89,6 +89,12 @@ int pf_mount_run(struct pf_mount *mount, struct pf_err *err);
 void pf_mount_stop(struct pf_mount *mount);
 
 /*
+ * Let conversations that are under way end before pf_mount_suspend, for up to MS; no other one begins.
+ * Returns at once if the kernel cannot send requests again (before 6.9).  Blocks.
+ */
+void pf_mount_settle(struct pf_mount *mount, unsigned ms);
+
+/*
  * Make pf_mount_run return, with 1, when the requests that threads work on have been answered, and
  * without unmounting: waiting requests stay, and so do the open files in the journal.  No thread
  * answers a request from then on: the process must end (_exit(2)), and another one resume the

@@ -155,4 +155,15 @@ unsigned pf_state_deaths(uint64_t unique);
 void pf_state_set_busy(uint64_t handle, bool busy);
 bool pf_state_was_busy(uint64_t handle);
 
+/* Has any conversation such parts? */
+bool pf_state_any_busy(void);
+
+/*
+ * This life is about to end, and has a request for the conversation of HANDLE.  True: the request begins
+ * one, and is left to the next life, which gets it again and knows by pf_state_was_postponed, true once,
+ * that no part of it has run.  False: the conversation is under way; without a journal.
+ */
+bool pf_state_postpone(uint64_t handle);
+bool pf_state_was_postponed(uint64_t handle);
+
 #endif

@@ -153,6 +153,12 @@ void pf_vfs_fsync(struct pf_open *of, struct pf_reply *reply);
  */
 void pf_vfs_release(struct pf_open *of);
 
+/*
+ * This process is about to end, and another one to serve: let the conversations that are under way end,
+ * for up to MS.  What begins one is not answered any more, so the front end must get it again there.
+ */
+void pf_vfs_settle(struct pf_tree *tree, unsigned ms);
+
 /* Write OF's record to the journal (state.h), by OF->handle, which is not 0. */
 void pf_vfs_keep_open(struct pf_open *of);
 

@@ -40,6 +40,7 @@ enum {
 	FINISH_MS = 5000,
 	FETCH_S =
 		60, /* for arrays that only a device has, before another process takes over */
+	TALKS_MS = 1000,   /* for conversations that are under way then */
 	START_MS = 120000, /* of a group's plugin, beside what it waits for the others */
 	STATE_MS = 30000,  /* for what is not in the state directory at the end */
 };
@@ -437,8 +438,12 @@ static void *signal_main(void *arg)
 	} while (sig < 0 || sig == SIGHUP || sig == SIGUSR1 ||
 		 (sig == SIGUSR2 && !d->held));
 	if (sig == SIGUSR2) {
-		unsigned lost = pf_fs_fetch(d->fs, NULL, FETCH_S);
+		unsigned lost;
 
+		(void)pf_fs_fetch(d->fs, NULL, FETCH_S);
+		pf_mount_settle(d->mount, TALKS_MS);
+		/* … and what the last conversations have made. */
+		lost = pf_fs_fetch(d->fs, NULL, FETCH_S);
 		if (lost)
 			pf_log(PF_LOG_WARNING,
 			       "%u arrays stay on their devices, and are lost", lost);

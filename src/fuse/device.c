@@ -20,9 +20,6 @@
 #ifndef FUSE_DIRECT_IO_ALLOW_MMAP
 #define FUSE_DIRECT_IO_ALLOW_MMAP (UINT64_C(1) << 36)
 #endif
-#ifndef FUSE_HAS_RESEND
-#define FUSE_HAS_RESEND (UINT64_C(1) << 39)
-#endif
 enum { NOTIFY_RESEND = 7 };
 
 void pf_device_note_init(struct pf_mount *mount, const struct fuse_buf *buf)

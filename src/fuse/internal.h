@@ -135,6 +135,9 @@ void pf_polled_wake(struct pf_mount *mount, uint64_t ino);
 
 /* --- device.c: the connection to the kernel ------------------------------------------- */
 
+#ifndef FUSE_HAS_RESEND
+#define FUSE_HAS_RESEND (UINT64_C(1) << 39)
+#endif
 #ifndef FUSE_UNIQUE_RESEND
 #define FUSE_UNIQUE_RESEND (UINT64_C(1) << 63) /* of a request that comes again */
 #endif

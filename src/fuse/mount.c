@@ -686,6 +686,12 @@ void pf_mount_stop(struct pf_mount *mount)
 	pf_unlock(&mount->lock);
 }
 
+void pf_mount_settle(struct pf_mount *mount, unsigned ms)
+{
+	if (mount->offered & FUSE_HAS_RESEND)
+		pf_vfs_settle(mount->tree, ms);
+}
+
 void pf_mount_suspend(struct pf_mount *mount)
 {
 	pf_lock(&mount->lock);

@@ -105,6 +105,7 @@ struct pf_tree {
 	struct pf_restoration *restoring; /* until pf_tree_restore ends */
 	uint64_t adopt;                   /* the number of the next node, or 0 */
 	_Atomic uint64_t changes;         /* changed with the lock */
+	_Atomic bool settles; /* pf_vfs_settle: no conversation begins any more */
 	bool closed;
 	struct pf_node *dead; /* nodes to be freed after the lock is given back */
 	struct pf_node *root; /* one reference */

@@ -454,13 +454,16 @@ static ssize_t write_bytes(struct pf_open *of, const void *src, size_t len, uint
 static void write_any(struct pf_open *of, const void *src, size_t len, uint64_t off,
 		      bool mapped, struct pf_reply *reply)
 {
+	bool stream = pf_kind_is_stream(of->node->kind);
 	struct pf_err err = PF_ERR_INIT;
 	ssize_t n;
 
 	reply->doing = "write";
 	hold(reply, of);
+	if (stream && atomic_load(&of->node->tree->settles) && pf_state_postpone(of->handle))
+		return;
 	/* The parts of a long write that an earlier life had read come again in any order. */
-	if (pf_kind_is_stream(of->node->kind) && pf_state_is_again())
+	if (stream && pf_state_is_again() && !pf_state_was_postponed(of->handle))
 		of->was_busy = true;
 	if (!pf_open_writes(of)) {
 		pf_reply_code(reply, -EBADF);
@@ -495,6 +498,17 @@ void pf_vfs_write_mapped(struct pf_open *of, const void *src, size_t len, uint64
 		pf_reply_code(reply, -EIO);
 	else
 		write_any(of, src, len, off, true, reply);
+}
+
+void pf_vfs_settle(struct pf_tree *tree, unsigned ms)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	int64_t end = pf_now_ms() + ms;
+
+	atomic_store(&tree->settles, true);
+	do
+		nanosleep(&pause, NULL);
+	while (pf_state_any_busy() && pf_now_ms() < end);
 }
 
 /* Two opens are locked in the order of their addresses. */

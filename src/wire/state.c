@@ -14,11 +14,15 @@ enum {
 	RECENT = 256,   /* requests that changed names */
 	SUSPECTS = 64,  /* requests that may have killed a life */
 	AT_WORK = 64,   /* threads that serve requests */
-	BUSY = 16384,   /* open files that have a flag of their own */
+	TALKS = 16384,  /* open files that have a state of their own */
 	HEAD = 1 << 16, /* bytes before the first half */
 	GONE = 1 << 31, /* in a record's type: the object is gone */
 	TYPE_BITS = 4,
 };
+
+/* Of a conversation: a request that begins it waits for the next life, or (MIXED) several do, which may
+ * come again in another order. */
+enum { IDLE, BUSY, POSTPONED, MIXED };
 
 #define MAGIC UINT64_C(0x31656c6179656b70)
 #define HALF (UINT64_C(1) << 32)  /* bytes; most of them holes */
@@ -39,7 +43,7 @@ struct head {
 		uint64_t deaths;
 	} suspects[SUSPECTS];
 	uint64_t next_suspect;
-	_Atomic bool busy[BUSY];
+	_Atomic uint8_t talks[TALKS]; /* by handle */
 };
 
 /* Before each payload, which is padded to 8 bytes. */
@@ -352,13 +356,47 @@ unsigned pf_state_deaths(uint64_t unique)
 void pf_state_set_busy(uint64_t handle, bool busy)
 {
 	if (pf_state_on())
-		atomic_store_explicit(&state.head->busy[handle % BUSY], busy,
-				      memory_order_relaxed);
+		atomic_store_explicit(&state.head->talks[handle % TALKS],
+				      busy ? BUSY : IDLE, memory_order_relaxed);
 }
 
 bool pf_state_was_busy(uint64_t handle)
 {
-	return pf_state_on() && atomic_load(&state.head->busy[handle % BUSY]);
+	uint8_t talk = pf_state_on() ? atomic_load(&state.head->talks[handle % TALKS])
+				     : IDLE;
+
+	return talk == BUSY || talk == MIXED;
+}
+
+bool pf_state_any_busy(void)
+{
+	for (unsigned i = 0; pf_state_on() && i < TALKS; i++)
+		if (atomic_load_explicit(&state.head->talks[i], memory_order_relaxed) ==
+		    BUSY)
+			return true;
+	return false;
+}
+
+bool pf_state_postpone(uint64_t handle)
+{
+	_Atomic uint8_t *talk;
+	uint8_t was = IDLE;
+
+	if (!pf_state_on() || !handle)
+		return false;
+	talk = &state.head->talks[handle % TALKS];
+	if (!atomic_compare_exchange_strong(talk, &was, POSTPONED) && was == POSTPONED)
+		atomic_store(talk, MIXED);
+	return was != BUSY;
+}
+
+bool pf_state_was_postponed(uint64_t handle)
+{
+	uint8_t was = POSTPONED;
+
+	return pf_state_on() &&
+	       atomic_compare_exchange_strong(&state.head->talks[handle % TALKS], &was,
+					      IDLE);
 }
 
 /* The life before has ended: count a death for each request that it worked on. */

@@ -9,7 +9,7 @@ bounded cp "$data/add.mlir" "$mnt/programs/"
 bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 kills=${PJRTFS_KILLS:-20}
 timeout -k 5 $((patience * 6 + kills * 2)) \
-	python3 -B "$top/tests/tools/survive_clients.py" "$mnt" "$kills"
+	python3 -B "$top/tests/tools/survive_clients.py" "$mnt" "$kills" KILL
 eventually grep -qx ready "$mnt/executables/add/state"
 run add 'x y -> z'
 shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'

@@ -211,6 +211,27 @@ TEST(requests_that_changed_names_are_known)
 	ck_assert(pf_state_was_done(1000));
 }
 
+TEST(conversations_end_and_the_next_life_begins_others)
+{
+	begin();
+	pf_state_set_busy(1, true);
+	ck_assert(pf_state_any_busy());
+	ck_assert(!pf_state_postpone(1));
+	ck_assert(pf_state_postpone(2));
+	ck_assert(pf_state_postpone(3) && pf_state_postpone(3)); /* two requests */
+	ck_assert(pf_state_postpone(3));
+	pf_state_set_busy(1, false);
+	ck_assert(!pf_state_any_busy());
+	ck_assert(!pf_state_postpone(0)); /* the journal does not know it */
+	ck_assert_int_eq(restart(), 0);
+	ck_assert(!pf_state_was_postponed(1) && !pf_state_was_busy(1));
+	ck_assert(!pf_state_was_busy(2) && pf_state_was_postponed(2));
+	ck_assert(!pf_state_was_postponed(2));
+	ck_assert(pf_state_was_busy(3) && !pf_state_was_postponed(3));
+	pf_state_close();
+	ck_assert(!pf_state_postpone(1) && !pf_state_any_busy());
+}
+
 TEST(a_request_at_work_is_a_suspect)
 {
 	pf_state_request(500, false);
