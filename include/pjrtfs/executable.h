@@ -154,7 +154,10 @@ struct pf_executable {
 	struct pf_account *_Atomic account; /* changes with the lock */
 	struct pf_bytes *program;           /* owned reference: the source as written */
 	uint64_t program_len;
-	bool changed; /* since the last compile of it began */
+	bool changed;              /* since the last compile of it began */
+	struct pf_bytes *topology; /* owned reference: of the last compile, or NULL */
+	uint32_t topology_len;
+	bool resumed; /* an earlier daemon compiled it, for TOPOLOGY, and this one has not yet */
 	enum pf_program_format format;
 	char *options;            /* owned: options.json's text, or NULL: the defaults, */
 	uint64_t options_len;     /* and its bytes, which are charged to the account */

@@ -41,7 +41,7 @@ enum pf_state_type {
 };
 
 /* The version of all records' payloads: a change of one is a new version. */
-enum { PF_STATE_LAYOUT = 2 };
+enum { PF_STATE_LAYOUT = 3 };
 
 /*
  * Begin a journal.

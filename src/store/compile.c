@@ -18,7 +18,7 @@ static void compile_free(struct compile *c)
 	pf_instance_unref(c->instance);
 	pf_bytes_unref(c->program);
 	pf_bytes_unref(c->module);
-	pf_buf_release(&c->plan.options);
+	pf_plan_release(&c->plan);
 	json_object_put(c->calls);
 	free(c);
 }
@@ -555,6 +555,7 @@ static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uin
 {
 	struct pf_err why = PF_ERR_INIT;
 	struct pf_wait *waiters;
+	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *topology = NULL;
 	struct pf_loaded *gone;
 	struct pf_report_compile report;
 	struct pf_worker *worker = x->worker;
@@ -564,11 +565,16 @@ static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uin
 	pf_err_set(&x->err, -ECANCELED, "a newer source took its place");
 	clock_gettime(CLOCK_REALTIME, &x->started);
 	c = prepare_locked(x, program, len, user, prompt, &why);
+	x->resumed = false;
 	if (!c) {
 		x->state = PF_EXECUTABLE_FAILED;
 		x->err = why;
-	} else if (waiter) {
-		pf_wait_add(&x->waiters, waiter);
+	} else {
+		topology = x->topology;
+		x->topology = c->plan.topology ? pf_bytes_ref(c->plan.topology) : NULL;
+		x->topology_len = c->plan.topology_len;
+		if (waiter)
+			pf_wait_add(&x->waiters, waiter);
 	}
 	if (program == x->program && len == x->program_len)
 		x->changed = false;

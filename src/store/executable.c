@@ -414,6 +414,7 @@ void pf_executable_unref(struct pf_executable *x)
 	if (x->id)
 		pf_state_drop(PF_STATE_EXECUTABLE, x->id);
 	pf_bytes_unref(x->program);
+	pf_bytes_unref(x->topology);
 	pf_loaded_unref(x->loaded);
 	json_object_put(x->calls);
 	pf_executable_meter_free(x->meter);
@@ -657,9 +658,18 @@ static int encode(const struct pf_executable *x, struct json_object *o,
 		ret->platform = facts->takes_platform ? (uint32_t)r + 1 : 0;
 	}
 	r = pf_options_encode(o, &target, &ret->options, err);
-	return r == 0 && topology
-		       ? pf_topology_append(x->compiler, topology, len, ret, err)
-		       : r;
+	if (r < 0 || !topology)
+		return r;
+	/* It may be gone, or another one by now. */
+	if (x->resumed && x->topology_len)
+		return pf_topology_append(x->topology, x->topology_len, ret, err);
+	return pf_topology_append_named(x->compiler, topology, len, ret, err);
+}
+
+void pf_plan_release(struct pf_plan *plan)
+{
+	pf_buf_release(&plan->options);
+	pf_bytes_unref(pf_steal(&plan->topology));
 }
 
 int pf_executable_plan(const struct pf_executable *x, const char *text,
@@ -677,7 +687,7 @@ int pf_executable_plan(const struct pf_executable *x, const char *text,
 	if (r == 0)
 		r = encode(x, o, facts, ret, err);
 	if (r < 0)
-		pf_buf_release(&ret->options);
+		pf_plan_release(ret);
 	json_object_put(o);
 	return r;
 }
@@ -704,7 +714,7 @@ int pf_executable_set_options(struct pf_executable *x, const char *text, size_t 
 			   strlen(copy) + 1);
 	else if (text)
 		(void)pf_executable_plan(x, copy, NULL, &plan, &why);
-	pf_buf_release(&plan.options);
+	pf_plan_release(&plan);
 	if (why.code < 0 && err)
 		*err = why;
 	PF_LOCK_SCOPE(&x->lock);

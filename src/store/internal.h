@@ -92,6 +92,8 @@ struct pf_buffer_record {
 struct pf_executable_record {
 	uint64_t program; /* the number of its bytes; 0: none */
 	uint64_t program_len;
+	uint64_t topology; /* likewise */
+	uint32_t topology_len;
 	uint32_t user;
 	int32_t err, write_err, options_err; /* their codes */
 	int32_t pjrt_code;                   /* of err */
@@ -320,9 +322,12 @@ void pf_topologies_free(struct pf_compiler *compiler);
 
 struct pf_plan;
 
-/* PLAN is for the topology NAME, of LEN bytes.  -EINVAL: no such topology; -ENOMEM. */
-int pf_topology_append(struct pf_compiler *compiler, const char *name, size_t len,
-		       struct pf_plan *plan, struct pf_err *err);
+/* PLAN is for the topology of LEN BYTES, or for the one called NAME, of LEN bytes.  -EINVAL: no such
+ * topology; -ENOMEM. */
+int pf_topology_append(struct pf_bytes *bytes, uint32_t len, struct pf_plan *plan,
+		       struct pf_err *err);
+int pf_topology_append_named(struct pf_compiler *compiler, const char *name, size_t len,
+			     struct pf_plan *plan, struct pf_err *err);
 
 /* --- executable.c ---------------------------------------------------------------------- */
 
@@ -330,6 +335,7 @@ int pf_topology_append(struct pf_compiler *compiler, const char *name, size_t le
 struct pf_plan {
 	/* Owned: a serialized CompileOptionsProto, and topology_len bytes of a topology. */
 	struct pf_buf options;
+	struct pf_bytes *topology; /* owned reference: where those are from; or NULL */
 	uint32_t topology_len;
 	struct pf_worker *worker; /* borrowed: of the plugin that compiles */
 	/* N: the worker passes N - 1 before all arguments, the platform's position among the
@@ -389,6 +395,7 @@ struct pf_wait *pf_executable_supersede(struct pf_executable *x,
 int pf_executable_plan(const struct pf_executable *x, const char *text,
 		       const struct pf_program_facts *facts, struct pf_plan *ret,
 		       struct pf_err *err);
+void pf_plan_release(struct pf_plan *plan);
 
 /* A new compiled program of C, with one reference; NULL: no memory. */
 struct pf_loaded *pf_loaded_new(struct compile *c);

@@ -99,6 +99,8 @@ void pf_executable_save_locked(struct pf_executable *x)
 {
 	const struct pf_executable_record r = { .program = pf_bytes_save(x->program),
 						.program_len = x->program_len,
+						.topology = pf_bytes_save(x->topology),
+						.topology_len = x->topology_len,
 						.user = x->user,
 						.err = x->err.code,
 						.write_err = x->write_err.code,

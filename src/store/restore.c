@@ -431,6 +431,10 @@ int pf_executable_restore(struct pf_restore *restore, uint64_t id,
 	x->program = find_bytes(restore, r.program);
 	if (x->program && r.program_len <= x->program->extent.len - x->program->start)
 		x->program_len = r.program_len;
+	x->topology = find_bytes(restore, r.topology);
+	if (x->topology && r.topology_len <= x->topology->extent.len - x->topology->start)
+		x->topology_len = r.topology_len;
+	x->resumed = true;
 	x->format = r.format;
 	x->changed = r.changed;
 	/* Options that are not valid any more are refused by the compile. */
@@ -438,6 +442,7 @@ int pf_executable_restore(struct pf_restore *restore, uint64_t id,
 	    pf_executable_set_options(x, texts[0], strlen(texts[0]), false, NULL) < 0)
 		x->options = strdup(texts[0]);
 	set_executable_state(x, &r);
+	x->resumed = x->state == PF_EXECUTABLE_COMPILING;
 	set_executable_err(&x->err, r.err, texts[1]);
 	x->err.pjrt_code = r.pjrt_code;
 	set_executable_err(&x->write_err, r.write_err, texts[2]);

@@ -81,8 +81,19 @@ void pf_topologies_free(struct pf_compiler *c)
 	}
 }
 
-int pf_topology_append(struct pf_compiler *c, const char *name, size_t len,
-		       struct pf_plan *plan, struct pf_err *err)
+int pf_topology_append(struct pf_bytes *bytes, uint32_t len, struct pf_plan *plan,
+		       struct pf_err *err)
+{
+	pf_buf_append(&plan->options, pf_bytes_at(bytes, 0), len);
+	plan->topology = pf_bytes_ref(bytes);
+	plan->topology_len = len;
+	return plan->options.failed
+		       ? pf_err_set(err, -ENOMEM, "no memory for the options")
+		       : 0;
+}
+
+int pf_topology_append_named(struct pf_compiler *c, const char *name, size_t len,
+			     struct pf_plan *plan, struct pf_err *err)
 {
 	const struct pf_topology *t;
 
@@ -94,11 +105,7 @@ int pf_topology_append(struct pf_compiler *c, const char *name, size_t len,
 			"option topology: there is no topologies/%.*s.pb, or no "
 			"plugin took it",
 			len < 80 ? (int)len : 80, name);
-	pf_buf_append(&plan->options, pf_bytes_at(t->bytes, 0), t->len);
-	plan->topology_len = t->len;
-	return plan->options.failed
-		       ? pf_err_set(err, -ENOMEM, "no memory for the options")
-		       : 0;
+	return pf_topology_append(t->bytes, t->len, plan, err);
 }
 
 /* --- what plugins say --------------------------------------------------------------------- */

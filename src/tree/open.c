@@ -460,7 +460,8 @@ static void write_any(struct pf_open *of, const void *src, size_t len, uint64_t 
 
 	reply->doing = "write";
 	hold(reply, of);
-	if (stream && atomic_load(&of->node->tree->settles) && pf_state_postpone(of->handle))
+	if (stream && atomic_load(&of->node->tree->settles) &&
+	    pf_state_postpone(of->handle))
 		return;
 	/* The parts of a long write that an earlier life had read come again in any order. */
 	if (stream && pf_state_is_again() && !pf_state_was_postponed(of->handle))

@@ -362,8 +362,8 @@ void pf_state_set_busy(uint64_t handle, bool busy)
 
 bool pf_state_was_busy(uint64_t handle)
 {
-	uint8_t talk = pf_state_on() ? atomic_load(&state.head->talks[handle % TALKS])
-				     : IDLE;
+	uint8_t talk =
+		pf_state_on() ? atomic_load(&state.head->talks[handle % TALKS]) : IDLE;
 
 	return talk == BUSY || talk == MIXED;
 }

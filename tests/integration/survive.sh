@@ -74,6 +74,7 @@ bounded cp "$data/add.mlir" "$p/"
 bounded mkdir -m 750 "$p/dir" "$p/empty"
 bounded cp "$data/add.mlir" "$p/dir/inner.mlir"
 say "$p/bad.mlir" 'no program' || :
+bounded touch "$p/none.mlir" "$p/none-scratch"
 bounded cp "$data/add.mlir" "$p/scratch"
 bounded cp "$data/add.mlir" "$p/options.mlir"
 say "$x/options/options.json" '{"num_replicas":1}' ||
@@ -136,6 +137,42 @@ eventually compiled
 run add 'y y -> z'
 shows "$mnt/health" ok
 
+# -- topologies: read by a plugin, or refused; programs that are compiled for them
+if [ -e "$plugins/cpu-0.115/pjrt_plugin.so" ]; then
+	mount_pjrtfs cpu-0.115 --devices 2
+	bounded cp "$mnt/plugins/cpu-0.115/topology.pb" two.pb
+	mount_pjrtfs cpu-0.115 --devices 1 --keep ${others:+-o allow_other}
+	t=$mnt/topologies
+	x=$mnt/executables
+	unchanged 'no topology'
+	bounded cp two.pb "$t/two.pb"
+	bounded cp two.pb "$t/other.pb"
+	bounded cp two.pb "$t/before.pb"
+	bounded mv "$t/before.pb" "$t/moved.pb"
+	bounded chmod 600 "$t/moved.pb"
+	bounded touch -d @1000000000 "$t/two.pb"
+	say "$t/wrong.pb" 'no topology' 2>/dev/null || :
+	say "$t/again.pb" 'no topology' 2>/dev/null || :
+	bounded cp two.pb "$t/again.pb"
+	bounded touch "$t/empty.pb"
+	[ -z "$others" ] || bounded chown 1001:1002 "$t/other.pb"
+	bounded cp "$data/add.mlir" "$mnt/programs/"
+	bounded mkdir "$mnt/programs/far"
+	bounded cp "$data/add.mlir" "$mnt/programs/far/"
+	say "$x/far/add/options.json" '{"topology":"two","num_replicas":2}' || fail "$(bounded cat "$mnt/error")"
+	shows "$x/far/add/state" compiled
+	ask '{"op":"compile","program":"add","as":"far/other","options":{"topology":"moved"}}' >reply
+	tells reply '"ok":true'
+	unchanged topologies
+	bounded rm "$t/moved.pb" "$t/other.pb"
+	say "$t/two.pb" 'no topology any more' 2>/dev/null || :
+	unchanged 'topologies that are gone'
+	restart
+	bounded cp two.pb "$t/two.pb"
+	say "$x/add/options.json" '{"topology":"two","num_replicas":2}' || fail "$(bounded cat "$mnt/error")"
+	shows "$x/add/state" compiled
+fi
+
 # -- users with workers and memory of their own
 [ -n "$others" ] || exit 0
 as_user()
@@ -154,3 +191,33 @@ as_user "echo 'mine y -> z' >$x/add/run"
 unchanged 'two homes'
 as_user "echo 'mine y -> z2' >$x/add/run"
 shows "$b/z.txt" "$(bounded cat "$b/z2.txt")"
+
+# -- maxima, of the command line and set later, for users that have something and for others
+mount_pjrtfs --keep -o allow_other --mode 1777 --quota memory=32M --quota 1002:buffers=100 \
+	--quota "1002:$cpu:1/memory=1K"
+b=$mnt/buffers
+x=$mnt/executables
+u=$mnt/users
+unchanged 'no users'
+as_user "cp x.npy $b/mine.npy && cp y.npy $b/ && cp add.mlir $mnt/programs/ && echo 1 2 >$b/t.txt"
+bounded cp "$data/x.npy" "$b/"
+bounded mkdir "$u/1009"
+say "$u/1009/programs.max" 7
+say "$u/1001/buffers.max" 3
+say "$u/1001/$cpu:1/memory.max" 4K
+say "$u/1002/buffers.max" max
+say "$u/0/jobs.max" 50
+as_user "echo 1 2 >$b/more.txt" 2>/dev/null && fail 'the maximum does not hold'
+as_user "echo 'mine y -> y' >$x/add/run"
+unchanged 'users with maxima'
+as_user "echo 1 2 >$b/more.txt" 2>/dev/null && fail 'the maximum does not hold after a restart'
+tells "$mnt/users/1001/buffers.current" '^3$'
+as_user "rm $b/t.txt && echo 1 2 >$b/more.txt"
+say "$u/1001/memory.max" 1K
+unchanged 'a user beyond a maximum'
+head -c 4096 /dev/zero >4K
+chmod a+r 4K
+as_user "rm $b/more.txt && cp 4K $b/z.raw" 2>/dev/null && fail 'the memory does not count after a restart'
+bounded rm -r "$b"/* "$mnt/programs"/*
+unchanged 'users that have nothing any more'
+equal 'the buffers of the user' "$(bounded cat "$u/1001/buffers.current")" 0

@@ -23,13 +23,14 @@ OWN = re.compile(
     r"|users/.*/memory\.current|users/.*/(executions|compile_seconds)\.current"
     r"|jobs/\d+/cancel)$"
 )
-# Linked when they are listed, so that they have other inode numbers and times.
+# Linked when they are used or listed, so that they have other inode numbers and times, and another order.
 LINKED_ANEW = re.compile(r"^users/")
 # Streams, and files that wait for new lines: not read.
 UNREAD = re.compile(r"^(control|events|cache/clear|jobs/\d+/cancel"
                     r"|executables/(.*/)?(run|call)|plugins/.*/log)$")
-# A plugin writes them at each open, not always alike or of one size.
-WRITTEN_ANEW = re.compile(r".*/optimized\.hlo\.pb$")
+# A plugin writes them at each open, or (for a topology) when it compiles again, not always alike or of one
+# size.
+WRITTEN_ANEW = re.compile(r".*/optimized\.hlo\.pb$|executables/far/.*serialized$")
 EXTENSIONS = (".npy", ".txt", ".raw", ".safetensors", ".json")
 # What x.json shows of the device's copy, which is made anew at the next use.
 OF_THE_DEVICE = ("segments", "zero_copy", "on_device_bytes", "host_bytes", "layout")
@@ -116,7 +117,10 @@ def dump(mount):
         if inside == "cache/entries":  # these are found in the file system
             continue
         directories.sort()
-        print(json.dumps([inside + "/", facts_of(top, inside + "/"), os.listdir(top)]))
+        listed = os.listdir(top)
+        if LINKED_ANEW.match(inside + "/"):
+            listed.sort()
+        print(json.dumps([inside + "/", facts_of(top, inside + "/"), listed]))
         for file in sorted(files):
             name = os.path.normpath(os.path.join(inside, file))
             print(json.dumps([name, facts_of(os.path.join(top, file), name)]))

@@ -159,6 +159,8 @@ static int topologies_create(struct pf_node *dir, const char *name, mode_t mode,
 		return pf_err_set(err, -ENOMEM, "no memory for %s", name);
 	}
 	program->node = node;
+	/* The journal has it before it has bytes, too. */
+	pf_executable_set_format(program->x, PF_PROGRAM_NONE);
 	program_save(node);
 	r = pf_dir_link(dir, name, node, false);
 	if (r == 0)
