@@ -137,7 +137,7 @@ static int open_backing(struct backing *b, struct pf_err *err)
 	if (fd >= 0)
 		return fd;
 	state_path_of(b->kept, &path);
-	return pf_err_set(err, -EIO, "open %s/%s: %s", b->d->path,
+	return pf_err_set(err, fd == -ENOMEM ? fd : -EIO, "open %s/%s: %s", b->d->path,
 			  path.data ? path.data : "", strerror(-fd));
 }
 

@@ -8,7 +8,26 @@ requires python3 -c ''
 
 truncate -s 4096 control
 export FAILING_MALLOC=$work/control
+tool=$top/tests/tools/no_memory.py
 LD_PRELOAD=$build/tests/tools/failing_malloc.so mount_pjrtfs
 # Each operation is swept by itself; a hang is one of them.
-timeout -k 5 1100 python3 -B "$top/tests/tools/no_memory.py" "$mnt"
+timeout -k 5 1100 python3 -B "$tool" "$mnt"
 shows "$mnt/health" ok
+
+# With a state directory that has files from an earlier mount, topologies, and maxima.
+far=cpu-0.115
+requires test -e "$plugins/$far/pjrt_plugin.so"
+requires setfattr -n user.try -v 1 "$work"
+export PJRTFS_TEST_STATE=$work/state
+mount_pjrtfs "$far" --state-dir "$PJRTFS_TEST_STATE"
+mkdir "$mnt/buffers/disk"
+printf '1 2 3\n' >x.txt
+bounded cp x.txt "$mnt/buffers/"
+for i in {0..999}; do
+	bounded cp "$mnt/buffers/x.npy" "$mnt/buffers/disk/$i.npy"
+done
+unmount_pjrtfs
+LD_PRELOAD=$build/tests/tools/failing_malloc.so mount_pjrtfs "$far" --state-dir "$PJRTFS_TEST_STATE" \
+	--quota memory=64M
+timeout -k 5 1100 python3 -B "$tool" "$mnt"
+eventually grep -qx ok "$mnt/health"

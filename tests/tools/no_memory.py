@@ -32,6 +32,8 @@ SETTINGS = os.environ.get("PJRTFS_TEST_NO_MEMORY", "5 once all every larger").sp
 STEP, VARIANTS = int(SETTINGS[0]), SETTINGS[1:]
 OFF, ONCE, ALL_FROM, EVERY, LARGER = range(5)
 MOST = 20000  # allocations of an operation that are tried
+# The mount has this state directory: then the operations that need one run, else the others.
+STATE = os.environ.get("PJRTFS_TEST_STATE")
 
 X = floats(1, 2, 3)
 Y = floats(10, 20, 30)
@@ -123,12 +125,14 @@ def sweep(op, d, kept, allowed, stays, mode, numbers):
     return swept
 
 
-def operation(allowed="", once=None, stays=False):
+def operation(allowed="", once=None, stays=False, state=False):
     """Have main() sweep the operation, whose failures may be ALLOWED, too.  ONCE: only these
     allocations fail, once.  STAYS: what it leaves counts as memory in use, as the jobs that have
-    ended do."""
+    ended do.  STATE: it needs the mount with the state directory."""
 
     def register(op):
+        if state != bool(STATE):
+            return op
 
         def run(d):
             os.mkdir(cases.mnt + "/programs/" + os.path.basename(d))
@@ -633,6 +637,83 @@ def worker_dies(d):
        timeout_ms=60000)
     yield
     equal("z", content(d + "/z.npy"), Z)
+
+
+# --- with a state directory, topologies and maxima ------------------------------------------
+
+
+@operation(state=True)
+def topology(d):
+    at, name = f"{cases.mnt}/topologies", os.path.basename(d)
+    data = content(f"{cases.mnt}/plugins/{cases.plugin}/topology.pb")
+    for left in os.listdir(at):
+        os.unlink(f"{at}/{left}")
+    yield
+    make(f"{at}/before.pb", data)
+    os.rename(f"{at}/before.pb", f"{at}/{name}.pb")
+    ok(op="compile", program="kept.mlir", options={"topology": name}, **{"as": rel(d, "q")})
+    listed = os.listdir(at)
+    yield
+    equal("listed", listed, [f"{name}.pb"])
+    equal("bytes", content(f"{at}/{name}.pb"), data)
+    equal("state", content(f"{cases.mnt}/executables/{rel(d, 'q')}/state"), b"compiled\n")
+
+
+# EDQUOT: what it is for
+@operation("EDQUOT", state=True)
+def maxima(d):
+    at = f"{cases.mnt}/users/{next(_numbers) + 5000}"
+    here = f"{cases.mnt}/users/{os.getuid()}"
+    yield
+    os.mkdir(at)
+    make(at + "/jobs.max", b"7\n", flags=os.O_WRONLY)
+    facts = [content(f"{here}/{name}") for name in os.listdir(here)
+             if name.endswith((".current", ".max"))]
+    holds("listed", os.path.basename(at) in os.listdir(cases.mnt + "/users"))
+    number = int(content(here + "/buffers.current"))
+    make(here + "/buffers.max", b"%d\n" % number, flags=os.O_WRONLY)
+    try:
+        make(d + "/x.npy", X)
+    except OSError as e:
+        if e.errno != errno.EDQUOT:
+            raise
+    else:
+        holds("the maximum of buffers", False)
+    finally:
+        set_mode(OFF)
+        make(here + "/buffers.max", b"max\n", flags=os.O_WRONLY)
+    yield
+    holds("facts", len(facts) > 4)
+    equal("max", content(at + "/jobs.max"), b"7\n")
+
+
+@operation(state=True, stays=True)
+def from_disk(d):
+    """Arrays that an earlier mount has left are read from the state directory, and stay."""
+    at = f"{cases.buffers}/disk/{next(_numbers)}"
+    yield
+    got = content(at + ".npy"), content(at + ".txt")
+    ok(op="execute", executable="kept", inputs=[f"disk/{os.path.basename(at)}", "kept/y"],
+       outputs=[rel(d, "z")])
+    yield
+    equal("read", got, (X, b"1 2 3\n"))
+    equal("z", content(d + "/z.npy"), Z)
+
+
+@operation(state=True, once=range(1, MOST, 20 * STEP))  # each takes more than a second
+def to_disk(d):
+    """Files are written behind."""
+    program = f"{cases.mnt}/programs/{os.path.basename(d)}/p.mlir"
+    yield
+    os.mkdir(d + "/dir")
+    make(d + "/dir/x.npy", X)
+    make(program, cases.ADD)
+    time.sleep(1.2)
+    yield
+    for path, data in (d + "/dir/x.npy", X), (program, cases.ADD):
+        on_disk = path.replace(cases.mnt, STATE, 1)
+        eventually(f"{on_disk} is whole",
+                   lambda: os.path.exists(on_disk) and content(on_disk) == data)
 
 
 if __name__ == "__main__":

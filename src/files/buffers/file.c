@@ -574,6 +574,8 @@ static void view_wake(struct pf_wait *waiter)
 static void opening_fetch(struct opening *w)
 {
 	enum pf_format format = view_of(w->of->node)->format;
+	struct pf_err err = PF_ERR_INIT;
+	int r = 1;
 
 	if (!needs_bytes(w->of)) {
 		opening_end(w, 0, NULL);
@@ -585,10 +587,16 @@ static void opening_fetch(struct opening *w)
 	if (format != PF_FORMAT_JSON)
 		w->value = pf_snapshot_pin(buffer_of(w->of->node), format);
 	clock_gettime(CLOCK_MONOTONIC, &w->fetch);
-	if (w->value && pf_value_fetch(w->value, &w->waiter, NULL) == 0)
+	if (w->value)
+		r = pf_value_fetch(w->value, &w->waiter, &err);
+	if (r == 0)
 		return; /* W may be freed */
 	w->fetch.tv_sec = 0;
-	view_wake(&w->waiter);
+	/* Why else there are no bytes, the snapshot says. */
+	if (r == -ENOMEM)
+		opening_end(w, r, &err);
+	else
+		view_wake(&w->waiter);
 }
 
 static bool opening_pause(struct opening *w)

@@ -16,7 +16,7 @@
 
 static const char extension[] = ".pb";
 
-/* The name for options of the file NAME, in PF_NAME_MAX + 1 bytes at RET.  -EINVAL. */
+/* The name for options of the file NAME, in PF_NAME_MAX + 1 bytes at RET, where NAME may be.  -EINVAL. */
 static int stem_of(const char *name, char *ret, struct pf_err *err)
 {
 	size_t len = strlen(name), n = sizeof(extension) - 1;
@@ -24,7 +24,8 @@ static int stem_of(const char *name, char *ret, struct pf_err *err)
 	if (len <= n || strcmp(name + len - n, extension))
 		return pf_err_set(err, -EINVAL,
 				  "%s: expected a name for a topology, as v5e.pb", name);
-	snprintf(ret, PF_NAME_MAX + 1, "%.*s", (int)(len - n), name);
+	memmove(ret, name, len - n);
+	ret[len - n] = '\0';
 	return 0;
 }
 
@@ -168,17 +169,22 @@ static int topologies_create(struct pf_node *dir, const char *name, mode_t mode,
 	return r;
 }
 
-static int topologies_unlink(struct pf_node *dir, struct pf_node *node,
-			     struct pf_err *err)
+static void remove_locked(struct pf_node *node)
 {
 	struct program *program = program_of(node);
 
-	(void)dir;
-	(void)err;
-	(void)set_locked(node, NULL, 0, NULL);
 	pf_dir_unlink(node);
 	program->node = NULL;
 	program_removed(program);
+}
+
+static int topologies_unlink(struct pf_node *dir, struct pf_node *node,
+			     struct pf_err *err)
+{
+	(void)dir;
+	(void)err;
+	(void)set_locked(node, NULL, 0, NULL);
+	remove_locked(node);
 	return 0;
 }
 
@@ -200,8 +206,9 @@ static int topologies_rename(struct pf_node *dir, struct pf_node *node,
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *target = NULL;
 	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *bytes = NULL;
-	char stem[PF_NAME_MAX + 1];
-	uint64_t len;
+	struct pf_compiler *compiler = fs_of(dir)->config.compiler;
+	char before[PF_NAME_MAX + 1], stem[PF_NAME_MAX + 1];
+	uint64_t len = 0;
 	int r;
 
 	if (to != dir)
@@ -217,13 +224,17 @@ static int topologies_rename(struct pf_node *dir, struct pf_node *node,
 		return -EINVAL;
 	if (target == node)
 		return 0;
+	pf_node_name(node, before);
+	(void)stem_of(before, before, NULL);
 	bytes = good_bytes(program_of(node), &len);
+	/* First what may fail. */
+	r = pf_topology_set(compiler, stem, bytes, len, err);
+	if (r < 0)
+		return r;
 	if (target)
-		topologies_unlink(to, target, NULL);
-	(void)set_locked(node, NULL, 0, NULL);
+		remove_locked(target);
 	r = pf_dir_move(node, to, name);
-	if (bytes)
-		(void)set_locked(node, bytes, len, NULL);
+	(void)pf_topology_set(compiler, r < 0 ? stem : before, NULL, 0, NULL);
 	return r;
 }
 
