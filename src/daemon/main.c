@@ -676,6 +676,9 @@ static int run(struct daemon *d)
 		return status;
 	block_signals(d);
 	status = start(d, &err) < 0 ? not_started(d, &err) : serve(d);
+	/* Another process goes on with what this one was to resume. */
+	if (status == HOLDER_AGAIN)
+		_exit(status);
 	stop(d, status);
 	return status;
 }
