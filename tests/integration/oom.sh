@@ -13,8 +13,11 @@ trap 'status=$?
 	if [ -n "$group" ]; then
 		unmount_pjrtfs || status=1
 		echo $$ >"$outside/cgroup.procs"
-		until rmdir "$group"; do sleep 0.1; done
-	fi 2>&1
+		for _ in {1..50}; do
+			rmdir "$group" 2>/dev/null && break
+			sleep 0.1
+		done
+	fi
 	umount -l "$work/cgroups" 2>/dev/null # (or it is not mounted)
 	(exit $status)
 	lib_end' EXIT
