@@ -37,7 +37,7 @@ command 1001 "$(execute a2)" >two &
 second=$!
 eventually has 1001 executions 2
 eventually has 1001 faulty:0/executions 2
-command 1001 "$(execute a3)" >three
+command 1001 "$(execute a3)" >three || fail "the third execution is not refused: it waits"
 jq -e '.error.errno == "EDQUOT"' three >/dev/null || fail "$(cat three)"
 tells three 'user 1001 has 2 of 2 executions that have not ended: users/1001/executions.max'
 command 1002 "$(execute b1)" >four &

@@ -18,6 +18,7 @@ import signal
 import statistics
 import struct
 import sys
+import threading
 import time
 
 mount = sys.argv[1]
@@ -261,15 +262,28 @@ def pid():
         return int(f.read())
 
 
+def end(why):
+    """Print WHY, and end the connection with its processes: a call that nobody answers cannot be
+    interrupted."""
+    print(why, flush=True)
+    with open("/proc/%d/task/%d/children" % (holder_pid, holder_pid)) as f:
+        children = f.read().split()
+    for one in [holder_pid, *map(int, children)]:
+        os.kill(one, signal.SIGKILL)
+
+
 def replace():
     """Seconds from the signal until another daemon has answered."""
     old = pid()
+    bound = threading.Timer(PATIENCE, end, ["no daemon answers within %d s" % PATIENCE])
+    bound.start()
     start = time.monotonic()
     os.kill(old, SIGNAL)
     while SIGNAL != signal.SIGKILL and pid() == old:
         time.sleep(0.001)
     os.stat(buffers)
     os.listdir(buffers)
+    bound.cancel()
     return time.monotonic() - start
 
 
@@ -290,6 +304,8 @@ processes = [multiprocessing.Process(target=run, args=(name, *arguments), daemon
              for name, arguments in clients.items()]
 for p in processes:
     p.start()
+with open("/proc/%d/status" % pid()) as f:
+    holder_pid = next(int(line[5:]) for line in f if line.startswith("PPid:"))
 time.sleep(1)
 times = []
 while len(times) < N and not stop.is_set():
@@ -302,8 +318,8 @@ for _ in processes:
     try:
         name, n, failed, error = results.get(timeout=PATIENCE)
     except Exception:
-        print("a client hangs: %s" % [name for name, p in zip(clients, processes)
-                                      if p.is_alive()])
+        end("a client hangs: %s" % [name for name, p in zip(clients, processes)
+                                    if p.is_alive()])
         wrong += 1
         break
     print("%-22s %6d times, %3d failed with EIO%s" %
