@@ -438,12 +438,12 @@ static void *signal_main(void *arg)
 	} while (sig < 0 || sig == SIGHUP || sig == SIGUSR1 ||
 		 (sig == SIGUSR2 && !d->held));
 	if (sig == SIGUSR2) {
-		unsigned lost;
+		unsigned lost = pf_fs_fetch(d->fs, NULL, FETCH_S);
 
-		(void)pf_fs_fetch(d->fs, NULL, FETCH_S);
 		pf_mount_settle(d->mount, TALKS_MS);
 		/* … and what the last conversations have made. */
-		lost = pf_fs_fetch(d->fs, NULL, FETCH_S);
+		if (!lost)
+			lost = pf_fs_fetch(d->fs, NULL, FETCH_S);
 		if (lost)
 			pf_log(PF_LOG_WARNING,
 			       "%u arrays stay on their devices, and are lost", lost);

@@ -709,6 +709,7 @@ int pf_executable_set_options(struct pf_executable *x, const char *text, size_t 
 
 	if (text && !copy)
 		return pf_err_set(err, -ENOMEM, "no memory for the options");
+	PF_LOCK_SCOPE(&x->lock);
 	if (text && strlen(copy) < len)
 		pf_err_set(&why, -EINVAL, "compile options: byte %zu is zero",
 			   strlen(copy) + 1);
@@ -717,7 +718,6 @@ int pf_executable_set_options(struct pf_executable *x, const char *text, size_t 
 	pf_plan_release(&plan);
 	if (why.code < 0 && err)
 		*err = why;
-	PF_LOCK_SCOPE(&x->lock);
 	x->options_err = why;
 	r = why.code;
 	if (r == 0 && copy && !only_check)
