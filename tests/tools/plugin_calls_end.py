@@ -20,7 +20,6 @@ from cases import content, equal, eventually, holds, make
 from plugin_operations import (BASE, OPERATIONS, X, attempt, clear, outcome, prepare, renew,
                                rows_of, set_faults)
 
-
 # A file that the plugin fills: it is not waited for.
 BRIEF = ("STATS", "SERIALIZE", "DEVICES", "TOPOLOGY")
 
@@ -50,26 +49,29 @@ def perform(name, operation):
     return got
 
 
-def serve():
-    """Another client reads, writes and lists."""
+def serve(name):
+    """Another client reads, lists and writes, and has the worker take what it wrote while NAME hangs."""
     equal("x", content(cases.buffers + "/x.npy"), X)
-    make(cases.buffers + "/part", X[:-1])
-    os.unlink(cases.buffers + "/part")
     os.listdir(cases.mnt + "/executables")
     equal("state", of_plugin("state"), "ready\n")
+    # Freed buffers are destroyed before the worker takes the next request.
+    other = cases.buffers + ("/other" if name == "Buffer_Destroy" else "/other.npy")
+    make(other, X)
+    os.unlink(other)
 
 
 def ends(name, operation, how, mark):
     """The operation's outcome when NAME aborts, or hangs until the process is killed."""
     ended = []
-    thread = threading.Thread(target=lambda: ended.append(perform(name, operation)))
+    thread = threading.Thread(target=lambda: ended.append(perform(name, operation)),
+                              daemon=True)
     base = [f for f in BASE.get(operation, []) if name not in f]
     set_faults(*base, f"PJRT_{name}={how}:{mark}")
     thread.start()
     if how == "hang":
         eventually(mark, lambda: mark in of_plugin("log"))
         set_faults()
-        serve()
+        serve(name)
         if operation in BRIEF:
             thread.join(cases.PATIENCE)
         os.kill(int(of_plugin("pid")), signal.SIGKILL)
