@@ -15,7 +15,7 @@
 /* Compiled programs as entries of the cache and as files. */
 
 enum {
-	ASK_S = 1,        /* for a user, who gets what takes longer at a later read */
+	ASK_S = 1,        /* for a read; a later one gets an answer that takes longer */
 	SERIALIZE_S = 60, /* for the cache: no user waits for it */
 };
 

@@ -9,7 +9,7 @@
 #include "pjrtfs/executable.h"
 
 enum {
-	READ_S = 1,   /* of a file: what takes longer is there at a later read */
+	READ_S = 1,   /* of a file; a later read gets an answer that takes longer */
 	CHECK_S = 10, /* one of thousands of devices is read in milliseconds */
 };
 

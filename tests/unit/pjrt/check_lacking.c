@@ -122,7 +122,7 @@ COUNTS(TopologyDescription_Attributes, num_attributes)
 COUNTS(TopologyDescription_GetDeviceDescriptions, num_descriptions)
 COUNTS(TopologyDescription_Serialize, serialized_bytes_size)
 
-/* Which results there are is known, but not of which extents. */
+/* The results have ranks, but no extents. */
 static PJRT_Error *has_only_ranks(PJRT_Executable_OutputDimensions_Args *args)
 {
 	static const size_t ranks[] = { 2 };
