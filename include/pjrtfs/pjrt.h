@@ -116,6 +116,10 @@ struct pj_plugin {
 		       * struct_size is the plugin's */
 };
 
+/* PLUGIN's extension of TYPE, if that has SIZE bytes at least, else NULL. */
+const PJRT_Extension_Base *pj_find_extension(const struct pj_plugin *plugin,
+					     PJRT_Extension_Type type, size_t size);
+
 /* Declare NAME, the arguments of the API's PJRT_FN, with these fields. */
 #define PJ_ARGS(fn, name, ...)                                                           \
 	PJRT_##fn##_Args name = { .struct_size = PJRT_##fn##_Args_STRUCT_SIZE,           \
@@ -332,6 +336,11 @@ struct pj_place {
 	struct PJRT_Memory *memory; /* one of the device's, or NULL: its default */
 };
 
+/* Refuse arrays that plugins abort on, as pj_buffer_from_host does. */
+int pj_buffer_check(const struct pj_client *client, const struct pj_place *place,
+		    uint64_t len, int dtype, const struct pf_shape *shape,
+		    struct pf_err *err);
+
 /*
  * Make a buffer of host memory, without copying where the plugin can.
  *
@@ -393,6 +402,29 @@ int pj_buffer_uninitialized(const struct pj_client *client, const struct pj_plac
 int pj_buffer_copy(const struct pj_client *client, const struct pj_place *place,
 		   struct PJRT_Buffer *source, struct PJRT_Buffer **ret,
 		   struct pf_err *err);
+
+/* 0 if PLUGIN can move arrays to and from other processes, else -EOPNOTSUPP. */
+int pj_cross_host_check(const struct pj_plugin *plugin, struct pf_err *err);
+
+/*
+ * Send BUFFER, which is ready, to the device TO (its id) of another process, which receives it under
+ * KEY.  Waits until it has been sent: for ever, if the other process does not receive it.
+ * -EOPNOTSUPP: pj_cross_host_check; others: the plugin's.
+ * PJRT: PJRT_Transfers_PJRT_Client_CrossHostSendBuffers.
+ */
+int pj_cross_host_send(const struct pj_client *client, struct PJRT_Buffer *buffer,
+		       int64_t to, int64_t key, struct pf_err *err);
+
+/*
+ * Receive in *RET, the caller's, an array of LEN host bytes that the device FROM (its id) of another
+ * process sends under KEY, in the default memory of PLACE's device.  Waits until it is there.
+ * Errors as pj_cross_host_send and pj_buffer_from_host.
+ * PJRT: PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers.
+ */
+int pj_cross_host_receive(const struct pj_client *client, const struct pj_place *place,
+			  int64_t from, int64_t key, uint64_t len, int dtype,
+			  const struct pf_shape *shape, struct PJRT_Buffer **ret,
+			  struct pf_err *err);
 
 /* Destroy BUFFER, which may be NULL.  Pending executions that use it still finish. */
 void pj_buffer_destroy(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer);

@@ -136,6 +136,12 @@ struct pf_backing {
 void pf_backing_unref(struct pf_backing *backing); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_backing *, pf_backing_unref)
 
+/* The other side of a transfer between two members of a group. */
+struct pf_peer {
+	struct pf_req_peer side;
+	uint64_t id; /* the transfer's: pf_worker_id of this side's worker */
+};
+
 enum pf_value_state {
 	PF_VALUE_READY,        /* usable; the device's copy may have to be made again */
 	PF_VALUE_TRANSFERRING, /* on its way to the device */
@@ -177,6 +183,7 @@ struct pf_value {
 	uint64_t source_bytes, source_pool, source_off;
 	/* Owned reference, or NULL: a fetch or the transfer reads the bytes there. */
 	struct pf_backing *backing;
+	struct pf_peer *from; /* owned: with blank, its bytes come from there; or NULL */
 	/* The device's copy. */
 	struct pf_instance *instance; /* owned reference: the one that has id */
 	uint64_t id;
@@ -270,6 +277,25 @@ struct pf_value *pf_value_laid_out(struct pf_value *value,
 struct pf_value *pf_value_blank(enum pf_dtype dtype, const struct pf_shape *shape,
 				uint64_t len, struct pf_worker *worker, unsigned device,
 				unsigned memory);
+
+/*
+ * A value whose bytes the transfer receives FROM a device of another member of WORKER's group, in the
+ * default memory of DEVICE.  NULL: no memory.
+ */
+struct pf_value *pf_value_received(enum pf_dtype dtype, const struct pf_shape *shape,
+				   uint64_t len, struct pf_worker *worker,
+				   unsigned device, const struct pf_peer *from);
+
+/*
+ * Send VALUE, which has been transferred, TO a device of another member.  0: it is pinned until the
+ * caller unpins it, after CALL's done, which the caller has set.  -EBUSY: an execution consumes it;
+ * others as pf_value_placed and pf_instance_call.
+ */
+int pf_value_send(struct pf_value *value, const struct pf_peer *to, struct pf_call *call,
+		  struct pf_err *err);
+
+/* Give up the transfer with PEER, unless the two members have met: it fails with -ECANCELED. */
+void pf_peer_cancel(struct pf_worker *worker, const struct pf_peer *peer);
 
 /*
  * Count one more, and one less, of the buffers that have VALUE.  The journal has a record of it

@@ -102,7 +102,7 @@ void pf_ring_close(struct pf_ring *ring);
 
 enum {
 	PF_HEARTBEAT_MS = 1000,
-	PF_WIRE_VERSION = 16,  /* in the set-up text; both ends must be of one build */
+	PF_WIRE_VERSION = 17,  /* in the set-up text; both ends must be of one build */
 	PF_WIRE_MAX_RANK = 32, /* extents in a message */
 	PF_WIRE_MAX_ARGS =
 		4096, /* arguments, and results, of one execution, on all devices */
@@ -131,6 +131,8 @@ enum pf_op {
 	PF_OP_CALLBACK,        /* no request: the worker sends struct pf_msg_callback */
 	PF_OP_CALLBACK_ANSWER, /* struct pf_req_answer     -> pf_rep_head alone       */
 	PF_OP_GROUP,           /* struct pf_req_id (0)     -> pf_rep_block: JSON text */
+	PF_OP_SEND,            /* struct pf_req_send       -> pf_rep_head alone       */
+	PF_OP_RECEIVE,         /* struct pf_req_receive    -> pf_rep_array            */
 	PF_OP_COUNT
 };
 
@@ -399,6 +401,33 @@ struct pf_req_copy {
 	uint64_t source; /* a buffer's id; it may be freed once this is answered */
 	uint64_t id;     /* the new buffer's */
 	uint32_t device, memory; /* as in struct pf_req_buffer */
+};
+
+/* The other side of a transfer between two members of a group. */
+struct pf_req_peer {
+	uint64_t key;     /* the same on both sides */
+	int64_t device;   /* its id */
+	uint32_t process; /* of this member */
+	uint32_t pad;
+};
+
+/*
+ * Send BUFFER from the device with this index.  Until the two sides have met, PF_OP_BUFFER_FREE of the
+ * ID (the daemon's, as of a new buffer) cancels the transfer, which fails with -ECANCELED.
+ */
+struct pf_req_send {
+	struct pf_msg_head head;
+	uint64_t id;
+	uint64_t buffer;
+	struct pf_req_peer peer;
+	uint32_t device;
+	uint32_t pad;
+};
+
+/* Receive a new buffer in the default memory, cancelled in the same way; off is ignored. */
+struct pf_req_receive {
+	struct pf_req_buffer buffer;
+	struct pf_req_peer peer;
 };
 
 /*

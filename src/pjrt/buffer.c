@@ -66,10 +66,9 @@ static int check_place(const struct pj_place *place, struct pf_err *err)
 			  place->device->id);
 }
 
-/* Refuse arrays that plugins abort on. */
-static int check_array(const struct pj_client *client, const struct pj_place *place,
-		       uint64_t len, int dtype, const struct pf_shape *shape,
-		       struct pf_err *err)
+int pj_buffer_check(const struct pj_client *client, const struct pj_place *place,
+		    uint64_t len, int dtype, const struct pf_shape *shape,
+		    struct pf_err *err)
 {
 	uint64_t want;
 	int r = pj_plugin_check_dtype(client->plugin, dtype, err);
@@ -188,7 +187,7 @@ int pj_buffer_from_host(const struct pj_client *client, const struct pj_place *p
 			const struct pf_shape *shape, struct PJRT_Buffer **ret,
 			const void **alias, struct pf_err *err)
 {
-	int r = check_array(client, place, len, dtype, shape, err);
+	int r = pj_buffer_check(client, place, len, dtype, shape, err);
 
 	return r < 0 ? r : upload(client, place, src, len, dtype, shape, ret, alias, err);
 }
@@ -198,7 +197,7 @@ int pj_buffer_zero_copy(const struct pj_client *client, const struct pj_place *p
 			const struct pf_shape *shape, struct PJRT_Buffer **ret,
 			struct pf_err *err)
 {
-	int r = check_array(client, place, len, dtype, shape, err);
+	int r = pj_buffer_check(client, place, len, dtype, shape, err);
 	PJRT_Event *done;
 
 	if (r == 0)
@@ -236,7 +235,7 @@ int pj_buffer_lay_out(const struct pj_client *client, const struct pj_place *pla
 		      struct PJRT_Buffer **ret, struct pf_err *err)
 {
 	pf_autofree void *bytes = NULL;
-	int r = check_array(client, place, len, dtype, shape, err);
+	int r = pj_buffer_check(client, place, len, dtype, shape, err);
 
 	if (r == 0)
 		r = check_layout(layout, shape, err);
@@ -268,7 +267,7 @@ int pj_buffer_uninitialized(const struct pj_client *client, const struct pj_plac
 		.device = memory ? NULL : place->device->handle, .memory = memory);
 	const struct pj_plugin *plugin = client->plugin;
 	const void *at;
-	int r = check_array(client, place, len, dtype, shape, err);
+	int r = pj_buffer_check(client, place, len, dtype, shape, err);
 
 	if (r == 0)
 		r = PJ_CALL(plugin, err, Client_CreateUninitializedBuffer, &args);

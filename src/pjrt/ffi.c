@@ -61,14 +61,10 @@ static struct pjrtfs_ffi_error *probe(struct pjrtfs_ffi_frame *frame)
 static int find_extension(const struct pj_plugin *plugin,
 			  const struct ffi_extension **ret, struct pf_err *err)
 {
-	const PJRT_Extension_Base *e = plugin->api.extension_start;
-
-	for (int i = 0; e && e->type != PJRT_Extension_Type_FFI && i < PJ_MAX_EXTENSIONS;
-	     i++)
-		e = e->next;
-	*ret = (const struct ffi_extension *)e;
-	if (!e || e->type != PJRT_Extension_Type_FFI || e->struct_size < sizeof(**ret) ||
-	    !(*ret)->register_handler)
+	*ret = (const struct ffi_extension *)pj_find_extension(plugin,
+							       PJRT_Extension_Type_FFI,
+							       sizeof(**ret));
+	if (!*ret || !(*ret)->register_handler)
 		return pf_err_set(
 			err, -EOPNOTSUPP,
 			"the plugin takes no handlers of custom calls: it has no "

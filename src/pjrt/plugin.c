@@ -114,6 +114,17 @@ void pj_plugin_version(const struct pj_plugin *plugin, int *major, int *minor)
 	*minor = plugin->api.pjrt_api_version.minor_version;
 }
 
+const PJRT_Extension_Base *pj_find_extension(const struct pj_plugin *plugin,
+					     PJRT_Extension_Type type, size_t size)
+{
+	const PJRT_Extension_Base *e = plugin->api.extension_start;
+
+	for (int i = 0; e && i < PJ_MAX_EXTENSIONS; i++, e = e->next)
+		if (e->type == type)
+			return e->struct_size < size ? NULL : e;
+	return NULL;
+}
+
 int pj_plugin_attributes(const struct pj_plugin *plugin, struct json_object **ret,
 			 struct pf_err *err)
 {

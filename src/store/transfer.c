@@ -478,12 +478,13 @@ static int charge(struct transfer *t, struct pf_err *err)
 	return r;
 }
 
-/* Have the device make the value: of the bytes at OFF of the arena, or with whatever lies in its
- * memory. */
+/* Have the device make the value: of the bytes at OFF of the arena, with whatever lies in its
+ * memory, or of what another process sends. */
 static int send_create(struct transfer *t, enum pf_op op, uint64_t off,
 		       struct pf_err *err)
 {
 	const struct pf_value *v = t->value;
+	struct pf_req_receive receive;
 	struct pf_req_buffer req = { .head.op = op,
 				     .off = off,
 				     .id = t->id,
@@ -495,6 +496,11 @@ static int send_create(struct transfer *t, enum pf_op op, uint64_t off,
 
 	memcpy(req.dims, v->shape.dims, v->shape.rank * sizeof(req.dims[0]));
 	memcpy(req.minor_to_major, &v->layout, sizeof(req.minor_to_major));
+	if (op == PF_OP_RECEIVE) {
+		receive = (struct pf_req_receive){ req, v->from->side };
+		return send(t, &receive, sizeof(receive), made_done,
+			    sizeof(struct pf_rep_array), err);
+	}
 	if (op == PF_OP_BUFFER_MAKE)
 		return send(t, &req, sizeof(req), made_done, sizeof(struct pf_rep_array),
 			    err);
@@ -621,7 +627,8 @@ static int send_value(struct transfer *t, struct pf_err *err)
 	if (charge(t, err) < 0)
 		return err->code;
 	if (v->blank)
-		return send_create(t, PF_OP_BUFFER_MAKE, 0, err);
+		return send_create(t, v->from ? PF_OP_RECEIVE : PF_OP_BUFFER_MAKE, 0,
+				   err);
 	return send(t, &copy, sizeof(copy), made_done, sizeof(struct pf_rep_array), err);
 }
 
@@ -632,7 +639,7 @@ static void upload_start(struct transfer *t)
 
 	t->instance = pf_worker_instance(w, &err);
 	t->refused = err.code == -EUSERS; /* it can be transferred later */
-	t->id = pf_worker_id(w);
+	t->id = t->value->from ? t->value->from->id : pf_worker_id(w);
 	if (!t->instance || send_value(t, &err) < 0)
 		upload_fail(t, &err);
 }

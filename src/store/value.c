@@ -390,6 +390,7 @@ void pf_value_unref(struct pf_value *v)
 	pf_value_drop_device_locked(v);
 	pf_err_keep(&v->err, NULL);
 	pthread_mutex_destroy(&v->lock);
+	free(v->from);
 	free(v);
 }
 

@@ -25,9 +25,9 @@ static int find_place(const struct pj_client *client, uint32_t device, uint32_t 
 
 _Static_assert(sizeof(struct pf_layout) == PF_WIRE_MAX_RANK, "messages have room for it");
 
-/* Check the fields that both requests for a new array use; its location, shape and layout. */
-static int check_new(const struct pf_work *work, struct pj_place *place,
-		     struct pf_shape *shape, struct pf_layout *layout, struct pf_err *err)
+int pf_worker_check_new(const struct pf_work *work, struct pj_place *place,
+			struct pf_shape *shape, struct pf_layout *layout,
+			struct pf_err *err)
 {
 	const struct pf_req_buffer *q = work->message;
 	int r;
@@ -69,7 +69,7 @@ int pf_handle_buffer_create(struct pf_work *work, struct pf_err *err)
 	struct pf_layout layout;
 	struct pf_shape shape;
 	struct pj_place place;
-	int r = check_new(work, &place, &shape, &layout, err);
+	int r = pf_worker_check_new(work, &place, &shape, &layout, err);
 
 	if (r < 0)
 		return r;
@@ -116,10 +116,9 @@ void pf_worker_location(const struct pf_object *object, struct pf_out *out)
 	}
 }
 
-/* Publish BUFFER, which is given, under ID, and write the reply that describes it. */
-static int answer_array(struct pf_work *work, uint64_t id, struct PJRT_Buffer *buffer,
-			enum pf_dtype dtype, uint64_t len, const struct pf_layout *layout,
-			struct pf_err *err)
+int pf_worker_answer_array(struct pf_work *work, uint64_t id, struct PJRT_Buffer *buffer,
+			   enum pf_dtype dtype, uint64_t len,
+			   const struct pf_layout *layout, struct pf_err *err)
 {
 	struct pf_rep_array *reply = (struct pf_rep_array *)work->reply;
 	int r = publish(work, id, buffer, dtype, len, layout, err);
@@ -136,15 +135,15 @@ int pf_handle_buffer_make(struct pf_work *work, struct pf_err *err)
 	struct pf_layout layout;
 	struct pf_shape shape;
 	struct pj_place place;
-	int r = check_new(work, &place, &shape, &layout, err);
+	int r = pf_worker_check_new(work, &place, &shape, &layout, err);
 
 	if (r == 0)
 		r = pj_buffer_uninitialized(work->worker->client, &place, q->len,
 					    (int)q->dtype, &shape, &buffer, err);
 	if (r < 0)
 		return r;
-	return answer_array(work, q->id, buffer, (enum pf_dtype)q->dtype, q->len, &layout,
-			    err);
+	return pf_worker_answer_array(work, q->id, buffer, (enum pf_dtype)q->dtype,
+				      q->len, &layout, err);
 }
 
 int pf_handle_buffer_copy(struct pf_work *work, struct pf_err *err)
@@ -161,8 +160,8 @@ int pf_handle_buffer_copy(struct pf_work *work, struct pf_err *err)
 	r = pj_buffer_copy(client, &place, source->buffer, &buffer, err);
 	if (r < 0)
 		return r;
-	return answer_array(work, q->id, buffer, source->dtype, source->len,
-			    &source->layout, err); /* row-major */
+	return pf_worker_answer_array(work, q->id, buffer, source->dtype, source->len,
+				      &source->layout, err); /* row-major */
 }
 
 int pf_worker_copy_out(const struct pf_object *object, void *dst, struct pf_err *err)

@@ -133,6 +133,33 @@ static int get(void *arg, const char *key, size_t len, int timeout_ms, struct pf
 			 ret, err);
 }
 
+int pf_group_get(const char *key, int timeout_ms, struct pf_buf *ret, struct pf_err *err)
+{
+	return group.kv ? get(NULL, key, strlen(key), timeout_ms, ret, err)
+			: pf_err_set(err, -EPROTO, "there is no group");
+}
+
+int pf_group_put(const char *key, const char *text, bool wait, struct pf_err *err)
+{
+	size_t len = 0;
+	pf_autofree char *full = group.kv ? kv_key(key, strlen(key), &len) : NULL;
+
+	if (!full)
+		return pf_err_set(err, group.kv ? -ENOMEM : -EPROTO,
+				  group.kv ? "no memory for a key" : "there is no group");
+	return pf_kv_put(group.kv, full, len, text, strlen(text), (unsigned)group.lost_ms,
+			 wait ? group.timeout_ms : 0, err);
+}
+
+void pf_group_drop(const char *key)
+{
+	size_t len = 0;
+	pf_autofree char *full = group.kv ? kv_key(key, strlen(key), &len) : NULL;
+
+	if (full)
+		pf_kv_drop(group.kv, full, len);
+}
+
 static void value_free(struct value *v)
 {
 	if (!v)
@@ -620,6 +647,12 @@ void pf_group_made(const struct pj_client *client)
 		return;
 	PF_LOCK_SCOPE(&group.lock);
 	group.client = client;
+}
+
+bool pf_group_has_ended(unsigned number)
+{
+	PF_LOCK_SCOPE(&group.lock);
+	return number < group.n && group.members[number].state == ENDED;
 }
 
 void pf_group_leave(void)

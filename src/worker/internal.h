@@ -271,6 +271,20 @@ void pf_group_made(const struct pj_client *client);
 /* The daemon ends this process in order: the others see that.  Blocks for a second at most. */
 void pf_group_leave(void);
 
+/*
+ * What members say to each other: a TEXT under a KEY, once, for --group-lost seconds.  With WAIT the
+ * store may be away for up to --group-timeout, else it is asked once.  -EEXIST: KEY has a text; -EIO,
+ * -EACCES; -EPROTO: there is no group.
+ */
+int pf_group_put(const char *key, const char *text, bool wait, struct pf_err *err);
+
+/* Append the text of KEY to RET, waiting for it up to TIMEOUT_MS: -ETIMEDOUT, else as pf_group_put. */
+int pf_group_get(const char *key, int timeout_ms, struct pf_buf *ret, struct pf_err *err);
+void pf_group_drop(const char *key);
+
+/* Has member NUMBER ended in order? */
+bool pf_group_has_ended(unsigned number);
+
 /* The members, plugins/NAME/processes.json; the caller's; NULL: no memory, or no group. */
 struct json_object *pf_group_json(void);
 
@@ -353,12 +367,21 @@ pf_handler pf_handle_buffer_create;
 pf_handler pf_handle_buffer_copy;
 pf_handler pf_handle_buffer_make;
 pf_handler pf_handle_buffer_read;
+pf_handler pf_handle_send;
+pf_handler pf_handle_receive;
 pf_handler pf_handle_memory_stats;
 pf_handler pf_handle_topology;
 pf_handler pf_handle_group;
 pf_handler pf_handle_optimized;
 pf_handler pf_handle_callback_answer;
 pf_handler pf_handle_free; /* of the three requests that free */
+
+/*
+ * The transfer ID of a PF_OP_SEND or PF_OP_RECEIVE has come, whose handler runs later; it is cancelled,
+ * unless the two members have met.  Both are called in the order of the requests.
+ */
+void pf_cross_host_expect(uint64_t id);
+void pf_cross_host_cancel(uint64_t id);
 
 /* Register the handlers of callbacks, after those of the libraries. */
 void pf_callbacks_set_up(struct pf_worker *worker);
@@ -383,6 +406,17 @@ void __attribute__((__noreturn__)) pf_worker_give_up(const char *why);
  * the pool, or only on the device; an array without bytes is PF_WHERE_INLINE at 0.
  */
 void pf_worker_location(const struct pf_object *object, struct pf_out *out);
+
+/* Check the fields that all requests for a new array use (struct pf_req_buffer): its place, shape and
+ * layout.  -EPROTO. */
+int pf_worker_check_new(const struct pf_work *work, struct pj_place *place,
+			struct pf_shape *shape, struct pf_layout *layout,
+			struct pf_err *err);
+
+/* Publish BUFFER, which is given, under ID, and write the struct pf_rep_array that describes it. */
+int pf_worker_answer_array(struct pf_work *work, uint64_t id, struct PJRT_Buffer *buffer,
+			   enum pf_dtype dtype, uint64_t len,
+			   const struct pf_layout *layout, struct pf_err *err);
 
 /* Copy the bytes of the buffer OBJECT to DST, which has room for them, in row-major order.  Blocks. */
 int pf_worker_copy_out(const struct pf_object *object, void *dst, struct pf_err *err);

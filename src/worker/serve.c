@@ -61,6 +61,8 @@ static const struct {
 	[PF_OP_CALLBACK_ANSWER] = { pf_handle_callback_answer, "callback", REQ(answer),
 				    REP(head), PF_NO_OBJECT, MORE },
 	[PF_OP_GROUP] = { pf_handle_group, "group", REQ(id), REP(block) },
+	[PF_OP_SEND] = { pf_handle_send, "send", REQ(send), REP(head) },
+	[PF_OP_RECEIVE] = { pf_handle_receive, "receive", REQ(receive), REP(array) },
 	[PF_OP_MEMORY_STATS] = { pf_handle_memory_stats, "memory stats", REQ(id),
 				 REP(block) },
 };
@@ -139,6 +141,18 @@ static void get_busy(struct pf_worker *worker)
 			worker); /* if that fails, the existing threads go on */
 }
 
+/* A transfer can be cancelled from the moment when its request was taken. */
+static void note_transfer(const struct pf_work *work)
+{
+	const struct pf_req_id *q = work->message;
+
+	if (q->head.op == PF_OP_BUFFER_FREE && work->len == sizeof(*q))
+		pf_cross_host_cancel(q->id);
+	else if ((q->head.op == PF_OP_SEND || q->head.op == PF_OP_RECEIVE) &&
+		 work->len == handlers[q->head.op].size)
+		pf_cross_host_expect(q->id);
+}
+
 /*
  * Take a request that is worth a thread of its own; its length, or as pf_ring_take says.
  *
@@ -155,6 +169,8 @@ static ssize_t take(struct pf_work *work, void *message)
 	do {
 		n = pf_ring_take(&worker->channel.request, message, PF_RING_MESSAGE);
 		work->len = n < 0 ? 0 : (size_t)n;
+		if (work->len >= sizeof(*head))
+			note_transfer(work);
 		if (work->len < sizeof(*head) ||
 		    (head->op != PF_OP_BUFFER_FREE && head->op != PF_OP_BLOCK_FREE))
 			break;

@@ -2,70 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # --group: plugins of several processes make one client through a Redis server, which the test starts;
 # what happens when a process, the server or the network between them is gone.
-# shellcheck disable=SC2016 # what another shell expands
+# shellcheck disable=SC2016,SC2034 # what another shell expands; what members.sh uses
 . "$srcdir/tests/lib.sh"
 requires test -w /dev/fuse
 own_namespace --net --mount --propagation private
-requires redis-server --version
-ip link set lo up
-redis=
-sleepers=()
-end_all()
-{
-	local status=$?
-	set +e
-	kill -KILL ${redis:+"$redis"} "${sleepers[@]}" 2>/dev/null
-	(exit "$status")
-	lib_end
-}
-trap end_all EXIT
-secret=eelDaeph7aiy
-printf '%s\n' "$secret" >secret
-chmod 600 secret
-url=redis://127.0.0.1
-lost=2
-n=0    # groups so far
-cache=(--no-cache)
-again= # part of the names of members that are started anew
-
-# redis [option...]: start the server, whose process is $redis
-redis()
-{
-	redis-server --protected-mode no --requirepass "$secret" --save '' "$@" >>redis.log 2>&1 &
-	redis=$!
-	eventually ask_redis ping
-}
-ask_redis()
-{
-	redis-cli -a "$secret" --no-auth-warning "$@"
-}
-no_redis()
-{
-	kill -KILL "$redis"
-	wait "$redis" 2>/dev/null || true
-	redis=
-}
-
-# group [option...]: a new group, whose members have these options
-group()
-{
-	n=$((n + 1)) options=("$@")
-	members=()
-}
-# member I [command...]: start member I of the group of $size, with the command before pjrtfs, at ${members[I]}
-member()
-{
-	local i=$1 m=$work/group$n-$1$again
-	shift
-	mkdir "$m"
-	members[i]=$m
-	lib_mounts+=("$m")
-	PJRTFS_FAULTY_FILE=$faults "$@" "$pjrtfs" "$m" -f "${cache[@]}" "${faulty_options[@]}" \
-		--group "$url" --group-secret secret --group-name "g$n" --group-process "$i/$size" \
-		--group-lost "$lost" "${options[@]}" </dev/null >"$m.log" 2>&1 &
-	daemons[i]=$!
-	lib_daemons+=("$!")
-}
+. "$top/tests/members.sh"
 # Its daemon ends with the status; a line of its log has the text.
 ends()
 {
@@ -77,37 +18,6 @@ ends()
 		if [ "${lib_mounts[k]}" = "$m" ]; then lib_daemons[k]=; fi
 	done
 	tells "$m.log" "$3"
-}
-complete()
-{
-	local m
-	for m in "${members[@]}"; do
-		eventually test -e "$m/version"
-		eventually states "$m" connected
-	done
-}
-# states MOUNT STATE...: of the members, in processes.json; the last one is that of those that follow
-states()
-{
-	python3 -B -c '
-import json, sys
-want = sys.argv[2:]
-got = [p["state"] for p in json.load(open(sys.argv[1] + "/plugins/faulty/processes.json"))["processes"]]
-want += want[-1:] * (len(got) - len(want))
-sys.exit(f"{got} instead of {want}" if got != want else 0)' "$@"
-}
-# failed I PATTERN: the plugin of member I is failed for good, for this reason
-failed()
-{
-	eventually grep -qx failed "${members[$1]}/plugins/faulty/state"
-	tells "${members[$1]}/plugins/faulty/error" "$2"
-}
-leave()
-{
-	local m
-	for m in "${members[@]}"; do
-		unmount_pjrtfs "$m" || fail "$m ended with $?: $(cat "$m.log")"
-	done
 }
 has_keys()
 {
@@ -292,7 +202,7 @@ member 1
 complete
 started=${daemons[0]}
 refuses 1 "process 0 of group g$n runs already on .*, pid [0-9]+" -f --no-cache "${faulty_options[@]}" \
-	"$work" --group "$url" --group-secret secret --group-name "g$n" --group-process 0/2 --group-lost $lost
+	"$work" --group "$url" --group-secret secret --group-name "g$n" --group-process 0/2 --group-lost "$lost"
 kill -KILL "$started"
 failed 1 'process 0 of 2 .* is gone'
 ends 0 137 .
@@ -347,7 +257,7 @@ eventually states "${first[0]}" connected
 # -- no library is registered while the group is there
 ask "{\"op\":\"register\",\"library\":\"$build/tests/faults/ffi_library.so\"}" "${members[0]}/control" >reply
 tells reply '"errno":"EOPNOTSUPP".*"message":"register: plugin faulty is in a group, whose processes are not replaced'
-for m in "${members[@]}"; do states "$m" connected; done
+for m in "${members[@]}"; do eventually states "$m" connected; done
 leave
 unmount_pjrtfs "${first[0]}"
 

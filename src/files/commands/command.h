@@ -16,6 +16,13 @@ command_op op_shard;
 command_op op_gather;
 command_op op_reshard;
 command_op op_register;
+command_op op_send;
+command_op op_receive;
+
+/* The element type and the shape that a command names.  -EINVAL; -EOPNOTSUPP: WORKER's plugin is older
+ * than the type. */
+int command_type(const char *dtype, struct json_object *shape, struct pf_worker *worker,
+		 enum pf_dtype *ret, struct pf_shape *ret_shape, struct pf_err *err);
 
 /* The device of TARGET, in the home of TASK's user.  -errno of files_home. */
 int command_device(const struct task *task, const struct target *target,

@@ -101,6 +101,9 @@ static const struct {
 	{ "gather", op_gather, false, DROPPED, true },
 	{ "reshard", op_reshard, false, DROPPED, true },
 	{ "register", op_register, false, "the registration goes on", false },
+	{ "send", op_send, false, "the other process gets the array if it has come",
+	  false },
+	{ "receive", op_receive, false, DROPPED, false },
 };
 
 static int unknown_op(const char *name, struct pf_err *err)

@@ -35,6 +35,8 @@ static int get_layout(struct json_object *o, const struct pf_shape *shape,
 /* An array that is sent to its device and then named. */
 struct creation {
 	struct pf_wait transferred;
+	struct task_wait
+		wait; /* for another member of the group, if that sends the array */
 	struct task *task;
 	const char *op;           /* static */
 	struct pf_buffer *buffer; /* owned reference */
@@ -54,6 +56,8 @@ static void creation_end(struct creation *c, int r, struct pf_err *err)
 {
 	bool excl = !strcmp(c->op, "create"); /* the name must be free */
 
+	if (c->value->from)
+		task_wait_end(c->task);
 	if (r >= 0 && task_answered(c->task))
 		r = pf_err_set(err, -ECANCELED, "nobody waits for it any more");
 	if (r >= 0)
@@ -78,6 +82,15 @@ static void creation_wake(struct pf_wait *transferred)
 	int r = pf_value_placed(c->value, &err);
 
 	creation_end(c, r, &err);
+}
+
+/* The worker's answer ends it. */
+static bool creation_leave(struct task_wait *wait)
+{
+	struct creation *c = pf_container_of(wait, struct creation, wait);
+
+	pf_peer_cancel(c->value->worker, c->value->from);
+	return false;
 }
 
 int command_device(const struct task *task, const struct target *target,
@@ -122,9 +135,18 @@ int command_put_value(struct task *task, const char *op, struct pf_value *value,
 	c->target = *target;
 	memset(target, 0, sizeof(*target));
 	c->transferred.wake = creation_wake;
+	if (value->from) {
+		c->wait = (struct task_wait){ .task = task_ref(task),
+					      .leave = creation_leave };
+		task_wait_begin(&c->wait);
+	}
 	r = pf_value_transfer(value, &c->transferred, err);
 	if (r != 0)
 		creation_end(c, r, err);
+	if (value->from) {
+		task_wait_check(task);
+		task_unref(task);
+	}
 	return 0;
 }
 
@@ -194,22 +216,31 @@ static int make_value(const struct declared *d, struct pf_buffer *buffer,
 	return 0;
 }
 
+int command_type(const char *dtype, struct json_object *shape, struct pf_worker *worker,
+		 enum pf_dtype *ret, struct pf_shape *ret_shape, struct pf_err *err)
+{
+	int r;
+
+	*ret = pf_dtype_parse(dtype, strlen(dtype));
+	if (*ret == PF_DTYPE_INVALID)
+		return pf_err_set(err, -EINVAL, "\"dtype\": there is no element type %s",
+				  dtype);
+	if (!shape)
+		return pf_err_set(err, -EINVAL, "\"shape\" is missing");
+	r = files_parse_shape(shape, ret_shape, err);
+	return r < 0 ? pf_err_wrap(err, r, "\"shape\"")
+		     : pf_worker_takes(worker, *ret, err);
+}
+
 /* Make an empty buffer of ACCOUNT on DEVICE as D declares it. */
 static int declare(const struct declared *d, const struct device *device,
 		   struct pf_account *account, struct pf_buffer **ret, struct pf_err *err)
 {
-	enum pf_dtype dtype = pf_dtype_parse(d->dtype, strlen(d->dtype));
 	unsigned memory = UINT32_MAX;
+	enum pf_dtype dtype;
 	struct pf_shape shape;
-	int r;
+	int r = command_type(d->dtype, d->shape, device->worker, &dtype, &shape, err);
 
-	if (dtype == PF_DTYPE_INVALID)
-		return pf_err_set(err, -EINVAL, "\"dtype\": there is no element type %s",
-				  d->dtype);
-	r = files_parse_shape(d->shape, &shape, err);
-	if (r < 0)
-		return pf_err_wrap(err, r, "\"shape\"");
-	r = pf_worker_takes(device->worker, dtype, err);
 	if (r == 0 && d->memory)
 		r = pf_location_memory(&device->location, d->memory, &memory, err);
 	if (r < 0)
@@ -267,8 +298,7 @@ int op_create(struct task *task, struct json_object *o, struct pf_err *err)
 	int r = command_parse(task->fs, o, keys, err);
 
 	d.fills = json_object_object_get_ex(o, "fill", &d.fill);
-	if (r == 0 && !json_object_object_get_ex(o, "shape", &d.shape))
-		r = pf_err_set(err, -EINVAL, "\"shape\" is missing");
+	json_object_object_get_ex(o, "shape", &d.shape);
 	if (r == 0)
 		r = files_find_target(device, name, &task->cred, &target, err);
 	if (r == 0)

@@ -338,6 +338,7 @@ static void stop_calls(struct pf_timer *timer)
 {
 	struct task *t = pf_container_of(timer, struct task, stop);
 
+	task_unqueue(t);
 	cancel_calls(t);
 	task_unref(t);
 }

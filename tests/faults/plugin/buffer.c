@@ -85,6 +85,7 @@ void buffer_free(PJRT_Buffer *b)
 	if (!b)
 		return;
 	buffer_drop_data(b);
+	event_unref(b->arrival);
 	count_thing(BUFFERS, -1);
 	free(b);
 }
@@ -138,7 +139,11 @@ PJRT_Error *buffer_ready_event(PJRT_Buffer_ReadyEvent_Args *args)
 {
 	PJRT_Error *e = check_live(args->buffer);
 
-	if (!e)
+	if (!e && args->buffer->arrival) {
+		args->event = args->buffer->arrival;
+		event_ref(args->event);
+	} else if (!e) {
 		args->event = event_new(args->buffer->made_by, NULL);
+	}
 	return e;
 }

@@ -92,8 +92,7 @@ PJRT_Event *event_late(long ms)
 	return event;
 }
 
-/* Take over E, the event's error; NULL changes nothing. */
-static void event_carry(PJRT_Event *event, PJRT_Error *e)
+void event_carry(PJRT_Event *event, PJRT_Error *e)
 {
 	if (!e)
 		return;

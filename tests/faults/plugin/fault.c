@@ -17,9 +17,9 @@
 enum { SPEC_LEN = 4096 };
 
 static const char *const op_names[N_OPS] = {
-	"init",     "client",  "compile",   "execute",       "upload",
-	"download", "pointer", "copy",      "uninitialized", "stats",
-	"event",    "api",     "serialize", "load",          "open",
+	"init",      "client", "compile",       "execute", "upload",  "download",
+	"pointer",   "copy",   "uninitialized", "stats",   "event",   "api",
+	"serialize", "load",   "open",          "send",    "receive",
 };
 static atomic_long calls[N_OPS];
 

@@ -25,7 +25,7 @@ static PJRT_Error *new_error(PJRT_Error_Code code, const char *message, size_t l
 }
 static PJRT_CallbackError make_error = new_error;
 
-static PJRT_Error *put(const char *key, const char *value, size_t len)
+PJRT_Error *group_put(const char *key, const char *value, size_t len)
 {
 	PJRT_KeyValuePutCallback_Args args = {
 		.struct_size = PJRT_KeyValuePutCallback_Args_STRUCT_SIZE,
@@ -98,7 +98,7 @@ static PJRT_Error *put_whole(void)
 		strncat(whole, value, sizeof(whole) - strlen(whole) - 1);
 		free(value);
 	}
-	return put("global_topology/faulty", whole, strlen(whole));
+	return group_put("global_topology/faulty", whole, strlen(whole));
 }
 
 static PJRT_Error *exchange(void)
@@ -109,7 +109,7 @@ static PJRT_Error *exchange(void)
 
 	snprintf(key, sizeof(key), "local_topology/faulty/%d", node);
 	snprintf(mine, sizeof(mine), "node %d has %d devices;", node, N_DEVICES);
-	e = put(key, mine, strlen(mine));
+	e = group_put(key, mine, strlen(mine));
 	if (!e && node == 0)
 		e = put_whole();
 	if (!e)
@@ -153,7 +153,7 @@ static bool waiters_wake(void)
 		char key[TEXT_LEN];
 
 		snprintf(key, sizeof(key), "late/%d/%d", node, i);
-		all = all && !put(key, key, strlen(key));
+		all = all && !group_put(key, key, strlen(key));
 	}
 	for (int i = 0; i < WAITERS; i++) {
 		pthread_join(threads[i], NULL);
@@ -181,17 +181,18 @@ static void check_store(void)
 	for (int i = 0; i < LARGE; i++)
 		large[i] = (char)(i * 7);
 	snprintf(key, sizeof(key), "large/%d", node);
-	same = !put(key, large, LARGE) && !get(key, WAIT_MS, &value, &len) &&
+	same = !group_put(key, large, LARGE) && !get(key, WAIT_MS, &value, &len) &&
 	       len == LARGE && !memcmp(value, large, LARGE);
 	free(value);
 	value = NULL;
 	fprintf(stderr, "store: large %s\n", same ? "same" : "differs");
 	snprintf(key, sizeof(key), "empty/%d", node);
-	same = !put(key, "", 0) && !get(key, WAIT_MS, &value, &len) && len == 0;
+	same = !group_put(key, "", 0) && !get(key, WAIT_MS, &value, &len) && len == 0;
 	free(value);
 	fprintf(stderr, "store: empty %s\n", same ? "same" : "differs");
 	fprintf(stderr, "store: twice %d, missing %d, late %d\n",
-		code_and_free(put(key, "x", 1)), code_and_free(try_get("no such key")),
+		code_and_free(group_put(key, "x", 1)),
+		code_and_free(try_get("no such key")),
 		code_and_free(get("no such key", 1500, &value, &len)));
 	fprintf(stderr, "store: %d waiters %s\n", WAITERS,
 		waiters_wake() ? "woke" : "failed");
@@ -244,6 +245,18 @@ PJRT_Error *client_update_processes(PJRT_Client_UpdateGlobalProcessInfo_Args *ar
 	return NULL;
 }
 
+PJRT_Error *group_get(const char *key, char **value, size_t *len)
+{
+	PJRT_Error *e;
+
+	while ((e = get(key, SLICE_MS, value, len)) &&
+	       e->code == PJRT_Error_Code_DEADLINE_EXCEEDED && !atomic_load(&gone)) {
+		count_thing(ERRORS, -1);
+		free(e);
+	}
+	return e;
+}
+
 PJRT_Error *await_nodes(void)
 {
 	int run = atomic_fetch_add(&runs, 1);
@@ -256,15 +269,10 @@ PJRT_Error *await_nodes(void)
 		return error_new(PJRT_Error_Code_INTERNAL,
 				 "faulty: two programs of all nodes at once");
 	snprintf(key, sizeof(key), "run/%d/%d", run, node);
-	e = put(key, "", 0);
+	e = group_put(key, "", 0);
 	for (int i = 0; !e && i < nodes; i++) {
 		snprintf(key, sizeof(key), "run/%d/%d", run, i);
-		while ((e = get(key, SLICE_MS, &value, &len)) &&
-		       e->code == PJRT_Error_Code_DEADLINE_EXCEEDED &&
-		       !atomic_load(&gone)) {
-			count_thing(ERRORS, -1);
-			free(e);
-		}
+		e = group_get(key, &value, &len);
 		if (!e)
 			free(value);
 	}

@@ -40,6 +40,8 @@
  *   event        every event that is made
  *   api          GetPjrtApi
  *   open         the library's constructor: dlopen(3)
+ *   send         PJRT_Transfers_PJRT_Client_CrossHostSendBuffers
+ *   receive      PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers
  *
  * fault                       what happens
  *   error:CODE[:text]         an error; CODE without PJRT_Error_Code_: INTERNAL; \n in the
@@ -78,6 +80,7 @@
  *   major                     speaks PJRT 99
  *   null                      GetPjrtApi returns NULL
  *   empty                     the whole table, but every function is NULL
+ *   extension:N               its extension for transfers has N bytes
  *
  * With PJRTFS_FAULTY_CALLS in the environment, "PJRT_Client_Compile=fault", too, for any function of
  * calls.h, where the fault is one of
@@ -142,6 +145,8 @@ enum op {
 	SERIALIZE,
 	LOAD,
 	OPEN,
+	SEND,
+	RECEIVE,
 	N_OPS
 };
 
@@ -207,6 +212,9 @@ void event_unref(PJRT_Event *event);
 /* Make it ready.  The caller holds a reference. */
 void event_fire(PJRT_Event *event);
 
+/* Take over E, the event's error, before it is ready; NULL changes nothing. */
+void event_carry(PJRT_Event *event, PJRT_Error *e);
+
 /* ---- device.c ---------------------------------------------------------------------- */
 
 struct PJRT_Memory {
@@ -238,6 +246,11 @@ extern int node, nodes; /* this one's number, and how many there are */
 /* Meet the other nodes, if the options that ARGS have say that there are some; makes the devices. */
 PJRT_Error *group_join(const PJRT_Client_Create_Args *args);
 
+/* The store that the nodes share: put once; wait for as long as all nodes are there.  VALUE is the
+ * caller's. */
+PJRT_Error *group_put(const char *key, const char *value, size_t len);
+PJRT_Error *group_get(const char *key, char **value, size_t *len);
+
 /* Wait until all nodes have called this as often. */
 PJRT_Error *await_nodes(void);
 
@@ -266,6 +279,7 @@ struct PJRT_Buffer {
 	char *data;
 	bool borrowed;         /* data is the host's, from a zero-copy upload */
 	PJRT_Event *borrowing; /* owned; fires when data is given back */
+	PJRT_Event *arrival;   /* owned; it is ready then; or NULL */
 	bool deleted;
 };
 
@@ -358,6 +372,9 @@ PJRT_TopologyDescription_Deserialize topology_deserialize;
 
 /* execute.c */
 PJRT_LoadedExecutable_Execute loaded_execute;
+
+/* cross_host.c */
+extern struct pj_cross_host_extension cross_host_extension;
 
 /* buffer.c */
 PJRT_Buffer_Destroy buffer_destroy;

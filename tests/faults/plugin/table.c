@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../../../src/pjrt/cross_host.h"
 #include "plugin.h"
 
 const PJRT_Api *GetPjrtApi(void);
@@ -25,6 +26,7 @@ STUB(PJRT_Client_CreateBuffersForAsyncHostToDevice)
 /* Functions that callers can reach only through one of the stubs above are NULL. */
 static PJRT_Api api = {
 	.struct_size = PJRT_Api_STRUCT_SIZE,
+	.extension_start = &cross_host_extension.base,
 	.pjrt_api_version = { .struct_size = PJRT_Api_Version_STRUCT_SIZE,
 			      .major_version = PJRT_API_MAJOR,
 			      .minor_version = PJRT_API_MINOR },
@@ -151,6 +153,8 @@ __attribute__((__visibility__("default"))) const PJRT_Api *GetPjrtApi(void)
 		api.pjrt_api_version.major_version = 99;
 	if (fault_arg(fault, "empty"))
 		memset((char *)&api + start, 0, sizeof(api) - start);
+	if ((arg = fault_arg(fault, "extension")))
+		cross_host_extension.base.struct_size = strtoul(arg, NULL, 10);
 	if ((arg = fault_arg(fault, "short")))
 		return short_table(table_size(arg));
 	return &api;

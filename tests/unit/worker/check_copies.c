@@ -286,6 +286,39 @@ static void start_faulty(struct daemon *d, const char *fault)
 	start_with_array(d, faulty_plugin());
 }
 
+/* There is no group here; tests/faults/group-transfers.sh has those that succeed. */
+TEST(transfers_between_members_are_checked)
+{
+	struct pf_req_send s = { .id = 80, .buffer = HERE };
+	struct pf_req_receive q = {
+		.buffer = buffer_request(81, 0, 4, PF_DTYPE_F32),
+	};
+	struct daemon d;
+
+	start_faulty(&d, "");
+	ck_assert_int_eq(ask(&d, PF_OP_SEND, &s, sizeof(s) - 4), -EPROTO);
+	for (int i = 0; i < 2; i++) { /* the id is free again */
+		ck_assert_int_eq(ask(&d, PF_OP_SEND, &s, sizeof(s)), -EPROTO);
+		ck_assert_str_eq(complaint(), "there is no group");
+		ck_assert_int_eq(ask(&d, PF_OP_RECEIVE, &q, sizeof(q)), -EPROTO);
+		ck_assert_str_eq(complaint(), "there is no group");
+		post_id(&d, PF_OP_BUFFER_FREE, s.id);
+	}
+	s.device = 2;
+	ck_assert_int_eq(ask(&d, PF_OP_SEND, &s, sizeof(s)), -EPROTO);
+	ck_assert_str_eq(complaint(), "there is no device 2");
+	s.device = 0;
+	s.buffer = 999;
+	ck_assert_int_eq(ask(&d, PF_OP_SEND, &s, sizeof(s)), -ENOENT);
+	q.buffer.len++;
+	ck_assert_int_eq(ask(&d, PF_OP_RECEIVE, &q, sizeof(q)), -EINVAL);
+	q.buffer.device = 2;
+	ck_assert_int_eq(ask(&d, PF_OP_RECEIVE, &q, sizeof(q)), -EPROTO);
+	q.buffer.rank = PF_WIRE_MAX_RANK + 1;
+	ck_assert_int_eq(ask(&d, PF_OP_RECEIVE, &q, sizeof(q)), -EPROTO);
+	ck_assert_int_eq(stop(&d), 0);
+}
+
 static const struct {
 	const char *fault;
 	uint32_t device;
