@@ -47,7 +47,8 @@ int pj_cross_host_send(const struct pj_client *client, struct PJRT_Buffer *buffe
 
 	if (r == 0)
 		r = pj_check(client->plugin, e->send(&args), err);
-	return r < 0 ? r : pj_event_await(client->plugin, sent, err);
+	return r < 0 ? r
+		     : pj_event_await(client->plugin, sent, "CrossHostSendBuffers", err);
 }
 
 int pj_cross_host_receive(const struct pj_client *client, const struct pj_place *place,
