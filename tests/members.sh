@@ -19,7 +19,7 @@ secret=eelDaeph7aiy
 printf '%s\n' "$secret" >secret
 chmod 600 secret
 url=redis://127.0.0.1
-lost=2
+lost=5
 n=0    # groups so far
 cache=(--no-cache)
 again= # part of the names of members that are started anew
