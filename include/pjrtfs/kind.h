@@ -588,6 +588,10 @@ static inline bool pf_open_writes(const struct pf_open *of)
  * with its lock held; the tree calls it at the release. */
 void pf_open_idle(const struct pf_open *of, bool idle);
 
+/* The same, not IDLE, for a write to a stream.  False: the daemon is about to end (pf_vfs_settle), and
+ * the write would begin a conversation: it is not answered, and comes again in the next daemon. */
+bool pf_open_begin(const struct pf_open *of);
+
 /*
  * Streams: files whose opens are conversations.  A read that has nothing to return yet, or a write
  * that takes long, is parked.  If its caller is interrupted, the stream frees it; else the kind

@@ -159,11 +159,11 @@ bool pf_state_was_busy(uint64_t handle);
 bool pf_state_any_busy(void);
 
 /*
- * This life is about to end, and has a request for the conversation of HANDLE.  True: the request begins
- * one, and is left to the next life, which gets it again and knows by pf_state_was_postponed, true once,
- * that no part of it has run.  False: the conversation is under way; without a journal.
+ * A request for the conversation of HANDLE: it is busy from now on.  False: the request would begin it,
+ * but *ENDS says that this life is about to end, so the request is left to the next one, which gets it
+ * again and knows by pf_state_was_postponed, true once, that no part of it has run.
  */
-bool pf_state_postpone(uint64_t handle);
+bool pf_state_begin(uint64_t handle, const _Atomic bool *ends);
 bool pf_state_was_postponed(uint64_t handle);
 
 #endif

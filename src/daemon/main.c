@@ -40,7 +40,7 @@ enum {
 	FINISH_MS = 5000,
 	FETCH_S =
 		60, /* for arrays that only a device has, before another process takes over */
-	TALKS_MS = 1000,   /* for conversations that are under way then */
+	TALKS_MS = 5000,   /* for conversations that are under way then */
 	START_MS = 120000, /* of a group's plugin, beside what it waits for the others */
 	STATE_MS = 30000,  /* for what is not in the state directory at the end */
 };

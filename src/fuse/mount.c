@@ -485,6 +485,23 @@ static void insist(struct pf_mount *mount, const struct fuse_buf *buf)
 	}
 }
 
+/* Read a request into BUF: as fuse_session_receive_buf, which drops one that it has read if the session
+ * ends meanwhile.  The next daemon would get it again, and not know that no part of it has run. */
+static int receive(struct fuse_session *session, struct fuse_buf *buf)
+{
+	struct fuse_in_header *in = buf->mem;
+	int r;
+
+	if (in)
+		in->len = 0;
+	r = fuse_session_receive_buf(session, buf);
+	if (r == 0 && in && in == buf->mem && in->len) {
+		buf->size = in->len;
+		r = (int)in->len;
+	}
+	return r;
+}
+
 /*
  * One thread leads: it reads requests and answers them.  When it has read a heavy one and another
  * is waiting already, the next thread leads.  If all threads read, the kernel would wake them in
@@ -502,7 +519,7 @@ static void *serve(void *arg)
 	pf_lock(&mount->lead);
 	while (!fuse_session_exited(session)) {
 		pf_follow_spin(&follow, mount->io_fd);
-		r = fuse_session_receive_buf(session, &buf);
+		r = receive(session, &buf);
 		if (r == -EINTR)
 			continue;
 		if (r == -ENOMEM) { /* for its buffer: a thread that has one shall lead */

@@ -687,7 +687,10 @@ void pf_control_write(struct pf_open *of, const void *src, size_t len,
 	ssize_t n;
 
 	pf_lock(&c->stream.lock);
-	pf_open_idle(of, false); /* with the lock, as note_idle */
+	if (!pf_open_begin(of)) { /* with the lock, as note_idle */
+		pf_unlock(&c->stream.lock);
+		return;
+	}
 	if (c->failed) {
 		n = c->failed;
 		reply->doing = NULL; /* the write that failed first had the sentence */

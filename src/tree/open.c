@@ -455,16 +455,14 @@ static void write_any(struct pf_open *of, const void *src, size_t len, uint64_t 
 		      bool mapped, struct pf_reply *reply)
 {
 	bool stream = pf_kind_is_stream(of->node->kind);
+	bool again = stream && pf_state_is_again() && !pf_state_was_postponed(of->handle);
 	struct pf_err err = PF_ERR_INIT;
 	ssize_t n;
 
 	reply->doing = "write";
 	hold(reply, of);
-	if (stream && atomic_load(&of->node->tree->settles) &&
-	    pf_state_postpone(of->handle))
-		return;
 	/* The parts of a long write that an earlier life had read come again in any order. */
-	if (stream && pf_state_is_again() && !pf_state_was_postponed(of->handle))
+	if (again)
 		of->was_busy = true;
 	if (!pf_open_writes(of)) {
 		pf_reply_code(reply, -EBADF);

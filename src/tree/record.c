@@ -213,6 +213,11 @@ void pf_open_idle(const struct pf_open *of, bool idle)
 		pf_state_set_busy(of->handle, !idle);
 }
 
+bool pf_open_begin(const struct pf_open *of)
+{
+	return pf_state_begin(of->handle, &of->node->tree->settles);
+}
+
 bool pf_open_read(uint64_t handle, struct pf_open *ret)
 {
 	size_t len;

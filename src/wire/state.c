@@ -371,23 +371,25 @@ bool pf_state_was_busy(uint64_t handle)
 bool pf_state_any_busy(void)
 {
 	for (unsigned i = 0; pf_state_on() && i < TALKS; i++)
-		if (atomic_load_explicit(&state.head->talks[i], memory_order_relaxed) ==
-		    BUSY)
+		if (atomic_load(&state.head->talks[i]) == BUSY)
 			return true;
 	return false;
 }
 
-bool pf_state_postpone(uint64_t handle)
+bool pf_state_begin(uint64_t handle, const _Atomic bool *ends)
 {
 	_Atomic uint8_t *talk;
-	uint8_t was = IDLE;
+	uint8_t was;
 
 	if (!pf_state_on() || !handle)
-		return false;
+		return true;
 	talk = &state.head->talks[handle % TALKS];
-	if (!atomic_compare_exchange_strong(talk, &was, POSTPONED) && was == POSTPONED)
-		atomic_store(talk, MIXED);
-	return was != BUSY;
+	/* Before ENDS is read: whoever sets it looks for what is busy afterwards. */
+	was = atomic_exchange(talk, BUSY);
+	if (was == BUSY || !atomic_load(ends))
+		return true;
+	atomic_store(talk, was == IDLE ? POSTPONED : MIXED);
+	return false;
 }
 
 bool pf_state_was_postponed(uint64_t handle)

@@ -80,6 +80,9 @@ class Failures:
     def __exit__(self, kind, error, trace):
         if isinstance(error, OSError) and error.errno == errno.EIO:
             self.n += 1
+            if SIGNAL != signal.SIGKILL:
+                with open(mount + "/error") as f:
+                    print("%s: %s" % (error, f.read().strip()), flush=True)
             return True
         return False
 

@@ -494,7 +494,10 @@ static void call_send(struct pf_open *of, const void *src, size_t len,
 	ssize_t n = 1;
 
 	pf_lock(&c->stream.lock);
-	pf_open_idle(of, false); /* with the lock, as answer */
+	if (!pf_open_begin(of)) { /* with the lock, as answer */
+		pf_unlock(&c->stream.lock);
+		return;
+	}
 	if (c->state == CALL_FAILED || c->state == CALL_EXPLAINING)
 		n = c->err.code;
 	else if (c->state == CALL_LOADING && !c->writer)

@@ -213,23 +213,31 @@ TEST(requests_that_changed_names_are_known)
 
 TEST(conversations_end_and_the_next_life_begins_others)
 {
+	_Atomic bool ends = false;
+
 	begin();
-	pf_state_set_busy(1, true);
+	ck_assert(pf_state_begin(1, &ends));
 	ck_assert(pf_state_any_busy());
-	ck_assert(!pf_state_postpone(1));
-	ck_assert(pf_state_postpone(2));
-	ck_assert(pf_state_postpone(3) && pf_state_postpone(3)); /* two requests */
-	ck_assert(pf_state_postpone(3));
+	ends = true;
+	ck_assert(pf_state_begin(1, &ends));
+	ck_assert(!pf_state_begin(2, &ends));
+	for (int i = 0; i < 3; i++)
+		ck_assert(!pf_state_begin(3, &ends)); /* several requests */
 	pf_state_set_busy(1, false);
 	ck_assert(!pf_state_any_busy());
-	ck_assert(!pf_state_postpone(0)); /* the journal does not know it */
+	ck_assert(pf_state_begin(0, &ends)); /* the journal does not know it */
 	ck_assert_int_eq(restart(), 0);
 	ck_assert(!pf_state_was_postponed(1) && !pf_state_was_busy(1));
 	ck_assert(!pf_state_was_busy(2) && pf_state_was_postponed(2));
 	ck_assert(!pf_state_was_postponed(2));
+	ck_assert(
+		!pf_state_begin(2,
+				&ends)); /* this life ends before it has begun it, too */
+	ck_assert_int_eq(restart(), 0);
+	ck_assert(!pf_state_was_busy(2) && pf_state_was_postponed(2));
 	ck_assert(pf_state_was_busy(3) && !pf_state_was_postponed(3));
 	pf_state_close();
-	ck_assert(!pf_state_postpone(1) && !pf_state_any_busy());
+	ck_assert(pf_state_begin(1, &ends) && !pf_state_any_busy());
 }
 
 TEST(a_request_at_work_is_a_suspect)
