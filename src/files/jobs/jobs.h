@@ -133,8 +133,9 @@ int task_set_timeout(struct task *task, uint64_t ms, const char *at_timeout,
 		     struct pf_err *err);
 
 /*
- * No process waits for TASK any more: the callbacks of what it executes fail; if an execution of it, or of its step, still runs after
- * --abandoned-timeout, its worker is ended.  Takes the timers' lock and no other.
+ * No process waits for TASK any more: it leaves the queue that it waits in, and the callbacks of what
+ * it executes fail; if an execution of it, or of its step, still runs after --abandoned-timeout, its
+ * worker is ended.  Takes the timers' lock and no other.
  */
 void task_left(struct task *task);
 
