@@ -649,6 +649,13 @@ void pf_group_made(const struct pj_client *client)
 	group.client = client;
 }
 
+void pf_group_explain(struct pf_err *err)
+{
+	PF_LOCK_SCOPE(&group.lock);
+	if (group.why.code)
+		*err = group.why;
+}
+
 bool pf_group_has_ended(unsigned number)
 {
 	PF_LOCK_SCOPE(&group.lock);

@@ -282,6 +282,9 @@ int pf_group_put(const char *key, const char *text, bool wait, struct pf_err *er
 int pf_group_get(const char *key, int timeout_ms, struct pf_buf *ret, struct pf_err *err);
 void pf_group_drop(const char *key);
 
+/* A request has failed with ERR.  If the group has ended, that is why: the plugin knows no better. */
+void pf_group_explain(struct pf_err *err);
+
 /* Has member NUMBER ended in order? */
 bool pf_group_has_ended(unsigned number);
 

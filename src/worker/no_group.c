@@ -29,6 +29,11 @@ void pf_group_leave(void)
 {
 }
 
+void pf_group_explain(struct pf_err *err)
+{
+	(void)err;
+}
+
 /* No process calls the next four: transfers need a group. */
 static int no_group(struct pf_err *err)
 {

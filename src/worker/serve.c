@@ -122,6 +122,7 @@ static void answer(struct pf_work *work)
 	pf_object_unref(pf_steal(&work->named));
 	pf_object_unref(pf_steal(&work->made));
 	if (r < 0) {
+		pf_group_explain(&err);
 		reply_error(work, &err);
 	} else if (handlers[head->op].how != SILENT) {
 		reply_head(work, 0, -1);
