@@ -108,6 +108,10 @@ void pf_follow(struct pf_follow *follow, const struct fuse_buf *buf)
 
 	if (!in->pid) /* the kernel's own, or of a client in another PID namespace */
 		return;
+	/* A process that executes another program closes its files, and to read its stat file would
+	 * wait until that is done (pf_process_dying). */
+	if (in->opcode == FUSE_FLUSH || in->opcode == FUSE_RELEASE)
+		return;
 	if (in->pid != follow->client) {
 		pf_follow_none(follow);
 		follow->client = in->pid;

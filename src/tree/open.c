@@ -656,6 +656,10 @@ static void commit(struct pf_open *of, enum pf_commit why, const char *doing,
  * A process that exits closes its files too, and its FLUSH looks like any other.  The signs are
  * PF_EXITING in flags (field 9 of proc_pid_stat(5)) and the signal in exit_code (field 52),
  * which reads as 0 for a process that the daemon may not trace: then the FLUSH commits.
+ *
+ * A process that executes another program closes its files, too, with a lock for which the kernel
+ * lets readers of its stat wait: for ever, since it waits for the answer to its FLUSH.  It has
+ * memory; one that exits has none any more.
  */
 bool pf_process_dying(pid_t pid)
 {
@@ -663,6 +667,10 @@ bool pf_process_dying(pid_t pid)
 	unsigned long flags = 0, code = 0;
 	int field = 2;
 
+	snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+	pf_read_start(path, text, sizeof(text));
+	if (strtoul(text, NULL, 10))
+		return false;
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	pf_read_start(path, text, sizeof(text));
 	p = strrchr(text, ')'); /* the name of the program may hold parentheses */
