@@ -35,6 +35,14 @@ run add 'x z -> sum'
 shows "$b/sum.txt" $'1 2 3\n4 5 6'
 head -c 24 /dev/zero | npy '<f4' '(2, 3)' >zeros.npy
 same "$b/z.npy" zeros.npy
+
+# -- a large one, which a thread fills
+create '"buffer":"large","dtype":"S32","shape":[5000000],"fill":7,"layout":[0]'
+equal "values" "$(bounded od -An -v -td4 -w4 "$b/large.raw" | uniq -c | tr -s ' ')" '5000000 7'
+refused '"dtype":"S32","shape":[5000000],"fill":7.5' EINVAL 'create: .*fill.*7.5'
+refused '"dtype":"S32","shape":[200000000],"fill":7' ENOSPC 'create: no room for 800000000 bytes'
+refused '"dtype":"S32","shape":[5000000],"fill":7,"layout":[1]' EINVAL 'create: .*layout.*expected'
+rm "$b/large.npy"
 i=0
 while IFS='|' read -r dtype fill text; do
 	i=$((i + 1))

@@ -276,6 +276,76 @@ static int lay_out_new(struct json_object *o, struct pf_value *value, struct pf_
 	return r < 0 ? r : 0;
 }
 
+enum {
+	FILL_SLOW = 16 << 20
+}; /* bytes: a thread fills more, so that no other request waits */
+
+struct filling {
+	struct task *task;
+	struct json_object *o;    /* owned: a copy of the command */
+	struct pf_buffer *buffer; /* owned reference */
+	struct target target;     /* owned */
+};
+
+static void filling_free(struct filling *f)
+{
+	json_object_put(f->o);
+	pf_buffer_unref(f->buffer);
+	files_target_release(&f->target);
+	free(f);
+}
+
+static void *fill(void *arg)
+{
+	struct filling *f = arg;
+	struct declared d = { .fills = true };
+	struct pf_err err = PF_ERR_INIT;
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
+	int r;
+
+	json_object_object_get_ex(f->o, "fill", &d.fill);
+	r = make_value(&d, f->buffer, &value, &err);
+	if (r == 0)
+		r = lay_out_new(f->o, value, &err);
+	if (r == 0)
+		r = command_put_value(f->task, "create", value, &f->target, &err);
+	if (r < 0) {
+		pf_err_wrap(&err, r, "create");
+		task_fail(f->task, &err);
+	}
+	filling_free(f);
+	return NULL;
+}
+
+/* Have a thread fill BUFFER and give it the name TARGET (taken) for TASK.  False: there is none. */
+static bool fill_on_thread(struct task *task, struct json_object *o,
+			   struct pf_buffer *buffer, struct target *target)
+{
+	struct filling *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return false;
+	*f = (struct filling){ task, pf_json_copy(o), pf_buffer_ref(buffer), *target };
+	if (f->o && pf_thread_start(NULL, fill, f) == 0) {
+		memset(target, 0, sizeof(*target));
+		return true;
+	}
+	memset(&f->target, 0, sizeof(f->target));
+	filling_free(f);
+	return false;
+}
+
+static bool is_slow(const struct declared *d, struct pf_buffer *buffer)
+{
+	enum pf_dtype dtype;
+	struct pf_shape shape;
+	uint64_t len;
+
+	pf_buffer_type(buffer, &dtype, &shape);
+	return d->fills && !d->uninitialized &&
+	       pf_shape_bytes(&shape, dtype, &len, NULL) == 0 && len > FILL_SLOW;
+}
+
 int op_create(struct task *task, struct json_object *o, struct pf_err *err)
 {
 	struct declared d = { .memory = NULL };
@@ -308,6 +378,8 @@ int op_create(struct task *task, struct json_object *o, struct pf_err *err)
 	if (r == 0)
 		r = declare(&d, device, files_account(task->fs, task->cred.uid), &buffer,
 			    err);
+	if (r == 0 && is_slow(&d, buffer) && fill_on_thread(task, o, buffer, &target))
+		return 0;
 	if (r == 0)
 		r = make_value(&d, buffer, &value, err);
 	if (r == 0)
