@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -322,14 +323,53 @@ int pf_mount_check(const struct pf_mount_config *config, struct pf_err *err)
 	return fd < 0 ? 0 : check_descriptor(config, fd, err);
 }
 
+/* Is FD libfuse's end of a pair of sockets?  All others of this process are closed on exec. */
+static bool is_libfuse_socket(int fd)
+{
+	int type = 0, flags = fcntl(fd, F_GETFD);
+	socklen_t len = sizeof(type);
+
+	return flags >= 0 && !(flags & FD_CLOEXEC) &&
+	       !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) && type == SOCK_STREAM;
+}
+
+/*
+ * With auto_unmount, fusermount3 waits until a socket that libfuse keeps open is closed, and then
+ * unmounts if the mount is dead.  The kernel releases the files of a process that dies from the
+ * highest descriptor down: give that socket the number LOW, below the device's, so that the mount
+ * is dead by then.
+ */
+static void close_device_first(int device, int low)
+{
+	for (int fd = device + 1; low < device && fd < device + 8; fd++)
+		if (is_libfuse_socket(fd) && dup3(fd, low, O_CLOEXEC) == low) {
+			close(fd);
+			return;
+		}
+	close(low);
+}
+
+static int mount_session(struct pf_mount *mount, const struct pf_mount_config *config)
+{
+	bool unmounts = !mount->resumed && has_option(config, "auto_unmount");
+	int low = unmounts ? open("/", O_PATH | O_CLOEXEC) : -1;
+	char device[32];
+	int r;
+
+	snprintf(device, sizeof(device), "/dev/fd/%d", config->device);
+	r = fuse_session_mount(mount->session, mount->resumed ? device : mount->path);
+	if (low >= 0)
+		close_device_first(fuse_session_fd(mount->session), low);
+	return r;
+}
+
 /* A mount that is resumed is not looked at: its requests wait for this process. */
 static int begin(struct pf_mount *mount, const struct pf_mount_config *config,
 		 struct pf_err *err)
 {
 	bool is_fd = pf_mount_fd(config->mountpoint) >= 0;
-	char device[32], *path = is_fd || mount->resumed
-					 ? strdup(config->mountpoint)
-					 : realpath(config->mountpoint, NULL);
+	char *path = is_fd || mount->resumed ? strdup(config->mountpoint)
+					     : realpath(config->mountpoint, NULL);
 	int r;
 
 	/* Absolute, as the daemon may change its working directory. */
@@ -341,8 +381,7 @@ static int begin(struct pf_mount *mount, const struct pf_mount_config *config,
 	if (r < 0)
 		return r;
 	complaint[0] = '\0';
-	snprintf(device, sizeof(device), "/dev/fd/%d", config->device);
-	if (fuse_session_mount(mount->session, mount->resumed ? device : path) != 0)
+	if (mount_session(mount, config) != 0)
 		return explain_mount(path, err);
 	if (!is_fd && !mount->resumed)
 		mount->dev = mountpoint_dev(path);

@@ -6,32 +6,41 @@
 
 static PJRT_Api real;
 
-/* Destroy EVENT, whose work has ended, as if the plugin had given none. */
-static void lose(PJRT_Event **event)
+/* Destroy EVENT as if the plugin had given none. */
+static void drop(PJRT_Event **event)
 {
-	PJ_ARGS(Event_Await, await, .event = *event);
 	PJ_ARGS(Event_Destroy, destroy, .event = *event);
 
-	ck_assert_ptr_null(real.PJRT_Event_Await(&await));
 	ck_assert_ptr_null(real.PJRT_Event_Destroy(&destroy));
 	*event = NULL;
 }
 
-#define LOSES(fn, event)                                                                 \
+/* The same once its work has ended. */
+static void lose(PJRT_Event **event)
+{
+	PJ_ARGS(Event_Await, await, .event = *event);
+
+	ck_assert_ptr_null(real.PJRT_Event_Await(&await));
+	drop(event);
+}
+
+#define LOSES(fn, take, event)                                                           \
 	static PJRT_Error *loses_##fn(PJRT_##fn##_Args *args)                            \
 	{                                                                                \
 		PJRT_Error *e = real.PJRT_##fn(args);                                    \
                                                                                          \
 		ck_assert_ptr_null(e);                                                   \
-		lose(&args->event);                                                      \
+		take(&args->event);                                                      \
 		return e;                                                                \
 	}
-LOSES(Buffer_ToHostBuffer, event)
-LOSES(Buffer_ReadyEvent, event)
-LOSES(Client_BufferFromHostBuffer, done_with_host_buffer)
-LOSES(LoadedExecutable_Execute, device_complete_events[0])
+LOSES(Buffer_ToHostBuffer, lose, event)
+LOSES(Buffer_ReadyEvent, lose, event)
+/* The event of an alias comes when the buffer is destroyed. */
+LOSES(Client_BufferFromHostBuffer, drop, done_with_host_buffer)
+LOSES(LoadedExecutable_Execute, lose, device_complete_events[0])
 
-static const uint8_t bytes[SOME] = { 1, 2, 3 };
+/* As plugins want memory that they alias. */
+static const _Alignas(64) uint8_t bytes[SOME] = { 1, 2, 3 };
 static const char text[] =
 	"func.func public @main(%a: tensor<3x5xui8>) -> tensor<3x5xui8> {\n"
 	"  %0 = stablehlo.add %a, %a : tensor<3x5xui8>\n"
