@@ -226,6 +226,9 @@ unsigned pf_worker_silent_s(struct pf_worker *worker);
 /* Is its plugin's client a member of a group? */
 bool pf_worker_in_group(const struct pf_worker *worker);
 
+/* Is it process 0 of that group? */
+bool pf_worker_leads_group(const struct pf_worker *worker);
+
 /* Append why WORKER has no instance at this moment, or that it is silent; else nothing. */
 void pf_worker_error(struct pf_worker *worker, struct pf_buf *out);
 

@@ -347,7 +347,8 @@ struct pf_worker {
 	struct pf_libraries *libraries; /* borrowed, or NULL */
 	uint64_t pool_size;
 	int start_timeout_ms;
-	bool in_group; /* its end is the group's: it is not started again */
+	bool in_group;    /* its end is the group's: it is not started again */
+	bool leads_group; /* it is process 0 */
 	void (*on_failed)(void *arg); /* of the configuration, as arg */
 	void *arg;
 	struct pf_worker_limits limits;

@@ -64,6 +64,7 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 {
 	struct pf_worker *w =
 		new_worker(config->name, config->path, strdup(config->name));
+	struct json_object *process;
 	int r = 0;
 
 	if (!w)
@@ -75,6 +76,8 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	w->start_timeout_ms =
 		config->start_timeout_ms ? config->start_timeout_ms : START_TIMEOUT_MS;
 	w->in_group = config->group != NULL;
+	w->leads_group = json_object_object_get_ex(config->group, "process", &process) &&
+			 json_object_get_int(process) == 0;
 	w->on_failed = config->on_failed;
 	w->arg = config->arg;
 	w->telemetry = config->telemetry;
@@ -250,6 +253,11 @@ unsigned pf_worker_silent_s(struct pf_worker *w)
 bool pf_worker_in_group(const struct pf_worker *w)
 {
 	return w->in_group;
+}
+
+bool pf_worker_leads_group(const struct pf_worker *w)
+{
+	return w->leads_group;
 }
 
 void pf_worker_error(struct pf_worker *w, struct pf_buf *out)

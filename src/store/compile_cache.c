@@ -30,10 +30,24 @@ int pf_compile_facts(const char *text, uint64_t len, struct json_object **ret,
 
 /* --- the key ------------------------------------------------------------------------------ */
 
+/* D's devices, in their order, as programs are by default compiled for the first; with LOCAL, what differs
+ * between the processes of a group, too. */
+static void list_devices(const struct pf_description *d, bool local, struct pf_buf *ret)
+{
+	for (unsigned i = 0; i < d->n_devices; i++) {
+		const struct pf_device_desc *device = &d->devices[i];
+
+		pf_buf_printf(ret, "%" PRId64 " %" PRId64 " ", device->id,
+			      device->process_index);
+		if (local)
+			pf_buf_printf(ret, "%" PRId64 " ", device->local_hardware_id);
+		pf_buf_printf(ret, "%s\n", device->kind);
+	}
+}
+
 /*
  * Set *RET to the inputs of keys that depend on WORKER's plugin, its devices and this
- * host, but not on a process.  The devices are in order, as programs are by default
- * compiled for the first; DEVICES holds their text.  -ENOMEM.
+ * host, but not on a process.  DEVICES holds the text of the devices.  -ENOMEM.
  */
 static int plugin_inputs(const struct pf_compiler *compiler,
 			 const struct pf_worker *worker, struct pf_buf *devices,
@@ -41,10 +55,7 @@ static int plugin_inputs(const struct pf_compiler *compiler,
 {
 	const struct pf_description *d = pf_worker_description(worker);
 
-	for (unsigned i = 0; i < d->n_devices; i++)
-		pf_buf_printf(devices, "%" PRId64 " %" PRId64 " %" PRId64 " %s\n",
-			      d->devices[i].id, d->devices[i].process_index,
-			      d->devices[i].local_hardware_id, d->devices[i].kind);
+	list_devices(d, true, devices);
 	if (devices->failed)
 		return pf_err_set(err, -ENOMEM, "no memory for a cache key");
 	*ret = (struct pf_cache_inputs){
@@ -142,6 +153,62 @@ static int identity_of(struct pf_compiler *compiler, const struct pf_worker *wor
 	return r;
 }
 
+/* The create options of WORKER without those that tell a member of its group from the others; the
+ * caller's.  NULL: no memory. */
+static struct json_object *group_options(const struct pf_worker *worker)
+{
+	const char *text = pf_worker_options(worker);
+	struct json_object *o = NULL;
+
+	if (pf_json_parse(text, strlen(text), &o, NULL) < 0)
+		return NULL;
+	json_object_object_del(o, "node_id");
+	json_object_object_del(o, "visible_devices");
+	return o;
+}
+
+/* Append the lines of TEXT, the environment, but those that give a member its devices, as Slurm's
+ * CUDA_VISIBLE_DEVICES. */
+static void group_environment(const char *text, struct pf_buf *ret)
+{
+	while (*text) {
+		size_t len = strcspn(text, "\n");
+		const char *visible = memmem(text, strcspn(text, "=\n"), "_VISIBLE_", 9);
+
+		if (!visible)
+			pf_buf_printf(ret, "%.*s\n", (int)len, text);
+		text += len + (text[len] == '\n');
+	}
+}
+
+/* Make the key that C has in all members of the group, of what IN has and they share, and use it if
+ * process 0 has put an entry there: only then is it known that C is for devices of several. */
+static int make_group_key(struct compile *c, struct pf_cache_inputs *in,
+			  struct pf_err *err)
+{
+	const struct pf_description *d = pf_worker_description(c->plan.worker);
+	struct json_object *shared = group_options(c->plan.worker);
+	struct pf_cache *cache = c->x->compiler->cache;
+	pf_autobuf struct pf_buf devices = PF_BUF_INIT, environment = PF_BUF_INIT;
+	int r;
+
+	list_devices(d, false, &devices);
+	group_environment(in->environment, &environment);
+	if (!shared || devices.failed || environment.failed) {
+		json_object_put(shared);
+		return pf_err_set(err, -ENOMEM, "no memory for a cache key");
+	}
+	in->create = pf_json_text(shared);
+	in->devices = devices.data ? devices.data : "";
+	in->environment = environment.data ? environment.data : "";
+	r = pf_cache_key_make(in, &c->group_key, err);
+	json_object_put(shared);
+	c->from_group = r == 0 && cache && pf_cache_has(cache, &c->group_key, NULL);
+	if (c->from_group)
+		c->key = c->group_key;
+	return r;
+}
+
 int pf_compile_key(struct compile *c, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf devices = PF_BUF_INIT, environment = PF_BUF_INIT;
@@ -174,7 +241,8 @@ int pf_compile_key(struct compile *c, struct pf_err *err)
 		return pf_err_set(err, -ENOMEM, "no memory for a cache key");
 	in.environment = environment.data ? environment.data : "";
 	c->can_be_kept = identify_plugin(compiler->cache, worker, c->instance, in.plugin);
-	return pf_cache_key_make(&in, &c->key, err);
+	r = pf_cache_key_make(&in, &c->key, err);
+	return r == 0 && pf_worker_in_group(worker) ? make_group_key(c, &in, err) : r;
 }
 
 /* --- from the cache ----------------------------------------------------------------------- */
@@ -222,7 +290,8 @@ struct load_reply {
 	int64_t ids[PF_WIRE_MAX_DEVICES];
 };
 
-/* INFO is of a program that was compiled for a topology, and has the devices of REPLY now. */
+/* INFO is of a program that was compiled for a topology or by another process, and has the devices of
+ * REPLY now. */
 static void place(struct json_object *info, const struct load_reply *reply)
 {
 	struct json_object *list = json_object_new_array();
@@ -247,7 +316,8 @@ static int describe(struct compile *c, struct pf_loaded *l,
 	json_object_object_get_ex(meta, "info", &info);
 	json_object_object_get_ex(meta, "hlo_with_config", &with);
 	json_object_object_get_ex(meta, "for_topology", &any);
-	if (json_object_get_boolean(any) && json_object_is_type(info, json_type_object))
+	if ((json_object_get_boolean(any) || c->from_group) &&
+	    json_object_is_type(info, json_type_object))
 		place(info, reply);
 	if (!json_object_is_type(info, json_type_object) || !matches(info, &reply->rep))
 		r = pf_err_set(err, -EPROTO, "the plugin loaded another program");
@@ -257,6 +327,9 @@ static int describe(struct compile *c, struct pf_loaded *l,
 							     at + h->len[PF_CACHE_META])
 					       : NULL,
 				       hlo_len, json_object_get_boolean(with), err);
+	if (r == 0 && c->from_group && !l->wide)
+		r = pf_err_set(err, -EPROTO,
+			       "the plugin loaded a program for this process alone");
 	if (r == 0)
 		r = name_inputs(l, meta, err);
 	json_object_put(meta);
@@ -459,6 +532,8 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 	if (!c->x->compiler->cache || !c->can_be_kept ||
 	    pf_cache_is_read_only(c->x->compiler->cache))
 		return;
+	if (l->wide && !pf_worker_leads_group(l->worker))
+		return;
 	/* A plugin that cannot serialize compiles each time; that is not an error. */
 	if (pf_loaded_ask(l, PF_OP_SERIALIZE, SERIALIZE_S, false, &code, sizeof(code),
 			  NULL) < 0)
@@ -466,7 +541,7 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 	meta = make_parts(c->x->compiler, l, &code, &hlo, parts);
 	/* Without memory for its facts there is no entry: one without them would stay. */
 	if (parts[PF_CACHE_META].data && parts[PF_CACHE_CODE].data && code.len)
-		(void)pf_cache_put(c->x->compiler->cache, &c->key, parts);
+		(void)pf_cache_put(c->x->compiler->cache, &l->key, parts);
 	json_object_put(meta);
 	pf_instance_free_block(c->instance, code.off);
 }

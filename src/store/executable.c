@@ -295,6 +295,8 @@ int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_objec
 	l->hlo_len = len;
 	if (r == 0)
 		r = find_devices(l, err);
+	if (l->wide && !l->native)
+		l->key = c->group_key;
 	if (r == 0)
 		loaded_add(l);
 	return r;

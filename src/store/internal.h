@@ -372,6 +372,10 @@ struct compile {
 	uint8_t libraries[PF_LIBRARIES_MAX * PF_LIBRARY_SHA256];
 	size_t libraries_len; /* bytes of them */
 	struct pf_cache_key key;
+	/* Of a member of a group: the key of programs for devices of several members, which all find
+	 * under it what process 0 has put there. */
+	struct pf_cache_key group_key;
+	bool from_group;          /* there is such an entry: key is group_key */
 	bool can_be_kept;         /* the key is complete: the cache may be used */
 	bool not_from_cache;      /* the worker died of the cache's entry */
 	bool suspected;           /* it ran when the worker died, among others */

@@ -132,6 +132,44 @@ cat "$m.log" >>seen
 faults
 leave
 
+# -- a cache that all share: process 0 alone puts there what runs on all, each process what runs on it
+# compiled MEMBER PROGRAM HIT-OR-MISS ENTRIES: the program compiles, and the cache has so many entries
+compiled()
+{
+	local m=${members[$1]}
+	echo "module @$2" >"$m/programs/$2.mlir"
+	shows "$m/executables/$2/state" ready
+	tells "$m/executables/$2/info.json" "\"cache\": *\"$3\""
+	eventually tells "$m/cache/stats.json" "\"entries\": *$4,"
+}
+faults serialize=works
+cache=(--cache-dir "$work/fleet")
+size=2
+group
+member 0 env CUDA_VISIBLE_DEVICES=0
+member 1 env CUDA_VISIBLE_DEVICES=1
+complete
+compiled 1 everywhere miss 0
+compiled 1 here miss 1
+compiled 0 everywhere miss 2
+compiled 0 here miss 3
+leave
+group
+member 1 env CUDA_VISIBLE_DEVICES=1
+member 0 env CUDA_VISIBLE_DEVICES=0
+complete
+for i in 0 1; do
+	compiled "$i" everywhere hit 3
+	compiled "$i" here hit 3
+	cp "$data/x.npy" "${members[i]}/buffers/"
+done
+mnt=${members[0]} run everywhere 'x x -> z' &
+mnt=${members[1]} run everywhere 'x x -> z'
+wait "$!" || fail "a program from the cache failed"
+leave
+cache=(--no-cache)
+faults
+
 # -- kill -9 of a worker, of a daemon, and SIGSTOP: the others end for good, for one reason
 for how in worker daemon stop; do
 	size=3

@@ -92,7 +92,8 @@ PJRT_Error *compile(PJRT_Compile_Args *args)
 					    "faulty: no memory");
 }
 
-static const char serialized[] = "what the faulty plugin compiled";
+static const char serialized[] = "what the faulty plugin compiled",
+		  serialized_everywhere[] = "what it compiled for all nodes";
 
 static void serialized_deleter(PJRT_SerializedExecutable *executable)
 {
@@ -111,6 +112,10 @@ PJRT_Error *executable_serialize(PJRT_Executable_Serialize_Args *args)
 				 "faulty: PJRT_Executable_Serialize is not implemented");
 	args->serialized_bytes = serialized;
 	args->serialized_bytes_size = sizeof(serialized);
+	if (args->executable->everywhere) {
+		args->serialized_bytes = serialized_everywhere;
+		args->serialized_bytes_size = sizeof(serialized_everywhere);
+	}
 	args->serialized_executable = NULL;
 	args->serialized_executable_deleter = serialized_deleter;
 	return NULL;
@@ -118,19 +123,25 @@ PJRT_Error *executable_serialize(PJRT_Executable_Serialize_Args *args)
 
 PJRT_Error *deserialize(PJRT_Executable_DeserializeAndLoad_Args *args)
 {
+	bool everywhere =
+		args->serialized_executable_size == sizeof(serialized_everywhere) &&
+		memcmp(args->serialized_executable, serialized_everywhere,
+		       sizeof(serialized_everywhere)) == 0;
 	PJRT_Error *e = inject(LOAD);
 
 	if (e)
 		return e;
-	if (args->serialized_executable_size != sizeof(serialized) ||
-	    memcmp(args->serialized_executable, serialized, sizeof(serialized)))
+	if (!everywhere &&
+	    (args->serialized_executable_size != sizeof(serialized) ||
+	     memcmp(args->serialized_executable, serialized, sizeof(serialized))))
 		return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
 				 "faulty: that was not compiled here");
 	args->loaded_executable = calloc(1, sizeof(*args->loaded_executable));
 	count_thing(EXECUTABLES, 1);
-	return args->loaded_executable ? NULL
-				       : error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
-						   "faulty: no memory");
+	if (!args->loaded_executable)
+		return error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED, "faulty: no memory");
+	args->loaded_executable->everywhere = everywhere;
+	return NULL;
 }
 
 PJRT_Error *loaded_destroy(PJRT_LoadedExecutable_Destroy_Args *args)
