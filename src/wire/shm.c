@@ -73,7 +73,7 @@ void pf_shm_forget(const char *name)
 
 /* --- the loss of a page ------------------------------------------------------------- */
 
-enum { GUARDS = 256, FREE = 0, TAKEN = 1 };
+enum { GUARDS = 4096, FREE = 0, TAKEN = 1 };
 
 /*
  * The signal handler reads these, so no lock protects them: pf_guard_add takes a free
