@@ -121,6 +121,10 @@ unmounted()
 	! grep -q " $mnt " /proc/self/mounts
 }
 start -o auto_unmount
+# The kernel closes the highest descriptor first: the device, before the socket for which
+# fusermount3 waits, or it finds a mount that is about to die.
+fds=$(find "/proc/$daemon/fd" -printf '%f %l\n' | sort -n)
+[[ $fds == *socket:*/dev/fuse* ]] || fail "the device is closed after all sockets: $fds"
 kill_daemon
 eventually unmounted
 
