@@ -13,27 +13,26 @@
 
 enum { REDIS_PORT = 6379, MAX_PROCESSES = 1024, MAX_SECRET = 4096, NONE = -1 };
 
-static const char scheme[] = "redis://";
+static const char scheme[] = "redis://", scheme_tls[] = "rediss://";
+static const char expected[] = "expected redis://HOST[:PORT] or rediss://HOST[:PORT]";
 
 /* --- the store ------------------------------------------------------------------------ */
 
-/* *HOST, the caller's, and *PORT of URL. */
-static int parse_url(const char *url, char **host, int *port, struct pf_err *err)
+/* *HOST, the caller's, and *PORT of URL; *TLS: it has the scheme for that. */
+static int parse_url(const char *url, bool *tls, char **host, int *port,
+		     struct pf_err *err)
 {
-	const char *at = url + strlen(scheme), *colon;
-	size_t len = strcspn(at, "/"), host_len = len;
-	bool bracket = *at == '[';
+	const char *at, *colon;
+	size_t len, host_len;
+	bool bracket;
 	char *end;
 
-	if (!strncmp(url, "rediss://", strlen("rediss://")))
-		return pf_err_set(err, -EINVAL,
-				  "%s: TLS is not supported: expected redis://, through "
-				  "a tunnel such as stunnel(8) where the network is not "
-				  "trusted",
-				  url);
-	if (strncmp(url, scheme, strlen(scheme)))
-		return pf_err_set(err, -EINVAL,
-				  "expected redis://HOST[:PORT], found %.80s", url);
+	*tls = !strncmp(url, scheme_tls, strlen(scheme_tls));
+	if (!*tls && strncmp(url, scheme, strlen(scheme)) != 0)
+		return pf_err_set(err, -EINVAL, "%s, found %.80s", expected, url);
+	at = url + strlen(*tls ? scheme_tls : scheme);
+	bracket = *at == '[';
+	len = host_len = strcspn(at, "/");
 	if (memchr(at, '@', len))
 		return pf_err_set(err, -EINVAL,
 				  "a URL with a password is visible to all users: "
@@ -52,8 +51,7 @@ static int parse_url(const char *url, char **host, int *port, struct pf_err *err
 		host_len = colon ? (size_t)(colon - at) : 0;
 	}
 	if (!*port || host_len <= 2U * bracket || at[len + (at[len] == '/')])
-		return pf_err_set(err, -EINVAL,
-				  "expected redis://HOST[:PORT], found %.80s", url);
+		return pf_err_set(err, -EINVAL, "%s, found %.80s", expected, url);
 	*host = strndup(at + bracket, host_len - 2U * bracket);
 	return *host ? 0 : no_memory(err);
 }
@@ -61,7 +59,8 @@ static int parse_url(const char *url, char **host, int *port, struct pf_err *err
 int group_take_url(struct options *o, const char *url, struct pf_err *err)
 {
 	pf_autofree char *host = NULL;
-	int port, r = parse_url(url, &host, &port, err);
+	bool tls;
+	int port, r = parse_url(url, &tls, &host, &port, err);
 
 	if (r < 0)
 		return r;
@@ -70,26 +69,38 @@ int group_take_url(struct options *o, const char *url, struct pf_err *err)
 	return o->group_url ? 0 : no_memory(err);
 }
 
-/* Read the secret in PATH, which nobody but its owner, this user or root, may read: *RET, the
- * caller's. */
-static int read_secret(const char *path, char **ret, struct pf_err *err)
+/* Open PATH, which sentences call WHAT.  SECRET: nobody but its owner, this user or root, may read it. */
+static int open_file(const char *what, const char *path, bool secret, struct pf_err *err)
 {
 	pf_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	char text[MAX_SECRET + 1];
 	struct stat st;
-	ssize_t n;
+	int ret;
 
 	if (fd < 0 || fstat(fd, &st))
-		return pf_err_set(err, -errno, "group secret %s: %s", path,
+		return pf_err_set(err, -errno, "group %s %s: %s", what, path,
 				  strerror(errno));
 	if (!S_ISREG(st.st_mode))
-		return pf_err_set(err, -EINVAL, "group secret %s: it is not a file",
+		return pf_err_set(err, -EINVAL, "group %s %s: it is not a file", what,
 				  path);
-	if ((st.st_mode & 077) || (st.st_uid != geteuid() && st.st_uid != 0))
+	if (secret && ((st.st_mode & 077) || (st.st_uid != geteuid() && st.st_uid != 0)))
 		return pf_err_set(err, -EPERM,
-				  "group secret %s: other users can read it, or own it: "
+				  "group %s %s: other users can read it, or own it: "
 				  "expected mode 0600",
-				  path);
+				  what, path);
+	ret = fd;
+	fd = -1;
+	return ret;
+}
+
+/* Read the secret in PATH: *RET, the caller's. */
+static int read_secret(const char *path, char **ret, struct pf_err *err)
+{
+	pf_autoclose int fd = open_file("secret", path, true, err);
+	char text[MAX_SECRET + 1];
+	ssize_t n;
+
+	if (fd < 0)
+		return fd;
 	n = read(fd, text, sizeof(text));
 	if (n < 0)
 		return pf_err_set(err, -errno, "group secret %s: %s", path,
@@ -141,6 +152,44 @@ static int add_secret(struct json_object *group, const struct options *o,
 	pf_json_add_string(group, "password", colon ? colon + 1 : secret);
 	explicit_bzero(secret, strlen(secret));
 	return 0;
+}
+
+/* Add the absolute path of PATH, if it is given, as KEY to GROUP: the worker reads the file. */
+static int add_file(struct json_object *group, const char *key, const char *path,
+		    bool secret, struct pf_err *err)
+{
+	pf_autoclose int fd = path ? open_file(key, path, secret, err) : -1;
+	pf_autofree char *real = fd >= 0 ? realpath(path, NULL) : NULL;
+
+	if (!path || fd < 0)
+		return path ? fd : 0;
+	if (!real)
+		return pf_err_set(err, -errno, "group %s %s: %s", key, path,
+				  strerror(errno));
+	pf_json_add_string(group, key, real);
+	return 0;
+}
+
+static int add_tls(struct json_object *group, const struct options *o, bool tls,
+		   struct pf_err *err)
+{
+	int r;
+
+	if (!tls && (o->group_ca || o->group_cert || o->group_key))
+		return pf_err_set(err, -EINVAL,
+				  "--group-ca, --group-cert and --group-key are for TLS: "
+				  "expected --group rediss://HOST[:PORT], found %s",
+				  o->group_url);
+	if (!o->group_cert != !o->group_key)
+		return pf_err_set(
+			err, -EINVAL,
+			"expected --group-cert FILE and --group-key FILE, found "
+			"one of them");
+	pf_json_add(group, "tls", json_object_new_boolean(tls));
+	r = add_file(group, "ca", o->group_ca, false, err);
+	if (r == 0)
+		r = add_file(group, "cert", o->group_cert, false, err);
+	return r < 0 ? r : add_file(group, "key", o->group_key, true, err);
 }
 
 /* --- which process this is ------------------------------------------------------------ */
@@ -300,7 +349,8 @@ static int check_alone(const struct options *o, struct pf_err *err)
 					  "group: expected --group redis://HOST[:PORT]",
 					  o->plugins[i].name, json_object_get_string(n));
 	}
-	if (o->group_name || o->group_process || o->group_plugin || o->group_secret)
+	if (o->group_name || o->group_process || o->group_plugin || o->group_secret ||
+	    o->group_ca || o->group_cert || o->group_key)
 		return pf_err_set(err, -EINVAL,
 				  "a group needs a store: expected --group "
 				  "redis://HOST[:PORT]");
@@ -329,13 +379,14 @@ int group_settle(struct options *o, struct pf_err *err)
 	pf_autofree char *host = NULL, *name = NULL, *prefix = NULL;
 	struct json_object *group;
 	struct pf_candidate *p;
+	bool tls = false;
 	int port, process = NONE, count = NONE, r;
 
 	if (!o->group_url)
 		return check_alone(o, err);
 	r = check_others(o, err);
 	if (r == 0)
-		r = parse_url(o->group_url, &host, &port, err);
+		r = parse_url(o->group_url, &tls, &host, &port, err);
 	if (r == 0)
 		r = find_process(o->group_process, l, &process, &count, err);
 	if (r < 0)
@@ -361,6 +412,8 @@ int group_settle(struct options *o, struct pf_err *err)
 	pf_json_add_int(group, "lost", o->group_lost_s);
 	add_options(p, process, count, l && l->local ? variable(l->local) : NONE);
 	r = add_secret(group, o, err);
+	if (r == 0)
+		r = add_tls(group, o, tls, err);
 	if (r == 0 &&
 	    (!prefix || !pf_json_complete(group) || !pf_json_complete(p->options)))
 		r = no_memory(err);
@@ -371,6 +424,9 @@ void group_release(struct options *o)
 {
 	free(o->group_url);
 	free(o->group_secret);
+	free(o->group_ca);
+	free(o->group_cert);
+	free(o->group_key);
 	free(o->group_password);
 	free(o->group_name);
 	free(o->group_process);

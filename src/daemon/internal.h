@@ -157,9 +157,10 @@ struct options {
 	bool has_group; /* group is their group */
 	gid_t group;
 	/* The group of a plugin's processes; the strings are owned, or NULL. */
-	char *group_url;      /* redis://HOST[:PORT], without a password */
-	char *group_secret;   /* a path */
-	char *group_password; /* [USER:]PASSWORD, of the environment */
+	char *group_url;    /* redis[s]://HOST[:PORT], without a password */
+	char *group_secret; /* a path */
+	char *group_ca, *group_cert, *group_key; /* paths, for TLS */
+	char *group_password;                    /* [USER:]PASSWORD, of the environment */
 	char *group_name, *group_process, *group_plugin;
 	unsigned group_timeout_s, group_lost_s;
 	uint64_t memory_limit; /* bytes */

@@ -646,14 +646,24 @@ const struct option_row option_rows[] = {
 	  .dump = dump_mode },
 	{ "group", 0, OPTION_TEXT, EVERYWHERE, "GROUP|URL",
 	  "their group, by name or number; alone: mode 2775.  A URL,\n"
-	  "redis://HOST[:PORT], is the store through which plugins on\n"
-	  "several machines make a client together (default\n"
-	  "$PJRTFS_GROUP)",
+	  "redis://HOST[:PORT], with TLS rediss://, is the store through\n"
+	  "which plugins on several machines make a client together\n"
+	  "(default $PJRTFS_GROUP)",
 	  .set = set_group, .dump = dump_group },
 	{ "group_secret", 0, OPTION_PATH, EVERYWHERE, "FILE",
 	  "[USER:]PASSWORD of the store, in a file that only its owner\n"
 	  "can read (default $PJRTFS_GROUP_PASSWORD)",
 	  AT(group_secret) },
+	{ "group_ca", 0, OPTION_PATH, EVERYWHERE, "FILE",
+	  "the certificates, in PEM, that the store's must come from\n"
+	  "(default: the system's)",
+	  AT(group_ca) },
+	{ "group_cert", 0, OPTION_PATH, EVERYWHERE, "FILE",
+	  "this client's own certificate, in PEM, for a store that asks\n"
+	  "for one",
+	  AT(group_cert) },
+	{ "group_key", 0, OPTION_PATH, EVERYWHERE, "FILE",
+	  "its private key, in a file that only its owner can read", AT(group_key) },
 	{ "group_name", 0, OPTION_WORD, EVERYWHERE, "NAME",
 	  "the group's name in the store (default: the launcher's)", AT(group_name) },
 	{ "group_process", 0, OPTION_WORD, EVERYWHERE, "[I]/N",

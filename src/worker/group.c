@@ -551,6 +551,10 @@ int pf_group_open(struct json_object *settings, struct pf_err *err)
 		.user = pf_json_get_string(settings, "user"),
 		.password = pf_json_get_string(settings, "password"),
 		.prefix = pf_json_get_string(settings, "prefix"),
+		.tls = json_object_get_boolean(json_object_object_get(settings, "tls")),
+		.ca = pf_json_get_string(settings, "ca"),
+		.cert = pf_json_get_string(settings, "cert"),
+		.key = pf_json_get_string(settings, "key"),
 	};
 	const char *name = pf_json_get_string(settings, "name");
 	const char *url = pf_json_get_string(settings, "store");

@@ -207,7 +207,7 @@ void pf_objects_remove(struct pf_objects *objects, uint64_t id, enum pf_object_k
 /*
  * The key-value store of a group.  Every function may be called by any thread, and blocks while the
  * server is asked; keys are those of this group, whose names precede them in the server.
- * -EACCES: the server refuses the login or the key; -ENOMEM.
+ * -EACCES: the server refuses the login or the key, or TLS refuses one of both sides; -ENOMEM.
  */
 
 struct pf_kv;
@@ -216,11 +216,14 @@ struct pf_kv_config {
 	const char *host; /* a name or an address; resolved once, by pf_kv_open */
 	int port;
 	const char *user, *password; /* "": none */
+	bool tls;
+	const char *ca, *cert, *key; /* files, for TLS; "": the system's; none */
 	const char *prefix;          /* of all keys */
 	int timeout_ms;              /* for the server to be there */
 };
 
-/* Reach the server, and log in: *RET, to be closed.  -EIO: it was not there in time. */
+/* Reach the server, and log in: *RET, to be closed.  -EIO: it was not there in time; -EPROTO: it speaks TLS,
+ * and this process does not, or the other way round; -EINVAL: a file for TLS has not what it is for. */
 int pf_kv_open(const struct pf_kv_config *config, struct pf_kv **ret, struct pf_err *err);
 void pf_kv_close(struct pf_kv *kv); /* NULL is allowed */
 

@@ -10,6 +10,7 @@
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <netdb.h>
+#include <openssl/ssl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include <time.h>
 
 #include "internal.h"
+#include "kv_tls.h"
 
 enum {
 	CONNECT_MS = 2000,
@@ -48,13 +50,16 @@ static const char hold_script[] =
 	"redis.call('set',KEYS[1],ARGV[1],'px',ARGV[2]) return false";
 
 struct link {
-	redisContext *context;
+	redisContext *context; /* owned */
+	SSL *tls;              /* owned; NULL: without TLS */
+	bool answered;         /* the server has, on this connection */
 	struct link *next;
 };
 
 struct pf_kv {
-	char *name; /* owned, as are the next three: "redis n0:6379", for sentences */
-	char *user, *password, *prefix;
+	char *name; /* owned, as are the next five: "redis n0:6379", for sentences */
+	char *host, *user, *password, *prefix;
+	SSL_CTX *tls; /* NULL: without TLS */
 	int port;
 	char addresses[MAX_ADDRESSES][NI_MAXHOST];
 	unsigned n_addresses;
@@ -109,8 +114,46 @@ static struct timeval time_of(int ms)
 
 static void link_free(struct link *link)
 {
+	SSL_free(link->tls);
 	redisFree(link->context);
 	free(link);
+}
+
+/* A server without an answer that does not just hang: is it one for TLS? */
+static int explain_silence(const struct pf_kv *kv, redisContext *c, struct pf_err *err)
+{
+	bool hangs = c->err == REDIS_ERR_IO && errno == EAGAIN;
+
+	pf_err_set(err, -EAGAIN, "%s: %s", kv->name, c->errstr);
+	if (hangs || redisReconnect(c) || !pf_tls_is_spoken(c->fd))
+		return -EAGAIN;
+	return pf_err_set(err, -EPROTO,
+			  "%s: it speaks TLS: expected --group rediss://, or the port "
+			  "without TLS",
+			  kv->name);
+}
+
+/* The server's answer, *RET, to be freed, to N WORDS of LENS bytes (NULL: they end with a NUL). */
+static int exchange(const struct pf_kv *kv, struct link *link, int n, const char **words,
+		    const size_t *lens, int ms, redisReply **ret, struct pf_err *err)
+{
+	int r = 0;
+
+	if (link->tls) {
+		r = pf_tls_ask(link->tls, link->context, n, words, lens, ms, ret, err);
+		if (r < 0)
+			return pf_err_wrap(err, r, "%s", kv->name);
+	} else {
+		redisSetTimeout(link->context, time_of(ms));
+		*ret = redisCommandArgv(link->context, n, words, lens);
+		if (!*ret && !link->answered)
+			return explain_silence(kv, link->context, err);
+		if (!*ret)
+			return pf_err_set(err, -EAGAIN, "%s: %s", kv->name,
+					  link->context->errstr);
+	}
+	link->answered = true;
+	return 0;
 }
 
 /* The error of a REPLY, -errno; 0: it is none.  A server that loads its data, or has lost its
@@ -133,7 +176,7 @@ static int reply_error(const struct pf_kv *kv, const redisReply *reply,
 	return pf_err_set(err, -EIO, "%s: %s", kv->name, reply->str);
 }
 
-static int log_in(const struct pf_kv *kv, redisContext *c, struct pf_err *err)
+static int log_in(const struct pf_kv *kv, struct link *link, struct pf_err *err)
 {
 	const char *words[] = { "AUTH", kv->user, kv->password };
 	int n = 3, r;
@@ -145,9 +188,9 @@ static int log_in(const struct pf_kv *kv, redisContext *c, struct pf_err *err)
 		words[1] = kv->password;
 		n = 2;
 	}
-	reply = redisCommandArgv(c, n, words, NULL);
-	if (!reply)
-		return pf_err_set(err, -EAGAIN, "%s: %s", kv->name, c->errstr);
+	r = exchange(kv, link, n, words, NULL, ANSWER_MS, &reply, err);
+	if (r < 0)
+		return r;
 	r = reply_error(kv, reply, err);
 	/* One without a password is no error: the network may protect it. */
 	if (r < 0 && strstr(reply->str, "without any password"))
@@ -156,35 +199,38 @@ static int log_in(const struct pf_kv *kv, redisContext *c, struct pf_err *err)
 	return r;
 }
 
-/* -EAGAIN: the server cannot be reached now; -EACCES. */
+static int link_open(const struct pf_kv *kv, struct link *link, const char *address,
+		     struct pf_err *err)
+{
+	redisContext *c = link->context =
+		redisConnectWithTimeout(address, kv->port, time_of(CONNECT_MS));
+	int r = 0;
+
+	if (!c)
+		return pf_err_set(err, -ENOMEM, "no memory for a connection");
+	if (c->err)
+		return pf_err_set(err, -EAGAIN, "%s: %s", kv->name, c->errstr);
+	if (kv->tls)
+		r = pf_tls_connect(kv->tls, kv->host, c->fd, ANSWER_MS, &link->tls, err);
+	return r < 0 ? pf_err_wrap(err, r, "%s", kv->name) : log_in(kv, link, err);
+}
+
+/* -EAGAIN: the server cannot be reached now; -EACCES, -EPROTO. */
 static int link_new(struct pf_kv *kv, struct link **ret, struct pf_err *err)
 {
-	struct link *link = calloc(1, sizeof(*link));
 	int r = -EAGAIN;
 
-	if (!link)
-		return pf_err_set(err, -ENOMEM, "no memory for a connection");
 	for (unsigned i = 0; i < kv->n_addresses && r == -EAGAIN; i++) {
-		redisContext *c = redisConnectWithTimeout(kv->addresses[i], kv->port,
-							  time_of(CONNECT_MS));
+		struct link *link = calloc(1, sizeof(*link));
 
-		if (!c)
-			r = pf_err_set(err, -ENOMEM, "no memory for a connection");
-		else if (c->err)
-			pf_err_set(err, r, "%s: %s", kv->name, c->errstr);
-		else if (redisSetTimeout(c, time_of(ANSWER_MS)))
-			pf_err_set(err, r, "%s: %s", kv->name, c->errstr);
+		if (!link)
+			return pf_err_set(err, -ENOMEM, "no memory for a connection");
+		r = link_open(kv, link, kv->addresses[i], err);
+		if (r < 0)
+			link_free(link);
 		else
-			r = log_in(kv, c, err);
-		if (r == 0)
-			link->context = c;
-		else if (c)
-			redisFree(c);
+			*ret = link;
 	}
-	if (r < 0)
-		free(link);
-	else
-		*ret = link;
 	return r;
 }
 
@@ -217,13 +263,11 @@ static int ask_once(struct pf_kv *kv, const struct command *command, redisReply 
 
 	if (r < 0)
 		return r;
-	redisSetTimeout(link->context, time_of(ANSWER_MS + command->answer_ms));
-	reply = redisCommandArgv(link->context, command->n,
-				 (const char **)(uintptr_t)command->words, command->lens);
-	if (!reply) {
-		pf_err_set(err, -EAGAIN, "%s: %s", kv->name, link->context->errstr);
+	r = exchange(kv, link, command->n, (const char **)(uintptr_t)command->words,
+		     command->lens, ANSWER_MS + command->answer_ms, &reply, err);
+	if (r < 0) {
 		link_free(link);
-		return -EAGAIN;
+		return r;
 	}
 	give_idle(kv, link);
 	r = reply_error(kv, reply, err);
@@ -319,10 +363,12 @@ static struct pf_kv *kv_new(const struct pf_kv_config *config)
 		return NULL;
 	}
 	kv->port = config->port;
+	kv->host = strdup(config->host);
 	kv->user = strdup(config->user);
 	kv->password = strdup(config->password);
 	kv->prefix = strdup(config->prefix);
-	if (asprintf(&kv->name, "redis %s:%d", config->host, config->port) < 0)
+	if (asprintf(&kv->name, "%s %s:%d", config->tls ? "rediss" : "redis",
+		     config->host, config->port) < 0)
 		kv->name = NULL;
 	return kv;
 }
@@ -332,11 +378,15 @@ int pf_kv_open(const struct pf_kv_config *config, struct pf_kv **ret, struct pf_
 	int64_t end = pf_now_ms() + config->timeout_ms;
 	struct pf_kv *kv = kv_new(config);
 	struct link *link;
-	int r;
+	int r = 0;
 
-	if (!kv || !kv->name || !kv->prefix || !kv->user || !kv->password) {
+	if (!kv || !kv->name || !kv->host || !kv->prefix || !kv->user || !kv->password) {
 		pf_kv_close(kv);
 		return pf_err_set(err, -ENOMEM, "no memory for a store");
+	}
+	if (config->tls && (r = pf_tls_new(config, &kv->tls, err)) < 0) {
+		pf_kv_close(kv);
+		return r;
 	}
 	do {
 		r = kv->n_addresses ? 0 : resolve(kv, config->host, err);
@@ -361,7 +411,9 @@ void pf_kv_close(struct pf_kv *kv)
 	while ((link = take_idle(kv)))
 		link_free(link);
 	pthread_mutex_destroy(&kv->lock);
+	SSL_CTX_free(kv->tls);
 	free(kv->name);
+	free(kv->host);
 	free(kv->user);
 	free(kv->password);
 	free(kv->prefix);

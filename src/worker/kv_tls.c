@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * OpenSSL carries what hiredis formats and parses.  No thread and no other descriptor stands between them:
+ * the first connection is older than the sandbox, whose files and user are those of the thread that enters it.
+ */
+#include "kv_tls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum { PROBE_MS = 1000 };
+
+static const char without_tls[] = "it does not speak TLS: expected --group redis://, or "
+				  "the port for TLS";
+
+/* --- the files ----------------------------------------------------------------------- */
+
+/* The key of a service has no pass phrase; OpenSSL would ask for it on the terminal. */
+static int no_pass_phrase(char *buf, int size, int rwflag, void *unused)
+{
+	(void)buf;
+	(void)size;
+	(void)rwflag;
+	(void)unused;
+	return -1;
+}
+
+static int unusable(const char *what, const char *path, struct pf_err *err)
+{
+	const char *why = ERR_reason_error_string(ERR_peek_last_error());
+
+	return pf_err_set(err, -EINVAL, "group %s %s: %s", what, path,
+			  why ? why : "OpenSSL does not take it");
+}
+
+static int read_files(SSL_CTX *tls, const struct pf_kv_config *c, struct pf_err *err)
+{
+	if (!*c->ca ? !SSL_CTX_set_default_verify_paths(tls)
+		    : !SSL_CTX_load_verify_locations(tls, c->ca, NULL))
+		return unusable("ca", c->ca, err);
+	if (!*c->cert)
+		return 0;
+	if (SSL_CTX_use_certificate_chain_file(tls, c->cert) != 1)
+		return unusable("cert", c->cert, err);
+	/* This compares it with the certificate, too. */
+	if (SSL_CTX_use_PrivateKey_file(tls, c->key, SSL_FILETYPE_PEM) != 1)
+		return unusable("key", c->key, err);
+	return 0;
+}
+
+int pf_tls_new(const struct pf_kv_config *config, SSL_CTX **ret, struct pf_err *err)
+{
+	SSL_CTX *tls;
+	int r;
+
+	ERR_clear_error();
+	tls = SSL_CTX_new(TLS_client_method());
+	if (!tls || !SSL_CTX_set_min_proto_version(tls, TLS1_2_VERSION)) {
+		SSL_CTX_free(tls);
+		return pf_err_set(err, -ENOMEM, "no memory for TLS");
+	}
+	SSL_CTX_set_verify(tls, SSL_VERIFY_PEER, NULL);
+	SSL_CTX_set_default_passwd_cb(tls, no_pass_phrase);
+#ifdef SSL_OP_IGNORE_UNEXPECTED_EOF
+	/* A server that is killed is away, and none that violates the protocol: answers show
+	 * where they end. */
+	SSL_CTX_set_options(tls, SSL_OP_IGNORE_UNEXPECTED_EOF);
+#endif
+	r = read_files(tls, config, err);
+	if (r < 0)
+		SSL_CTX_free(tls);
+	else
+		*ret = tls;
+	return r;
+}
+
+/* --- connections --------------------------------------------------------------------- */
+
+/* Why the call of TLS that returned R failed. */
+static int explain(const SSL *tls, int r, int system, struct pf_err *err)
+{
+	unsigned long e = ERR_peek_error();
+	long verified = SSL_get_verify_result(tls);
+	int code = SSL_get_error(tls, r), reason = ERR_GET_REASON(e);
+
+	if (verified != X509_V_OK)
+		return pf_err_set(err, -EACCES, "TLS: its certificate is refused: %s",
+				  X509_verify_cert_error_string(verified));
+	if (code == SSL_ERROR_SSL && reason == SSL_R_WRONG_VERSION_NUMBER)
+		return pf_err_set(err, -EPROTO, without_tls);
+	if (code == SSL_ERROR_SSL)
+		return pf_err_set(err, -EACCES, "TLS: %s%s",
+				  reason > SSL_AD_REASON_OFFSET ? "it has sent " : "",
+				  e ? ERR_reason_error_string(e) : "it failed");
+	return pf_err_set(err, -EAGAIN, "TLS: %s",
+			  code == SSL_ERROR_SYSCALL && system
+				  ? strerror(system)
+				  : "the server has closed the connection");
+}
+
+/* The call of TLS that returned R may be repeated: 0, once the socket is ready for it.  -ETIMEDOUT: that
+ * takes longer than MS. */
+static int await(const SSL *tls, int r, int64_t ms, struct pf_err *err)
+{
+	int system = errno, code = SSL_get_error(tls, r);
+	struct pollfd p = { .fd = SSL_get_fd(tls),
+			    .events = code == SSL_ERROR_WANT_WRITE ? POLLOUT : POLLIN };
+
+	if (code != SSL_ERROR_WANT_READ && code != SSL_ERROR_WANT_WRITE)
+		return explain(tls, r, system, err);
+	if (poll(&p, 1, ms > 0 ? (int)ms : 0) == 0)
+		return pf_err_set(err, -ETIMEDOUT, "TLS: the server does not answer");
+	return 0;
+}
+
+/* The certificate must be HOST's, a name or an address. */
+static bool name_host(SSL *tls, const char *host)
+{
+	if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls), host))
+		return true;
+	return SSL_set1_host(tls, host) && SSL_set_tlsext_host_name(tls, host);
+}
+
+/* The first byte that comes from FD when TEXT, LEN bytes without TLS, is sent; -1: none comes. */
+static int answer_to(int fd, const char *text, size_t len)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	unsigned char first;
+
+	if (send(fd, text, len, MSG_NOSIGNAL) != (ssize_t)len ||
+	    poll(&p, 1, PROBE_MS) <= 0 || recv(fd, &first, 1, MSG_DONTWAIT) != 1)
+		return -1;
+	return first;
+}
+
+bool pf_tls_is_spoken(int fd)
+{
+	/* A record with a ServerHello, which no server expects: it answers with an alert. */
+	static const char hello[] = { 22, 3, 1, 0, 4, 2, 0, 0, 0 };
+
+	return answer_to(fd, hello, sizeof(hello)) == 21;
+}
+
+int pf_tls_connect(SSL_CTX *tls, const char *host, int fd, int timeout_ms, SSL **ret,
+		   struct pf_err *err)
+{
+	int64_t end = pf_now_ms() + timeout_ms;
+	SSL *ssl = SSL_new(tls);
+	int r = 0, n, first;
+
+	if (!ssl || !name_host(ssl, host) || !SSL_set_fd(ssl, fd) ||
+	    fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK)) {
+		SSL_free(ssl);
+		return pf_err_set(err, -ENOMEM, "no memory for TLS");
+	}
+	ERR_clear_error();
+	while (r == 0 && (n = SSL_connect(ssl)) != 1)
+		r = await(ssl, n, end - pf_now_ms(), err);
+	if (r == -ETIMEDOUT) {
+		/* Redis without TLS takes the first message for a line that has no end yet. */
+		first = answer_to(fd, "\r\n", 2);
+		r = first == '-' || first == '+' ? pf_err_set(err, -EPROTO, without_tls)
+						 : -EAGAIN;
+	}
+	if (r < 0)
+		SSL_free(ssl);
+	else
+		*ret = ssl;
+	return r;
+}
+
+int pf_tls_ask(SSL *tls, const redisContext *c, int n, const char **words,
+	       const size_t *lens, int timeout_ms, redisReply **ret, struct pf_err *err)
+{
+	char *text, part[16384];
+	int len = redisFormatCommandArgv(&text, n, words, lens), r = 0, got;
+	void *reply = NULL;
+
+	if (len < 0)
+		return pf_err_set(err, -ENOMEM, "no memory for a command");
+	ERR_clear_error();
+	while (r == 0 && (got = SSL_write(tls, text, len)) <= 0)
+		r = await(tls, got, timeout_ms, err);
+	redisFreeCommand(text);
+	while (r == 0 && !reply) {
+		got = SSL_read(tls, part, sizeof(part));
+		if (got <= 0)
+			r = await(tls, got, timeout_ms, err);
+		else if (redisReaderFeed(c->reader, part, (size_t)got) ||
+			 redisReaderGetReply(c->reader, &reply))
+			r = pf_err_set(err, -EAGAIN, "%s", c->reader->errstr);
+	}
+	*ret = reply;
+	return r == -ETIMEDOUT ? -EAGAIN : r;
+}
