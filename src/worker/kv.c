@@ -26,6 +26,7 @@ enum {
 	CONNECT_MS = 2000,
 	ANSWER_MS = 3000, /* beyond which a server that does not answer is asked anew */
 	SLICE_MS = 1000,  /* of one waiting command */
+	PROBE_MS = 1000,  /* for a server that may be one without TLS */
 	PAUSE_MS = 100,   /* between attempts */
 	MAX_ADDRESSES = 8,
 	MAX_WORDS = 8,
@@ -199,6 +200,34 @@ static int log_in(const struct pf_kv *kv, struct link *link, struct pf_err *err)
 	return r;
 }
 
+/* Does the server that hangs in a handshake of TLS answer without it? */
+static bool is_plain(redisContext *c)
+{
+	redisReply *reply = NULL;
+	bool answers;
+
+	if (!redisReconnect(c) && !redisSetTimeout(c, time_of(PROBE_MS)))
+		reply = redisCommand(c, "PING");
+	answers = reply;
+	freeReplyObject(reply);
+	return answers;
+}
+
+/* Shake hands on LINK, which is connected. */
+static int secure(const struct pf_kv *kv, struct link *link, struct pf_err *err)
+{
+	int r = pf_tls_connect(kv->tls, kv->host, link->context->fd, ANSWER_MS,
+			       &link->tls, err);
+
+	if (r == -EPROTO || (r == -ETIMEDOUT && is_plain(link->context)))
+		return pf_err_set(err, -EPROTO,
+				  "%s: it does not speak TLS: expected --group redis://, "
+				  "or the port with TLS",
+				  kv->name);
+	return r < 0 ? pf_err_wrap(err, r == -ETIMEDOUT ? -EAGAIN : r, "%s", kv->name)
+		     : 0;
+}
+
 static int link_open(const struct pf_kv *kv, struct link *link, const char *address,
 		     struct pf_err *err)
 {
@@ -211,8 +240,8 @@ static int link_open(const struct pf_kv *kv, struct link *link, const char *addr
 	if (c->err)
 		return pf_err_set(err, -EAGAIN, "%s: %s", kv->name, c->errstr);
 	if (kv->tls)
-		r = pf_tls_connect(kv->tls, kv->host, c->fd, ANSWER_MS, &link->tls, err);
-	return r < 0 ? pf_err_wrap(err, r, "%s", kv->name) : log_in(kv, link, err);
+		r = secure(kv, link, err);
+	return r < 0 ? r : log_in(kv, link, err);
 }
 
 /* -EAGAIN: the server cannot be reached now; -EACCES, -EPROTO. */
@@ -252,6 +281,14 @@ static void give_idle(struct pf_kv *kv, struct link *link)
 	kv->idle = link;
 }
 
+static void drop_idle(struct pf_kv *kv)
+{
+	struct link *link;
+
+	while ((link = take_idle(kv)))
+		link_free(link);
+}
+
 /* The server's answer to COMMAND in *RET, to be freed.  -EAGAIN: it cannot be reached now, or did not
  * answer. */
 static int ask_once(struct pf_kv *kv, const struct command *command, redisReply **ret,
@@ -266,7 +303,9 @@ static int ask_once(struct pf_kv *kv, const struct command *command, redisReply 
 	r = exchange(kv, link, command->n, (const char **)(uintptr_t)command->words,
 		     command->lens, ANSWER_MS + command->answer_ms, &reply, err);
 	if (r < 0) {
+		/* A server that was started anew has closed the others, too. */
 		link_free(link);
+		drop_idle(kv);
 		return r;
 	}
 	give_idle(kv, link);
@@ -404,12 +443,9 @@ int pf_kv_open(const struct pf_kv_config *config, struct pf_kv **ret, struct pf_
 
 void pf_kv_close(struct pf_kv *kv)
 {
-	struct link *link;
-
 	if (!kv)
 		return;
-	while ((link = take_idle(kv)))
-		link_free(link);
+	drop_idle(kv);
 	pthread_mutex_destroy(&kv->lock);
 	SSL_CTX_free(kv->tls);
 	free(kv->name);

@@ -15,9 +15,6 @@
 
 enum { PROBE_MS = 1000 };
 
-static const char without_tls[] = "it does not speak TLS: expected --group redis://, or "
-				  "the port for TLS";
-
 /* --- the files ----------------------------------------------------------------------- */
 
 /* The key of a service has no pass phrase; OpenSSL would ask for it on the terminal. */
@@ -30,26 +27,30 @@ static int no_pass_phrase(char *buf, int size, int rwflag, void *unused)
 	return -1;
 }
 
-static int unusable(const char *what, const char *path, struct pf_err *err)
+static int unusable(const char *what, const char *path, const char *expected,
+		    struct pf_err *err)
 {
-	const char *why = ERR_reason_error_string(ERR_peek_last_error());
+	const char *why = ERR_reason_error_string(ERR_peek_error());
 
-	return pf_err_set(err, -EINVAL, "group %s %s: %s", what, path,
-			  why ? why : "OpenSSL does not take it");
+	return pf_err_set(err, -EINVAL, "group %s %s: expected %s: %s", what, path,
+			  expected, why ? why : "OpenSSL cannot read it");
 }
 
 static int read_files(SSL_CTX *tls, const struct pf_kv_config *c, struct pf_err *err)
 {
-	if (!*c->ca ? !SSL_CTX_set_default_verify_paths(tls)
-		    : !SSL_CTX_load_verify_locations(tls, c->ca, NULL))
-		return unusable("ca", c->ca, err);
+	if (!*c->ca)
+		(void)SSL_CTX_set_default_verify_paths(tls);
+	else if (!SSL_CTX_load_verify_locations(tls, c->ca, NULL))
+		return unusable("ca", c->ca, "certificates in PEM", err);
 	if (!*c->cert)
 		return 0;
 	if (SSL_CTX_use_certificate_chain_file(tls, c->cert) != 1)
-		return unusable("cert", c->cert, err);
+		return unusable("cert", c->cert, "a certificate in PEM", err);
 	/* This compares it with the certificate, too. */
 	if (SSL_CTX_use_PrivateKey_file(tls, c->key, SSL_FILETYPE_PEM) != 1)
-		return unusable("key", c->key, err);
+		return unusable("key", c->key,
+				"the certificate's key in PEM, without a pass phrase",
+				err);
 	return 0;
 }
 
@@ -58,7 +59,6 @@ int pf_tls_new(const struct pf_kv_config *config, SSL_CTX **ret, struct pf_err *
 	SSL_CTX *tls;
 	int r;
 
-	ERR_clear_error();
 	tls = SSL_CTX_new(TLS_client_method());
 	if (!tls || !SSL_CTX_set_min_proto_version(tls, TLS1_2_VERSION)) {
 		SSL_CTX_free(tls);
@@ -71,6 +71,7 @@ int pf_tls_new(const struct pf_kv_config *config, SSL_CTX **ret, struct pf_err *
 	 * where they end. */
 	SSL_CTX_set_options(tls, SSL_OP_IGNORE_UNEXPECTED_EOF);
 #endif
+	ERR_clear_error();
 	r = read_files(tls, config, err);
 	if (r < 0)
 		SSL_CTX_free(tls);
@@ -92,7 +93,7 @@ static int explain(const SSL *tls, int r, int system, struct pf_err *err)
 		return pf_err_set(err, -EACCES, "TLS: its certificate is refused: %s",
 				  X509_verify_cert_error_string(verified));
 	if (code == SSL_ERROR_SSL && reason == SSL_R_WRONG_VERSION_NUMBER)
-		return pf_err_set(err, -EPROTO, without_tls);
+		return pf_err_set(err, -EPROTO, "TLS: it speaks something else");
 	if (code == SSL_ERROR_SSL)
 		return pf_err_set(err, -EACCES, "TLS: %s%s",
 				  reason > SSL_AD_REASON_OFFSET ? "it has sent " : "",
@@ -126,32 +127,12 @@ static bool name_host(SSL *tls, const char *host)
 	return SSL_set1_host(tls, host) && SSL_set_tlsext_host_name(tls, host);
 }
 
-/* The first byte that comes from FD when TEXT, LEN bytes without TLS, is sent; -1: none comes. */
-static int answer_to(int fd, const char *text, size_t len)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	unsigned char first;
-
-	if (send(fd, text, len, MSG_NOSIGNAL) != (ssize_t)len ||
-	    poll(&p, 1, PROBE_MS) <= 0 || recv(fd, &first, 1, MSG_DONTWAIT) != 1)
-		return -1;
-	return first;
-}
-
-bool pf_tls_is_spoken(int fd)
-{
-	/* A record with a ServerHello, which no server expects: it answers with an alert. */
-	static const char hello[] = { 22, 3, 1, 0, 4, 2, 0, 0, 0 };
-
-	return answer_to(fd, hello, sizeof(hello)) == 21;
-}
-
 int pf_tls_connect(SSL_CTX *tls, const char *host, int fd, int timeout_ms, SSL **ret,
 		   struct pf_err *err)
 {
 	int64_t end = pf_now_ms() + timeout_ms;
 	SSL *ssl = SSL_new(tls);
-	int r = 0, n, first;
+	int r = 0, n;
 
 	if (!ssl || !name_host(ssl, host) || !SSL_set_fd(ssl, fd) ||
 	    fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK)) {
@@ -161,17 +142,23 @@ int pf_tls_connect(SSL_CTX *tls, const char *host, int fd, int timeout_ms, SSL *
 	ERR_clear_error();
 	while (r == 0 && (n = SSL_connect(ssl)) != 1)
 		r = await(ssl, n, end - pf_now_ms(), err);
-	if (r == -ETIMEDOUT) {
-		/* Redis without TLS takes the first message for a line that has no end yet. */
-		first = answer_to(fd, "\r\n", 2);
-		r = first == '-' || first == '+' ? pf_err_set(err, -EPROTO, without_tls)
-						 : -EAGAIN;
-	}
 	if (r < 0)
 		SSL_free(ssl);
 	else
 		*ret = ssl;
 	return r;
+}
+
+bool pf_tls_is_spoken(int fd)
+{
+	/* A record with a ServerHello, which no server expects: it answers with an alert. */
+	static const char hello[] = { 22, 3, 1, 0, 4, 2, 0, 0, 0 };
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char type;
+
+	return send(fd, hello, sizeof(hello), MSG_NOSIGNAL) == sizeof(hello) &&
+	       poll(&p, 1, PROBE_MS) > 0 && recv(fd, &type, 1, MSG_DONTWAIT) == 1 &&
+	       type == 21;
 }
 
 int pf_tls_ask(SSL *tls, const redisContext *c, int n, const char **words,

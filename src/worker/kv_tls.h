@@ -19,7 +19,7 @@ int pf_tls_new(const struct pf_kv_config *config, SSL_CTX **ret, struct pf_err *
 
 /* Shake hands with HOST on the connected socket FD, borrowed for as long as *RET, to be given to SSL_free,
  * lives; it blocks no longer.  -EACCES: HOST's certificate is refused, or HOST refuses this process;
- * -EPROTO: it does not speak TLS; -EAGAIN: it does not answer within TIMEOUT_MS. */
+ * -EPROTO: it does not speak TLS; -ETIMEDOUT: it does not answer within TIMEOUT_MS. */
 int pf_tls_connect(SSL_CTX *tls, const char *host, int fd, int timeout_ms, SSL **ret,
 		   struct pf_err *err);
 
