@@ -17,12 +17,13 @@ two=(--group-name x --group-process 0/2)
 
 # -- the URL
 denies 'group: a URL with a password is visible to all users: expected redis://HOST' --group redis://:pw@h "${two[@]}"
-denies 'group: expected redis://HOST\[:PORT\], found http://h' --group http://h "${two[@]}"
-denies 'group: expected redis://HOST\[:PORT\], found redis://h:0' --group redis://h:0 "${two[@]}"
-denies 'group: expected redis://HOST\[:PORT\], found redis://h:6379x' --group redis://h:6379x "${two[@]}"
-denies 'group: expected redis://HOST\[:PORT\], found redis://h/db' --group redis://h/db "${two[@]}"
-denies 'group: expected redis://HOST\[:PORT\], found redis://$' --group redis:// "${two[@]}"
-denies 'rediss://h: TLS is not supported' --group rediss://h "${two[@]}"
+denies 'group: expected redis://HOST\[:PORT\] or rediss://HOST\[:PORT\], found http://h' --group http://h "${two[@]}"
+denies 'group: expected redis://HOST\[:PORT\] or rediss://HOST\[:PORT\], found redis://h:0' --group redis://h:0 "${two[@]}"
+denies 'group: expected redis://HOST\[:PORT\] or rediss://HOST\[:PORT\], found redis://h:6379x' --group redis://h:6379x "${two[@]}"
+denies 'group: expected redis://HOST\[:PORT\] or rediss://HOST\[:PORT\], found redis://h/db' --group redis://h/db "${two[@]}"
+denies 'group: expected redis://HOST\[:PORT\] or rediss://HOST\[:PORT\], found redis://$' --group redis:// "${two[@]}"
+denies 'group: expected .*, found rediss://h:0' --group rediss://h:0 "${two[@]}"
+denies 'group: expected .*, found rediss:/h' --group rediss:/h "${two[@]}"
 PJRTFS_GROUP=ftp://h denies 'PJRTFS_GROUP: group: expected redis://' "${two[@]}"
 
 # -- the number and the name
@@ -47,6 +48,27 @@ denies 'group secret .*secret: other users can read it' --group $url "${two[@]}"
 chmod 600 empty
 denies 'group secret .*empty: it is empty' --group $url "${two[@]}" --group-secret empty
 denies 'group secret .*: it is not a file' --group $url "${two[@]}" --group-secret .
+
+# -- the files for TLS
+tls=rediss://127.0.0.1:7
+: >file
+chmod 644 file
+for name in ca cert key; do
+	pair=()
+	case $name in cert) pair=(--group-key secret) ;; key) pair=(--group-cert file) ;; esac
+	denies "group $name nothing: No such file" --group $tls "${two[@]}" --group-$name nothing "${pair[@]}"
+	denies "group $name .*: it is not a file" --group $tls "${two[@]}" --group-$name . "${pair[@]}"
+	denies '--group-ca, --group-cert and --group-key are for TLS: expected --group rediss://.*, found redis://127' \
+		--group $url "${two[@]}" --group-$name file
+	denies 'a group needs a store: expected --group redis' --group-$name file
+done
+chmod 600 secret
+denies 'group key .*file: other users can read it' --group $tls "${two[@]}" --group-cert file --group-key file
+denies 'expected --group-cert FILE and --group-key FILE, found one' --group $tls "${two[@]}" --group-cert file
+PJRTFS_GROUP_KEY=secret denies 'expected --group-cert FILE and --group-key FILE, found one' --group $tls "${two[@]}"
+PJRTFS_GROUP_CA=nothing denies 'group ca .*nothing: No such file' --group $tls "${two[@]}"
+"$pjrtfs" --dump-config --group $tls --group-ca file >config
+tells config "\"group_ca\": *\"$work/file\""
 
 # -- what does not go together
 denies 'a group needs a store: expected --group redis' "${two[@]}"
