@@ -319,7 +319,7 @@ void libraries_report(struct pf_worker *worker);
 
 /* --- group.c: the processes, on several machines, that make one client ------------------------ */
 
-/* Take URL, redis://HOST[:PORT], as O's store.  -EINVAL: another scheme, a password. */
+/* Take URL, redis[s]://HOST[:PORT], as O's store.  -EINVAL: another scheme, a password. */
 int group_take_url(struct options *o, const char *url, struct pf_err *err);
 
 /* Take PJRTFS_GROUP_PASSWORD out of the environment, which workers and --run's command inherit, into O.
