@@ -142,6 +142,9 @@ static int exchange(const struct pf_kv *kv, struct link *link, int n, const char
 
 	if (link->tls) {
 		r = pf_tls_ask(link->tls, link->context, n, words, lens, ms, ret, err);
+		/* What is refused is refused at once; later, only this connection is broken. */
+		if (r == -EACCES && link->answered)
+			r = -EAGAIN;
 		if (r < 0)
 			return pf_err_wrap(err, r, "%s", kv->name);
 	} else {

@@ -56,10 +56,9 @@ static int read_files(SSL_CTX *tls, const struct pf_kv_config *c, struct pf_err 
 
 int pf_tls_new(const struct pf_kv_config *config, SSL_CTX **ret, struct pf_err *err)
 {
-	SSL_CTX *tls;
+	SSL_CTX *tls = SSL_CTX_new(TLS_client_method());
 	int r;
 
-	tls = SSL_CTX_new(TLS_client_method());
 	if (!tls || !SSL_CTX_set_min_proto_version(tls, TLS1_2_VERSION)) {
 		SSL_CTX_free(tls);
 		return pf_err_set(err, -ENOMEM, "no memory for TLS");
@@ -86,6 +85,7 @@ int pf_tls_new(const struct pf_kv_config *config, SSL_CTX **ret, struct pf_err *
 static int explain(const SSL *tls, int r, int system, struct pf_err *err)
 {
 	unsigned long e = ERR_peek_error();
+	const char *text = ERR_reason_error_string(e);
 	long verified = SSL_get_verify_result(tls);
 	int code = SSL_get_error(tls, r), reason = ERR_GET_REASON(e);
 
@@ -97,7 +97,7 @@ static int explain(const SSL *tls, int r, int system, struct pf_err *err)
 	if (code == SSL_ERROR_SSL)
 		return pf_err_set(err, -EACCES, "TLS: %s%s",
 				  reason > SSL_AD_REASON_OFFSET ? "it has sent " : "",
-				  e ? ERR_reason_error_string(e) : "it failed");
+				  text ? text : "OpenSSL failed");
 	return pf_err_set(err, -EAGAIN, "TLS: %s",
 			  code == SSL_ERROR_SYSCALL && system
 				  ? strerror(system)

@@ -17,9 +17,9 @@ authority()
 }
 certificate()
 {
-	openssl req -new -key key.pem -subj "/CN=$1" -addext "subjectAltName=$3" -out "$1.csr" 2>>openssl.log &&
-		openssl x509 -req -in "$1.csr" -CA "$2.pem" -CAkey "$2.key" -CAcreateserial -copy_extensions copy \
-			-out "$1.pem" "${@:4}" 2>>openssl.log || fail "$(cat openssl.log)"
+	openssl req -new -key key.pem -subj "/CN=$1" -addext "subjectAltName=$3" -out "$1.csr"
+	openssl x509 -req -in "$1.csr" -CA "$2.pem" -CAkey "$2.key" -CAcreateserial -copy_extensions copy -out "$1.pem" \
+		"${@:4}" 2>>openssl.log || fail "$(cat openssl.log)"
 }
 umask 077
 openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:prime256v1 -out key.pem
@@ -39,6 +39,14 @@ configure()
 {
 	equal "config set $*" "$(ask_redis config set "$@")" OK
 }
+stores()
+{
+	local m
+	for m in "${members[@]}"; do
+		tells "$m/plugins/faulty/log" 'store: large same' 'store: empty same' \
+			'store: twice 6, missing 5, late 4' 'store: 64 waiters woke'
+	done
+}
 has_member()
 {
 	ask_redis --scan | grep -q ":member:$1\$"
@@ -54,17 +62,13 @@ member 0
 url=rediss://127.0.0.1:6380
 member 1
 complete
-for m in "${members[@]}"; do
-	tells "$m/plugins/faulty/log" 'store: large same' 'store: empty same' \
-		'store: twice 6, missing 5, late 4' 'store: 64 waiters woke'
-	tells "$m/plugins/faulty/processes.json" '"store": *"rediss://'
-done
-faults
+stores
+for m in "${members[@]}"; do tells "$m/plugins/faulty/processes.json" '"store": *"rediss://'; done
 # a server that is started anew, without their keys
 no_redis
 redis "${tls[@]}"
 for i in 0 1; do eventually has_member $i; done
-for m in "${members[@]}"; do states "$m" connected; done
+for m in "${members[@]}"; do eventually states "$m" connected; done
 leave
 
 # -- the members have certificates, or the server refuses them; also in the strict sandbox, and with the system's CAs
@@ -75,6 +79,8 @@ if has_landlock; then sandbox=(--sandbox faulty:strict); fi
 group "${mine[@]}" "${sandbox[@]}"
 for i in 0 1; do SSL_CERT_FILE=$work/ca.pem member $i; done
 complete
+stores
+faults
 leave
 few=("${faulty_options[@]}" "$work" -f --no-cache --group-name x --group-process 0/2 --group-secret secret)
 says()
