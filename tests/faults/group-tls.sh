@@ -101,7 +101,9 @@ configure tls-auth-clients no tls-protocols ""
 # -- files that are not what they should be
 key='expected the certificate.s key in PEM, without a pass phrase'
 says "group key .*/other\.key\.pem: $key: key values mismatch\$" --group-ca ca.pem --group-cert client.pem --group-key other.key.pem
-says "group key .*/locked\.key\.pem: $key: " --group-ca ca.pem --group-cert client.pem --group-key locked.key.pem
+# on a terminal, where OpenSSL would ask for the pass phrase
+ends_with 1 'locked.key.pem: expected' script -qec "$(printf '%q ' "$pjrtfs" "${few[@]}" --group "$url" --group-ca ca.pem \
+	--group-cert client.pem --group-key locked.key.pem)" /dev/null
 says 'group cert .*/key\.pem: expected a certificate in PEM: no start line$' --group-ca ca.pem --group-cert key.pem --group-key key.pem
 says 'group ca .*/key\.pem: expected certificates in PEM: no (start line|certificate or crl found)$' --group-ca key.pem
 
