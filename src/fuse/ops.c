@@ -182,9 +182,12 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	(void)userdata;
 	conn->max_write = 1 << 20;
 	conn->time_gran = 1;
-	conn->want |= conn->capable & (FUSE_CAP_PARALLEL_DIROPS |
-				       FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_ASYNC_DIO);
-	conn->want &= ~(unsigned)FUSE_CAP_WRITEBACK_CACHE;
+	conn->want |=
+		conn->capable & (FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ATOMIC_O_TRUNC);
+	/* With ASYNC_DIO the kernel sends direct I/O in the background, where a command or a
+	 * read that is never answered takes one of a dozen places of the whole mount: without
+	 * one, no page is read and no file is released.  Such callers cannot be killed either. */
+	conn->want &= ~(unsigned)(FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_ASYNC_DIO);
 }
 
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)

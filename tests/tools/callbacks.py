@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """executables/NAME/callbacks/: what programs ask their hosts, and what hosts answer."""
 
+import ctypes
 import json
+import mmap
 import os
 import select
 import signal
@@ -854,6 +856,59 @@ def rights(d):
     os.close(fd)
     os.unlink(f"{cases.buffers}/cb_rights_o.npy")
     os.unlink(f"{cases.buffers}/cb_rights_i.npy")
+
+
+class Iocb(ctypes.Structure):
+    """A write of linux/aio_abi.h."""
+
+    _fields_ = [("data", ctypes.c_uint64), ("key", ctypes.c_uint64), ("opcode", ctypes.c_uint16),
+                ("prio", ctypes.c_int16), ("fd", ctypes.c_uint32), ("buf", ctypes.c_uint64),
+                ("bytes", ctypes.c_uint64), ("offset", ctypes.c_int64), ("more", ctypes.c_uint64 * 2)]
+
+
+IO_SETUP, IO_SUBMIT = {"x86_64": (206, 209)}.get(os.uname().machine, (0, 2))
+PWRITE = 1
+
+
+def submit(path, line):
+    """Write a line by asynchronous, direct I/O; the end of the process waits for it."""
+    context = ctypes.c_ulong()
+    buf = ctypes.create_string_buffer(line)
+    control = Iocb(opcode=PWRITE, fd=os.open(path, os.O_RDWR | os.O_DIRECT),
+                   buf=ctypes.addressof(buf), bytes=len(line))
+    one = (ctypes.c_void_p * 1)(ctypes.addressof(control))
+    equal("io_setup", cases.libc.syscall(IO_SETUP, 1, ctypes.byref(context)), 0)
+    equal("io_submit", cases.libc.syscall(IO_SUBMIT, context, ctypes.c_long(1), one), 1)
+
+
+def read_pages(path):
+    fd = os.open(path, os.O_RDONLY)
+    with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as pages:
+        holds("all bytes", pages[:].endswith(bytes(MIB)))
+
+
+@case
+def direct_writes_leave_room_for_pages(d):
+    """The kernel has a dozen places for what happens in the background of the whole mount."""
+    n = 16
+    path = asker("cb_direct")
+    fd = host(path)
+    make(f"{d}/x.npy", X)
+    at = os.path.relpath(d, cases.buffers)
+    pids = [child(submit, f"{path}/run", f"{at}/x -> {at}/y{i}\n".encode()) for i in range(n)]
+    queue = f"{cases.mnt}/devices/{cases.plugin}/0/queue"
+    eventually("a dozen run", lambda: content(queue).count(b"cb_direct") >= 12)
+    # the kernel reads a large file ahead, which is in the background too
+    reader = child(read_pages, make(f"{d}/large.npy", f32(*[0] * (MIB // 4))))
+    try:
+        eventually("pages are read", os.waitid, os.P_PID, reader,
+                   os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    finally:
+        for _ in range(n):
+            request(fd)
+            answer(fd, Y)
+    equal("ends", [end_of(pid) for pid in [reader, *pids]], [0] * (n + 1))
+    os.close(fd)
 
 
 if __name__ == "__main__":
