@@ -101,6 +101,25 @@ static bool has_enough(void)
 	       CPU_COUNT(&all) >= ENOUGH;
 }
 
+/*
+ * Is the client at work for this daemon until the request is answered?  A process that executes another
+ * program closes its files, and to read its stat file would wait until that is done (pf_process_dying):
+ * for ever, if the daemon waits.  It may have had the kernel read pages ahead, without waiting.
+ */
+static bool is_waited_for(const struct fuse_in_header *in)
+{
+	switch (in->opcode) {
+	case FUSE_FLUSH:
+	case FUSE_RELEASE:
+		return false;
+	case FUSE_READ: /* read(2) has an owner of locks, reading pages has none */
+		return ((const struct fuse_read_in *)(in + 1))->read_flags &
+		       FUSE_READ_LOCKOWNER;
+	default:
+		return true;
+	}
+}
+
 void pf_follow(struct pf_follow *follow, const struct fuse_buf *buf)
 {
 	const struct fuse_in_header *in = buf->mem;
@@ -108,9 +127,7 @@ void pf_follow(struct pf_follow *follow, const struct fuse_buf *buf)
 
 	if (!in->pid) /* the kernel's own, or of a client in another PID namespace */
 		return;
-	/* A process that executes another program closes its files, and to read its stat file would
-	 * wait until that is done (pf_process_dying). */
-	if (in->opcode == FUSE_FLUSH || in->opcode == FUSE_RELEASE)
+	if (!is_waited_for(in))
 		return;
 	if (in->pid != follow->client) {
 		pf_follow_none(follow);

@@ -63,3 +63,13 @@ equal "pinned by a client that only reads" "$(pinned)" ''
 taskset -cap "${cpus[0]}" "$daemon" >/dev/null
 calls "${cpus[1]}"
 equal "pinned outside of the affinity" "$(pinned)" ''
+
+# -- one that executes another program while the kernel reads pages ahead for it: its stat file waits for
+# the answer to the close, the close for that of the pages
+bounded dd if=/dev/zero of="$mnt/buffers/pages" bs=1M count=8 status=none
+status=0
+bounded python3 "$top/tests/tools/exec_ahead.py" "$mnt/buffers/pages" "$daemon" || status=$?
+if [ "$status" != 0 ]; then
+	kill -KILL "$daemon" # which does not end with its mount
+	fail "a process that executes another program stops the daemon"
+fi
