@@ -564,6 +564,7 @@ struct pf_open {
 	_Atomic bool was_busy; /* an earlier life had parts of it (pf_open_idle), */
 	_Atomic bool lost;     /* and no call has failed for that yet */
 	struct pf_buf text;
+	size_t held;                 /* held.c; the tree's lock protects it */
 	uint64_t alias;              /* the number of pf_vfs_alias that was opened */
 	LIST_ENTRY(pf_open) sibling; /* the node's opens; the tree's lock protects it */
 
@@ -582,6 +583,15 @@ static inline bool pf_open_writes(const struct pf_open *of)
 {
 	return (of->flags & O_ACCMODE) != O_RDONLY;
 }
+
+enum { PF_OPEN_MAX_HELD = 256 << 20 }; /* bytes of all open files of a user */
+
+/*
+ * OF holds BYTES of memory, instead of what it held before, until it is released; its user's open files
+ * hold more than they may: -ENOBUFS.  For what no quota counts.  Both take the tree's lock.
+ */
+void pf_open_hold(struct pf_open *of, size_t bytes);
+int pf_open_may_hold(const struct pf_open *of, struct pf_err *err);
 
 /* OF has parts that are in this process alone, such as the rest of a conversation, or (IDLE) has none
  * any more: if the daemon is restarted meanwhile, the client's next call is EIO.  A stream calls both

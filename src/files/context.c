@@ -280,8 +280,15 @@ static void *open_on_thread(void *arg)
 void files_open_slowly(struct pf_open *of, struct pf_reply *reply,
 		       int (*open)(struct pf_open *of, struct pf_err *err))
 {
-	struct slow_open *o = malloc(sizeof(*o));
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_open_may_hold(of, &err);
+	struct slow_open *o;
 
+	if (r < 0) {
+		pf_reply_fail(reply, r, &err);
+		return;
+	}
+	o = malloc(sizeof(*o));
 	if (o)
 		*o = (struct slow_open){ .of = of, .reply = reply, .open = open };
 	if (!o || pf_thread_start(NULL, open_on_thread, o)) {

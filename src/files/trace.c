@@ -285,6 +285,7 @@ static int trace_open(struct pf_open *of, struct pf_err *err)
 	json_object_put(t->processes);
 	json_object_put(t->compiles);
 	free(t);
+	pf_open_hold(of, out->cap);
 	return out->failed ? pf_err_set(err, -ENOMEM, "no memory for the text") : 0;
 }
 

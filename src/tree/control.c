@@ -108,14 +108,16 @@ static void queued_free(struct queued *item)
 
 int pf_control_open(struct pf_open *of, struct pf_err *err)
 {
-	struct control *c = calloc(1, sizeof(*c));
+	int r = pf_open_writes(of) ? 0 : pf_open_may_hold(of, err);
+	struct control *c = r < 0 ? NULL : calloc(1, sizeof(*c));
 
 	if (!c)
-		return pf_err_set(err, -ENOMEM, "no memory");
+		return r < 0 ? r : pf_err_set(err, -ENOMEM, "no memory");
 	pf_stream_init(&c->stream, &ops);
 	c->of = of;
 	if (!pf_open_writes(of))
 		pf_last_reply_get(of->node, of->cred.uid, of->cred.sid, &c->out);
+	pf_open_hold(of, c->out.cap);
 	of->state = c;
 	return 0;
 }
@@ -396,9 +398,10 @@ static bool ready(struct pf_stream *stream)
 	return unread(c) || c->out.failed || !(c->running || c->queue.first);
 }
 
-/* Does any client wait for a part of the conversation? */
+/* Does any client wait for a part of the conversation?  What does it hold? */
 static void note_idle(const struct control *c)
 {
+	pf_open_hold(c->of, c->part.cap + c->out.cap);
 	pf_open_idle(c->of, !unread(c) && !c->running && !c->queue.first && !c->part.len);
 }
 
@@ -698,7 +701,7 @@ void pf_control_write(struct pf_open *of, const void *src, size_t len,
 		n = pf_err_set(&err, -ENOBUFS,
 			       "more than %d bytes of replies wait: read them",
 			       PF_CONTROL_MAX_UNREAD);
-	} else {
+	} else if ((n = pf_open_may_hold(of, &err)) == 0) {
 		n = parse(c, src, len, &items);
 	}
 	start(c, &items, n, &err, reply);

@@ -97,6 +97,7 @@ struct pf_tree {
 	struct pf_wait *later;      /* woken when it is given back */
 	pthread_mutex_t lock;       /* rank 2; protects the fields below and the nodes' */
 	struct pf_map nodes;        /* by inode number; borrowed */
+	struct pf_map held;         /* by user: bytes that open files hold (held.c) */
 	_Atomic uint64_t *last_ino; /* borrowed: the journal's counter, or own_ino */
 	_Atomic uint64_t own_ino;
 	uint64_t last_position;

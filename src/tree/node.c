@@ -262,6 +262,7 @@ static void free_nodes(struct pf_node *node, bool objects)
 static void tree_destroy(struct pf_tree *tree)
 {
 	pf_map_release(&tree->nodes);
+	pf_map_release(&tree->held);
 	pthread_mutex_destroy(&tree->names);
 	pthread_mutex_destroy(&tree->lock);
 	pthread_mutex_destroy(&tree->notify);

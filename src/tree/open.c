@@ -29,6 +29,7 @@ void pf_open_unref(struct pf_open *of)
 	if (of->node->kind->release)
 		of->node->kind->release(of);
 	pf_buf_release(&of->text);
+	pf_open_hold(of, 0);
 	pthread_mutex_destroy(&of->lock);
 	pf_node_unref(of->node);
 	free(of);
@@ -145,12 +146,15 @@ static int take_snapshot(struct pf_open *of, struct pf_err *err)
 
 	if (!wants_snapshot(of))
 		return 0;
-	r = of->node->kind->show(of->node, &of->text, err);
+	r = pf_open_may_hold(of, err);
+	if (r == 0)
+		r = of->node->kind->show(of->node, &of->text, err);
 	if (r < 0)
 		return r;
 	if (of->text.failed)
 		return -ENOMEM;
 	of->shown = true;
+	pf_open_hold(of, of->text.cap);
 	return 0;
 }
 

@@ -183,6 +183,29 @@ TEST(unread_replies_have_a_limit)
 	pf_vfs_release(of);
 }
 
+/* Halves of commands, of a MiB each, in as many files as it takes. */
+TEST(open_files_of_a_user_hold_so_much)
+{
+	enum { FILES = (PF_OPEN_MAX_HELD >> 20) + 2 };
+	struct pf_open *of[FILES];
+	char *text = malloc(1 << 20);
+	ssize_t r = 0;
+	int n = 0;
+
+	memset(text, 'x', 1 << 20);
+	while (n < FILES && r >= 0) {
+		of[n] = open_file("lines", O_RDWR);
+		r = put_bytes(of[n++], text, 1 << 20);
+	}
+	ck_assert_int_eq(r, -ENOBUFS);
+	ck_assert_int_gt(n, 32);
+	free(text);
+	while (n > 1)
+		pf_vfs_release(of[--n]);
+	ck_assert_int_eq(put(of[0], "\n"), 1);
+	pf_vfs_release(of[0]);
+}
+
 TEST(write_only_failures_fail_the_write_and_stick)
 {
 	struct pf_open *of = open_file("lines", O_WRONLY);
