@@ -150,6 +150,31 @@ def halves(d):
     equal("x", content(d + "/x.txt"), b"1 2 3\n")
 
 
+@root_case
+def halves_in_many_files(d):
+    """The open files of a user hold so much, and those of another one, too."""
+    begin(d)
+    half = b'{"x":"' + b"x" * (MIB - 7)
+    fds = []
+
+    def fill(path):
+        for _ in range(300):
+            fds.append(os.open(path, os.O_WRONLY))
+            os.write(fds[-1], half)
+
+    def ask_once():
+        holds("a command", command(op="stat", buffer="halves_in_many_files/x")["ok"])
+
+    for name in ("control", "executables/add/options.json"):
+        fails("ENOBUFS", fill, f"{cases.mnt}/{name}")
+        holds(f"{name}: {len(fds)} files", len(fds) > 100)
+        as_user(12345, ask_once)
+        os.close(fds.pop())  # of which nothing was taken
+        while fds:
+            fails("EINVAL", os.close, fds.pop())
+        ask_once()
+
+
 @case
 def a_thousand_sessions(d):
     begin(d)

@@ -276,6 +276,7 @@ static int add_written(struct pf_open *of, const void *src, size_t len, uint64_t
 		       struct pf_err *err)
 {
 	struct pf_buf *text = of->state;
+	int r;
 
 	if (!text) {
 		text = of->state = calloc(1, sizeof(*text));
@@ -284,8 +285,12 @@ static int add_written(struct pf_open *of, const void *src, size_t len, uint64_t
 	}
 	if (off > text->len)
 		return pf_err_set(err, -EINVAL, "options are written from the start");
+	r = pf_open_may_hold(of, err);
+	if (r < 0)
+		return r;
 	text->len = off;
 	pf_buf_append(text, src, len);
+	pf_open_hold(of, of->text.cap + text->cap);
 	return text->failed ? -ENOMEM : 0;
 }
 
