@@ -564,7 +564,7 @@ struct pf_open {
 	_Atomic bool was_busy; /* an earlier life had parts of it (pf_open_idle), */
 	_Atomic bool lost;     /* and no call has failed for that yet */
 	struct pf_buf text;
-	size_t held;                 /* held.c; the tree's lock protects it */
+	size_t held;                 /* pf_open_hold; protected as what it counts */
 	uint64_t alias;              /* the number of pf_vfs_alias that was opened */
 	LIST_ENTRY(pf_open) sibling; /* the node's opens; the tree's lock protects it */
 
