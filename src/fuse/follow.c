@@ -111,6 +111,7 @@ static bool is_waited_for(const struct fuse_in_header *in)
 	switch (in->opcode) {
 	case FUSE_FLUSH:
 	case FUSE_RELEASE:
+	case FUSE_RELEASEDIR:
 		return false;
 	case FUSE_READ: /* read(2) has an owner of locks, reading pages has none */
 		return ((const struct fuse_read_in *)(in + 1))->read_flags &
