@@ -134,7 +134,9 @@ struct pf_program_facts {
 	unsigned stablehlo[3];
 	size_t arguments; /* of text: where main's arguments begin, in bytes; 0: not known */
 	size_t main;      /* where its declaration begins, if arguments is not 0 */
-	bool tokens; /* of text: tokens (JAX's ordered effects) are among main's types */
+	/* Of text: tokens (JAX's ordered effects) are among main's types; of bytecode: they are among
+	 * the program's. */
+	bool tokens;
 	/* Its first argument is the position of the platform in platforms: JAX passes that, callers
 	 * of the function do not. */
 	bool takes_platform;
@@ -170,17 +172,39 @@ const char *pf_program_extension(enum pf_program_format format);
 int pf_program_check(enum pf_program_format format, const void *bytes, size_t len,
 		     struct pf_program_facts *ret, struct pf_err *err);
 
+/* Other bytes for some of a program: DROP bytes at AT become LEN bytes. */
+struct pf_program_edit {
+	size_t at, drop, from, len; /* the new bytes stand at FROM of all */
+};
+
+/* Edits of a program.  All zeros: none. */
+struct pf_program_edits {
+	struct pf_buf list;  /* owned; of struct pf_program_edit, by their places */
+	struct pf_buf bytes; /* owned */
+};
+
 /*
- * Take the tokens off the main of a program that has FACTS, among them tokens, since plugins
- * execute only programs of arrays.  HEAD (initialized) stands instead of the bytes from facts->main
- * to *END: another main, without tokens, which calls the program's under another name with a token
+ * Take the tokens off the main of a program of LEN BYTES that has FACTS, among them tokens, since
+ * plugins execute only programs of arrays.  EDITS, which are none, become those that give the
+ * program another main, without tokens, which calls the program's under another name with a token
  * that it creates.  It has the names and attributes of the arguments and results; FACTS become
- * those of the program with HEAD.  False: nothing has changed, since the declaration has more than
- * 16 MiB or is not understood; pf_signature_parse then refuses the compiled program.  HEAD can fail
- * for lack of memory, of which it needs some times the size of the declaration.
+ * those of the program with the EDITS.  False: FACTS stay, and the EDITS are of no use, since main
+ * has no tokens, has more than 16 MiB, or is not understood, or bytecode is of a version without
+ * properties; pf_signature_parse then refuses the compiled program if it has tokens.  EDITS can fail
+ * for lack of memory, of which they need some times the size of the declaration, and for bytecode
+ * also of its tables.
  */
 bool pf_program_drop_tokens(struct pf_program_facts *facts, const void *bytes, size_t len,
-			    struct pf_buf *head, size_t *end);
+			    struct pf_program_edits *edits);
+
+/* Was there no memory for EDITS? */
+bool pf_program_edits_failed(const struct pf_program_edits *edits);
+
+/* Write LEN BYTES with EDITS, which have not failed, to RET, as many as the new facts have. */
+void pf_program_edit(const struct pf_program_edits *edits, const void *bytes, size_t len,
+		     void *ret);
+
+void pf_program_edits_release(struct pf_program_edits *edits);
 
 /* The function that gets each target of a custom call: LEN bytes, borrowed until it returns. */
 struct pf_call_visitor {

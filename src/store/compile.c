@@ -485,29 +485,22 @@ static void compile_wake(struct pf_wait *waiter)
 static int set_module(struct compile *c, struct pf_bytes *program, uint64_t len,
 		      struct pf_account *account, struct pf_err *err)
 {
-	pf_autobuf struct pf_buf head = PF_BUF_INIT;
+	PF_CLEANUP(pf_program_edits_release) struct pf_program_edits edits = { 0 };
 	const char *src = pf_bytes_at(program, 0);
-	size_t start, end;
-	char *dst;
 	int r = pf_program_check(c->x->format, src, len, &c->facts, err);
 
 	if (r < 0)
 		return r;
-	start = c->facts.main;
-	if (!c->facts.tokens ||
-	    !pf_program_drop_tokens(&c->facts, src, len, &head, &end)) {
+	if (!c->facts.tokens || !pf_program_drop_tokens(&c->facts, src, len, &edits)) {
 		c->module = pf_bytes_ref(program);
 		return 0;
 	}
-	if (head.failed)
+	if (pf_program_edits_failed(&edits))
 		return pf_err_set(err, -ENOMEM, "no memory for a main without tokens");
 	r = pf_bytes_new(program->arena, account, c->facts.len, &c->module, err);
 	if (r < 0)
 		return r;
-	dst = pf_bytes_at(c->module, 0);
-	memcpy(dst, src, start);
-	memcpy(dst + start, head.data, head.len);
-	memcpy(dst + start + head.len, src + end, len - end);
+	pf_program_edit(&edits, src, len, pf_bytes_at(c->module, 0));
 	return 0;
 }
 

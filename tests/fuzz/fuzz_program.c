@@ -10,21 +10,30 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* The program with a main without tokens: it has the facts that a check of it finds. */
-static void check_tokens(struct pf_program_facts *facts, const uint8_t *data, size_t size)
+static void check_tokens(enum pf_program_format format, struct pf_program_facts *facts,
+			 const uint8_t *data, size_t size)
 {
-	pf_autobuf struct pf_buf text = PF_BUF_INIT, head = PF_BUF_INIT;
+	PF_CLEANUP(pf_program_edits_release) struct pf_program_edits edits = { 0 };
 	struct pf_program_facts again;
-	size_t start = facts->main, end;
+	char *program;
 
-	if (!pf_program_drop_tokens(facts, data, size, &head, &end))
+	if (!pf_program_drop_tokens(facts, data, size, &edits))
 		return;
-	assert(start <= end && end <= size);
-	pf_buf_append(&text, data, start);
-	pf_buf_append(&text, head.data, head.len);
-	pf_buf_append(&text, data + end, size - end);
-	assert(facts->len == text.len && !facts->tokens);
-	if (pf_program_check(PF_PROGRAM_MLIR, text.data, text.len, &again, NULL) == 0)
+	assert(!pf_program_edits_failed(&edits) && !facts->tokens && !facts->off);
+	program = malloc(facts->len);
+	pf_program_edit(&edits, data, size, program);
+	if (format == PF_PROGRAM_JAX)
+		format = PF_PROGRAM_MLIRBC;
+	if (pf_program_check(format, program, facts->len, &again, NULL) == 0)
 		assert(again.arguments == facts->arguments && again.main == facts->main);
+	assert(format != PF_PROGRAM_MLIRBC ||
+	       (again.num_replicas == facts->num_replicas &&
+		again.num_partitions == facts->num_partitions));
+	/* What has been understood is understood once more, and its main has no tokens. */
+	pf_program_edits_release(&edits);
+	assert(format != PF_PROGRAM_MLIRBC ||
+	       !pf_program_drop_tokens(&again, program, facts->len, &edits));
+	free(program);
 }
 
 struct part {
@@ -67,7 +76,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			check_calls((enum pf_program_format)format, data + facts.off,
 				    facts.len);
 			if (facts.tokens)
-				check_tokens(&facts, data, size);
+				check_tokens((enum pf_program_format)format, &facts, data,
+					     size);
 		}
 
 		assert(r == err.code);

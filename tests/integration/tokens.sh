@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Programs whose main takes and returns tokens, as JAX's ordered effects have it, in text.
+# Programs whose main takes and returns tokens, as JAX's ordered effects have it.
 . "$srcdir/tests/lib.sh"
 requires jq --version
 mount_pjrtfs
@@ -92,7 +92,7 @@ for n in cached native; do
 	same have want
 done
 
-# -- bytecode keeps its tokens, and is refused with a remedy
+# -- bytecode: a portable artifact of debug.print(ordered=True)
 base64 -d >print.mlirbc <<'END'
 TUzvUg1TdGFibGVITE9fdjEuMC4wAAEhBQEFEQEDCwMPDxMXGx8jJwORZRkBLQsPCxsLCwsTExMT
 ExMTExMTExMTExMDOQsLEwsLCwsTDw8PEwsLCxMTCwsLCx8fEw8vEw8BAw8DFxMHDwcHBx8TExMH
@@ -109,8 +109,36 @@ bWJkYQBpbmRleAAAeGxhX2ZmaV9weXRob25fY3B1X2NhbGxiYWNrAGpheC50b2tlbgBqYXgucmVz
 dWx0X2luZm8AcmVzdWx0WzBdAG1haW4AcHVibGljAAgzDQUbAQtDSUtTVQNXA1kRNTc5LS87LT8D
 QQ==
 END
-fails_with '' cp print.mlirbc "$mnt/programs/"
-tells "$x/print/error" 'argument 0 .*token.*as_text'
+bounded cp print.mlirbc "$mnt/programs/"
+knows "$x/print/signature.json" '[.inputs[].shape, .outputs[].shape] == [[3], [3]]'
+knows "$x/print/signature.json" '[.callbacks[] | .index, .ordered] == [0, true, 1, true]'
+
+# An export for several platforms, whose first argument is the platform's number.
+bounded cp "$data/jax/ordered.jax_exported" "$mnt/programs/exported.jax_exported"
+knows "$x/exported/signature.json" '[.inputs[].shape] == [[2, 3], [2, 3]]'
+knows "$x/exported/signature.json" '.inputs[0].donated and .inputs[0].alias_output == 0'
+knows "$x/exported/signature.json" '[.outputs[].shape] == [[2, 3], []]'
+say "$mnt/buffers/x.txt" '1 2 3
+4 5 6'
+say "$mnt/buffers/state.txt" '10 20 30
+40 50 60'
+run exported 'state x -> after sum'
+[ "$(bounded cat "$mnt/buffers/after.txt" | tr '\n' ' ')" = '12 24 36 48 60 72 ' ] ||
+	fail "computed $(bounded cat "$mnt/buffers/after.txt")"
+shows "$mnt/buffers/sum.txt" 21
+bounded cmp "$data/jax/ordered.jax_exported" "$mnt/programs/exported.jax_exported"
+bounded cp "$data/jax/ordered.jax_exported" "$mnt/programs/copied.jax_exported"
+knows "$x/copied/info.json" '.cache == "hit"'
+
+# Bytecode of version 4 keeps its tokens, and is refused with a remedy.
+base64 -d >old.mlirbc <<'END'
+TUzvUglNTElSMjMuMC4wZ2l0AAEZBwEFCQcBAwcDBQMJAykVBQEVCxMbCwsLCwcTEwEDFwUDBwJHBQsX
+AQEBAwUHCQsNBQ0NAQUPBREfFwEDIxcBA3sFAwMDAwEEOwUBEAMHBC0DAQUDEQ8FBwQZAwMHAwcRAAUE
+EwMBBgMBBQEAmxMLEx0FDw8VCxFidWlsdGluAGZ1bmMAc3RhYmxlaGxvAG1vZHVsZQByZXR1cm4ALQBm
+dW5jdGlvbl90eXBlAHN5bV9uYW1lAG1haW4A
+END
+fails_with '' cp old.mlirbc "$mnt/programs/"
+tells "$x/old/error" 'argument 0 .*token.*as_text'
 
 # -- the copy is charged while the program compiles, and not afterwards
 {

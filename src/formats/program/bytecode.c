@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bytecode.h"
 #include "internal.h"
 
 /*
@@ -16,100 +17,17 @@
  */
 
 enum {
-	SECTION_STRINGS = 0,
-	SECTION_DIALECTS = 1,
-	SECTION_ATTRIBUTES = 2,
-	SECTION_OFFSETS = 3,
-	SECTION_IR = 4,
-	SECTION_PROPERTIES = 8,
-	SECTION_COUNT = 9,
-	SECTION_ALIGNED = 0x80, /* a flag in a section's number */
-
-	/* Flags of an operation. */
-	OP_HAS_ATTRIBUTES = 1,
-	OP_HAS_RESULTS = 2,
-	OP_HAS_OPERANDS = 4,
-	OP_HAS_SUCCESSORS = 8,
-	OP_HAS_REGIONS = 16,
-	OP_HAS_USE_LISTS = 32,
-	OP_HAS_PROPERTIES = 64,
-
 	/* Those in which operations have properties; older ones have attributes only. */
 	MIN_CALLS_VERSION = 5,
 	MAX_CALLS_VERSION = 6,
 	/* A custom call's properties, in the order of their names: the target is one of them. */
 	CALL_PROPERTIES = 8,
 	CALL_TARGET = 2,
-
-	VHLO_STRING = 14, /* how vhlo begins an entry */
-
-	/* How the builtin dialect begins an entry. */
-	ATTRIBUTE_DICTIONARY = 1,
-	ATTRIBUTE_STRING = 2,
-	ATTRIBUTE_INTEGER = 8,
-	TYPE_INTEGER = 0,
-
-	/* Larger modules have no facts: finding an entry passes all before it. */
-	MAX_ENTRIES = 1 << 22,
-	MAX_STRINGS = 1 << 24,
-	MAX_ATTRIBUTES = 64,
 };
 
-/* Bytes that are read from their start; once a read found too few, bad is set and all
- * reads give 0. */
-struct bytes {
-	const uint8_t *p, *end;
-	bool bad;
-};
+static const struct pf_span nothing = { NULL, NULL, true };
 
-struct file {
-	const uint8_t *start;
-	unsigned version;
-	struct bytes section[SECTION_COUNT]; /* p is NULL: it is missing */
-	uint64_t n_attributes, n_types;
-	struct bytes offsets; /* of all of these, behind their numbers */
-};
-
-static const struct bytes nothing = { NULL, NULL, true };
-
-static uint64_t take_byte(struct bytes *b)
-{
-	if (b->bad || b->p == b->end) {
-		b->bad = true;
-		return 0;
-	}
-	return *b->p++;
-}
-
-/* The zeros at the end of the first byte count the bytes that follow it. */
-static uint64_t take_number(struct bytes *b)
-{
-	uint64_t first = take_byte(b), n = 0;
-	unsigned more = first ? (unsigned)__builtin_ctzll(first) : 8;
-
-	for (unsigned i = 0; i < more; i++)
-		n |= take_byte(b) << (8 * i);
-	if (b->bad)
-		return 0;
-	return first ? (n << (7 - more)) | (first >> (more + 1)) : n;
-}
-
-/* The next LEN bytes. */
-static struct bytes take_bytes(struct bytes *b, uint64_t len)
-{
-	struct bytes part = { b->p, NULL, false };
-
-	if (b->bad || len > (size_t)(b->end - b->p)) {
-		b->bad = true;
-		return nothing;
-	}
-	b->p += len;
-	part.end = b->p;
-	return part;
-}
-
-/* The next section of the file that begins at START; *ID is its number. */
-static struct bytes take_section(struct bytes *b, const uint8_t *start, uint64_t *id)
+struct pf_span pf_bytecode_section(struct pf_span *b, const uint8_t *start, uint64_t *id)
 {
 	uint64_t first = take_byte(b), len = take_number(b);
 	uint64_t align = first & SECTION_ALIGNED ? take_number(b) : 1;
@@ -123,11 +41,11 @@ static struct bytes take_section(struct bytes *b, const uint8_t *start, uint64_t
 	return take_bytes(b, len);
 }
 
-static bool take_sections(struct bytes *b, struct file *f)
+static bool take_sections(struct pf_span *b, struct pf_bytecode *f)
 {
 	while (!b->bad && b->p < b->end) {
 		uint64_t id;
-		struct bytes part = take_section(b, f->start, &id);
+		struct pf_span part = pf_bytecode_section(b, f->start, &id);
 
 		if (part.bad || id >= SECTION_COUNT)
 			return false;
@@ -139,7 +57,7 @@ static bool take_sections(struct bytes *b, struct file *f)
 }
 
 /* "StableHLO_v1.15.0": the version of a portable artifact; other producers give none. */
-static void read_producer(const struct bytes *text, unsigned version[3])
+static void read_producer(const struct pf_span *text, unsigned version[3])
 {
 	char producer[64];
 	size_t len = (size_t)(text->end - text->p);
@@ -154,9 +72,10 @@ static void read_producer(const struct bytes *text, unsigned version[3])
 }
 
 /* FACTS may be NULL. */
-static bool take_header(struct bytes *b, struct file *f, struct pf_program_facts *facts)
+static bool take_header(struct pf_span *b, struct pf_bytecode *f,
+			struct pf_program_facts *facts)
 {
-	struct bytes producer;
+	struct pf_span producer;
 
 	if (take_bytes(b, 4).bad)
 		return false;
@@ -172,14 +91,16 @@ static bool take_header(struct bytes *b, struct file *f, struct pf_program_facts
 	return !b->bad;
 }
 
-/* Find the sections of the file. */
-static bool open_file(const void *bytes, size_t len, struct file *f,
+bool pf_bytecode_open(const void *bytes, size_t len, struct pf_bytecode *f,
 		      struct pf_program_facts *facts)
 {
-	struct bytes all = { bytes, (const uint8_t *)bytes + len, false };
+	struct pf_span all = { bytes, (const uint8_t *)bytes + len, false };
 
-	*f = (struct file){ .start = bytes };
-	if (!take_header(&all, f, facts) || !take_sections(&all, f))
+	*f = (struct pf_bytecode){ .start = bytes };
+	if (!take_header(&all, f, facts))
+		return false;
+	f->sections = all;
+	if (!take_sections(&all, f))
 		return false;
 	f->offsets = f->section[SECTION_OFFSETS];
 	f->n_attributes = take_number(&f->offsets);
@@ -187,23 +108,39 @@ static bool open_file(const void *bytes, size_t len, struct file *f,
 	return true;
 }
 
-/* Entry INDEX of attributes and types, in the order of the file. */
-static struct bytes find_entry(const struct file *f, uint64_t index)
+struct pf_bytecode_cursor pf_bytecode_entries(const struct pf_bytecode *f)
 {
-	struct bytes offsets = f->offsets, data = f->section[SECTION_ATTRIBUTES];
-	uint64_t left = 0;
+	return (struct pf_bytecode_cursor){ f->offsets, f->section[SECTION_ATTRIBUTES], 0,
+					    0 };
+}
 
-	/* Groups of entries of one dialect. */
-	for (uint64_t i = 0; i < f->n_attributes + f->n_types && !offsets.bad; i++) {
-		struct bytes entry;
+struct pf_bytecode_entry pf_bytecode_next(struct pf_bytecode_cursor *c)
+{
+	struct pf_bytecode_entry ret = { .bytes = nothing };
+	uint64_t size;
 
-		while (left == 0 && !offsets.bad) {
-			(void)take_number(&offsets); /* the dialect */
-			left = take_number(&offsets);
-		}
-		left--;
-		/* With a flag: encoded by its dialect, and not as text. */
-		entry = take_bytes(&data, take_number(&offsets) >> 1);
+	while (c->left == 0 && !c->offsets.bad) {
+		c->dialect = take_number(&c->offsets);
+		c->left = take_number(&c->offsets);
+	}
+	size = take_number(&c->offsets);
+	if (c->offsets.bad)
+		return ret;
+	c->left--;
+	ret.bytes = take_bytes(&c->data, size >> 1);
+	ret.dialect = c->dialect;
+	ret.text = !(size & 1);
+	return ret;
+}
+
+/* Entry INDEX of attributes and types, in the order of the file. */
+static struct pf_span find_entry(const struct pf_bytecode *f, uint64_t index)
+{
+	struct pf_bytecode_cursor c = pf_bytecode_entries(f);
+
+	for (uint64_t i = 0; i < f->n_attributes + f->n_types && !c.offsets.bad; i++) {
+		struct pf_span entry = pf_bytecode_next(&c).bytes;
+
 		if (i == index)
 			return entry;
 	}
@@ -211,16 +148,16 @@ static struct bytes find_entry(const struct file *f, uint64_t index)
 }
 
 /* Does one of the STRINGS, which end with a NUL, end with TEXT? */
-static bool has_string(const struct bytes *strings, const char *text)
+static bool has_string(const struct pf_span *strings, const char *text)
 {
 	return memmem(strings->p, (size_t)(strings->end - strings->p), text,
 		      strlen(text) + 1);
 }
 
 /* Is string INDEX the text WANT?  Lengths, with their NUL, stand in reverse order. */
-static bool is_string(const struct file *f, uint64_t index, const char *want)
+static bool is_string(const struct pf_bytecode *f, uint64_t index, const char *want)
 {
-	struct bytes strings = f->section[SECTION_STRINGS], text, last;
+	struct pf_span strings = f->section[SECTION_STRINGS], text, last;
 	uint64_t n = take_number(&strings), len = 0, behind = 0;
 
 	if (n > MAX_STRINGS || index >= n)
@@ -242,9 +179,9 @@ static bool is_string(const struct file *f, uint64_t index, const char *want)
 }
 
 /* The value of an integer attribute; 0: it is something else, or negative. */
-static int64_t integer_of(const struct file *f, uint64_t index)
+static int64_t integer_of(const struct pf_bytecode *f, uint64_t index)
 {
-	struct bytes entry = find_entry(f, index), type;
+	struct pf_span entry = find_entry(f, index), type;
 	uint64_t width, n;
 
 	if (take_number(&entry) != ATTRIBUTE_INTEGER)
@@ -264,17 +201,17 @@ static int64_t integer_of(const struct file *f, uint64_t index)
 	return (int64_t)(n >> 1);
 }
 
-static void read_dictionary(const struct file *f, uint64_t index,
+static void read_dictionary(const struct pf_bytecode *f, uint64_t index,
 			    struct pf_program_facts *ret)
 {
-	struct bytes entry = find_entry(f, index);
+	struct pf_span entry = find_entry(f, index);
 	uint64_t n;
 
 	if (take_number(&entry) != ATTRIBUTE_DICTIONARY)
 		return;
 	n = take_number(&entry);
 	for (uint64_t i = 0; i < n && i < MAX_ATTRIBUTES && !entry.bad; i++) {
-		struct bytes key = find_entry(f, take_number(&entry));
+		struct pf_span key = find_entry(f, take_number(&entry));
 		uint64_t value = take_number(&entry), name;
 
 		if (take_number(&key) != ATTRIBUTE_STRING)
@@ -289,72 +226,24 @@ static void read_dictionary(const struct file *f, uint64_t index,
 	}
 }
 
-bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret)
-{
-	static const char assertion[] =
-		"Input shapes do not match the polymorphic shapes specification";
-	struct bytes ir, strings;
-	struct file f;
-	uint64_t attributes;
-	bool symbolic;
-
-	if (!open_file(bytes, len, &f, ret))
-		return false;
-	/* "sdy.sharding", or, in a portable artifact, "xla.sdy.sharding". */
-	strings = f.section[SECTION_STRINGS];
-	ret->shardy = memmem(strings.p, (size_t)(strings.end - strings.p), "sdy.", 4);
-	/* For each symbolic dimension, an export asserts that the caller's shape fits. */
-	symbolic = memmem(strings.p, (size_t)(strings.end - strings.p), assertion,
-			  strlen(assertion));
-	ret->takes_platform = has_string(&strings, "jax.global_constant") &&
-			      has_string(&strings, "_platform_index");
-	if (f.offsets.bad || f.n_attributes > MAX_ENTRIES || f.n_types > MAX_ENTRIES)
-		return symbolic;
-	ir = f.section[SECTION_IR];
-	/* One block without arguments, with one operation: the module. */
-	if (take_number(&ir) >> 1 != 1)
-		return symbolic;
-	(void)take_number(&ir); /* its name */
-	if (!(take_byte(&ir) & OP_HAS_ATTRIBUTES))
-		return symbolic;
-	(void)take_number(&ir); /* where it comes from */
-	attributes = take_number(&ir);
-	if (!ir.bad)
-		read_dictionary(&f, attributes, ret);
-	return symbolic;
-}
-
 /* --- custom calls ---------------------------------------------------------------------------- */
-
-/* Why a string, a dialect or an operation matters here. */
-enum kind {
-	OTHER,
-	BUILTIN,
-	VHLO,
-	STABLEHLO,
-	CALL,       /* a custom call of VHLO or STABLEHLO, whose properties are known */
-	OTHER_CALL, /* one that is not known */
-};
 
 static const struct {
 	const char *text;
-	enum kind kind;
+	enum pf_bytecode_kind kind;
 } words[] = {
-	{ "builtin", BUILTIN },  { "vhlo", VHLO },           { "stablehlo", STABLEHLO },
-	{ "custom_call", CALL }, { "custom_call_v1", CALL },
+	{ "builtin", BUILTIN },
+	{ "func", FUNC },
+	{ "vhlo", VHLO },
+	{ "stablehlo", STABLEHLO },
+	{ "func_v1", FUNCTION },
+	{ "custom_call", CALL },
+	{ "custom_call_v1", CALL },
+	{ "main", MAIN },
+	{ "tf.aliasing_output", ALIASING },
 };
 
-/* Owned: a byte for each string, dialect, operation's name, operation's properties, attribute. */
-struct calls {
-	const struct file *f;
-	uint8_t *strings, *dialects, *operations; /* their enum kind */
-	uint8_t *properties;                      /* 1: a custom call's */
-	uint8_t *attributes;                      /* 1: a target */
-	uint8_t *targets;                         /* of the strings; 1: a target */
-	uint64_t n_strings, n_dialects, n_operations, n_properties;
-};
-
-static void calls_release(struct calls *c)
+void pf_bytecode_marks_release(struct pf_bytecode_marks *c)
 {
 	free(c->strings);
 	free(c->dialects);
@@ -365,12 +254,12 @@ static void calls_release(struct calls *c)
 }
 
 /* N zeros, one for each of N parts of B, which has that many bytes at least; or NULL. */
-static uint8_t *marks(const struct bytes *b, uint64_t n)
+static uint8_t *marks(const struct pf_span *b, uint64_t n)
 {
 	return b->bad || n > (size_t)(b->end - b->p) ? NULL : calloc(n + 1, 1);
 }
 
-static enum kind kind_of(const uint8_t *text, size_t len)
+static enum pf_bytecode_kind kind_of(const uint8_t *text, size_t len)
 {
 	static const char call[] = "custom_call";
 
@@ -384,9 +273,9 @@ static enum kind kind_of(const uint8_t *text, size_t len)
 
 /* Go through the strings, from the last to the first: set their kinds, or, if there are TARGETS, give
  * FOUND these. */
-static bool each_string(struct calls *c, const struct pf_call_visitor *found)
+static bool each_string(struct pf_bytecode_marks *c, const struct pf_call_visitor *found)
 {
-	struct bytes lengths = c->f->section[SECTION_STRINGS];
+	struct pf_span lengths = c->f->section[SECTION_STRINGS];
 	const uint8_t *text = lengths.end, *end;
 	uint64_t n = take_number(&lengths);
 
@@ -414,9 +303,9 @@ static bool each_string(struct calls *c, const struct pf_call_visitor *found)
 	return true;
 }
 
-static bool read_dialects(struct calls *c)
+static bool read_dialects(struct pf_bytecode_marks *c)
 {
-	struct bytes b = c->f->section[SECTION_DIALECTS];
+	struct pf_span b = c->f->section[SECTION_DIALECTS];
 	uint64_t id;
 
 	c->n_dialects = take_number(&b);
@@ -425,11 +314,12 @@ static bool read_dialects(struct calls *c)
 		uint64_t name = take_number(&b);
 
 		if (name & 1) /* it has a version */
-			(void)take_section(&b, c->f->start, &id);
+			(void)pf_bytecode_section(&b, c->f->start, &id);
 		if (b.bad || name >> 1 >= c->n_strings)
 			return false;
 		c->dialects[i] = c->strings[name >> 1];
 	}
+	c->names = b;
 	c->n_operations = take_number(&b);
 	c->operations = marks(&b, c->n_operations);
 	if (!c->dialects || !c->operations)
@@ -441,11 +331,11 @@ static bool read_dialects(struct calls *c)
 			return false;
 		for (; n > 0; n--) {
 			uint64_t name = take_number(&b) >> 1; /* a flag: registered */
-			enum kind kind = c->dialects[dialect];
+			enum pf_bytecode_kind kind = c->dialects[dialect];
 
 			if (b.bad || name >= c->n_strings)
 				return false;
-			if (kind == VHLO || kind == STABLEHLO)
+			if (kind == FUNC || kind == VHLO || kind == STABLEHLO)
 				c->operations[i] = c->strings[name];
 			i++;
 		}
@@ -453,14 +343,14 @@ static bool read_dialects(struct calls *c)
 	return true;
 }
 
-static void skip_numbers(struct bytes *b, uint64_t n)
+static void skip_numbers(struct pf_span *b, uint64_t n)
 {
 	while (n-- > 0 && !b->bad)
 		(void)take_number(b);
 }
 
 /* The orders in which some of N values are used; of a single value nothing but its order is there. */
-static void skip_use_lists(struct bytes *b, uint64_t n)
+static void skip_use_lists(struct pf_span *b, uint64_t n)
 {
 	for (uint64_t left = n == 1 ? 1 : take_number(b); left > 0 && !b->bad; left--) {
 		if (n != 1)
@@ -469,37 +359,45 @@ static void skip_use_lists(struct bytes *b, uint64_t n)
 	}
 }
 
-static bool walk_regions(struct calls *c, struct bytes *b, unsigned depth);
-
-/* One operation: note the properties of a custom call. */
-static bool walk_operation(struct calls *c, struct bytes *b, unsigned depth)
+bool pf_bytecode_operation(const struct pf_bytecode_marks *m, struct pf_span *b,
+			   struct pf_bytecode_operation *ret)
 {
-	uint64_t name = take_number(b), flags = take_byte(b), n = 0, properties = 0;
+	uint64_t n = 0;
 
-	(void)take_number(b); /* where it comes from */
-	if (flags & OP_HAS_ATTRIBUTES)
-		(void)take_number(b);
-	if (flags & OP_HAS_PROPERTIES)
-		properties = take_number(b);
-	if (flags & OP_HAS_RESULTS)
+	*ret = (struct pf_bytecode_operation){ .name = take_number(b) };
+	ret->flags = take_byte(b);
+	ret->location = take_number(b);
+	if (ret->flags & OP_HAS_ATTRIBUTES)
+		ret->attributes = take_number(b);
+	if (ret->flags & OP_HAS_PROPERTIES)
+		ret->properties = take_number(b);
+	if (ret->flags & OP_HAS_RESULTS)
 		skip_numbers(b, n = take_number(b));
-	if (flags & OP_HAS_OPERANDS)
+	if (ret->flags & OP_HAS_OPERANDS)
 		skip_numbers(b, take_number(b));
-	if (flags & OP_HAS_SUCCESSORS)
+	if (ret->flags & OP_HAS_SUCCESSORS)
 		skip_numbers(b, take_number(b));
-	if (flags & OP_HAS_USE_LISTS)
+	if (ret->flags & OP_HAS_USE_LISTS)
 		skip_use_lists(b, n);
-	if (b->bad || name >= c->n_operations || c->operations[name] == OTHER_CALL)
-		return false;
-	if (c->operations[name] == CALL) {
-		if (!(flags & OP_HAS_PROPERTIES) || properties >= c->n_properties)
-			return false;
-		c->properties[properties] = 1;
-	}
-	return !(flags & OP_HAS_REGIONS) || walk_regions(c, b, depth);
+	return !b->bad && ret->name < m->n_operations;
 }
 
-static bool walk_block(struct calls *c, struct bytes *b, unsigned depth)
+/* One operation: note the properties of a custom call. */
+static bool walk_operation(struct pf_bytecode_marks *c, struct pf_span *b, unsigned depth)
+{
+	struct pf_bytecode_operation op;
+
+	if (!pf_bytecode_operation(c, b, &op) || c->operations[op.name] == OTHER_CALL)
+		return false;
+	if (c->operations[op.name] == CALL) {
+		if (!(op.flags & OP_HAS_PROPERTIES) || op.properties >= c->n_properties)
+			return false;
+		c->properties[op.properties] = 1;
+	}
+	return !(op.flags & OP_HAS_REGIONS) || pf_bytecode_regions(c, b, depth);
+}
+
+static bool walk_block(struct pf_bytecode_marks *c, struct pf_span *b, unsigned depth)
 {
 	uint64_t first = take_number(b), n = first & 1 ? take_number(b) : 0;
 
@@ -515,13 +413,15 @@ static bool walk_block(struct calls *c, struct bytes *b, unsigned depth)
 }
 
 /* The regions of an operation: if they use no values from outside, they are a section. */
-static bool walk_regions(struct calls *c, struct bytes *b, unsigned depth)
+bool pf_bytecode_regions(struct pf_bytecode_marks *c, struct pf_span *b, unsigned depth)
 {
 	uint64_t n = take_number(b), id = SECTION_IR;
 	bool isolated = n & 1;
-	struct bytes part = isolated ? take_section(b, c->f->start, &id) : *b;
+	/* No writer aligns them, so that other bytes may get between the parts of the file. */
+	bool aligned = isolated && b->p < b->end && *b->p & SECTION_ALIGNED;
+	struct pf_span part = isolated ? pf_bytecode_section(b, c->f->start, &id) : *b;
 
-	if (depth == PF_MLIR_MAX_NESTING || id != SECTION_IR)
+	if (depth == PF_MLIR_MAX_NESTING || id != SECTION_IR || aligned)
 		return false;
 	for (n >>= 1; n > 0 && !part.bad; n--) {
 		uint64_t blocks = take_number(&part);
@@ -538,14 +438,14 @@ static bool walk_regions(struct calls *c, struct bytes *b, unsigned depth)
 }
 
 /* From custom calls to the attributes that are their targets. */
-static bool read_properties(struct calls *c)
+static bool read_properties(struct pf_bytecode_marks *c)
 {
-	struct bytes b = c->f->section[SECTION_PROPERTIES];
+	struct pf_span b = c->f->section[SECTION_PROPERTIES];
 
 	if (c->n_properties)
 		(void)take_number(&b);
 	for (uint64_t i = 0; i < c->n_properties; i++) {
-		struct bytes of_op = take_bytes(&b, take_number(&b));
+		struct pf_span of_op = take_bytes(&b, take_number(&b));
 		uint64_t n = 0, target = 0;
 
 		for (; c->properties[i] && !of_op.bad && of_op.p < of_op.end; n++) {
@@ -569,51 +469,116 @@ static bool is_string_code(uint8_t dialect, uint64_t code)
 }
 
 /* From these attributes to their strings. */
-static bool read_targets(struct calls *c)
+static bool read_targets(struct pf_bytecode_marks *c)
 {
-	struct bytes offsets = c->f->offsets, data = c->f->section[SECTION_ATTRIBUTES];
-	uint64_t left = 0, dialect = 0;
+	struct pf_bytecode_cursor entries = pf_bytecode_entries(c->f);
 
-	for (uint64_t i = 0; i < c->f->n_attributes && !offsets.bad; i++) {
-		struct bytes entry;
-		uint64_t size, text, code;
+	for (uint64_t i = 0; i < c->f->n_attributes && !entries.offsets.bad; i++) {
+		struct pf_bytecode_entry entry = pf_bytecode_next(&entries);
+		uint64_t text, code;
 
-		while (left == 0 && !offsets.bad) {
-			dialect = take_number(&offsets);
-			left = take_number(&offsets);
-		}
-		left--;
-		size = take_number(&offsets);
-		entry = take_bytes(&data, size >> 1);
 		if (!c->attributes[i])
 			continue;
-		code = take_number(&entry);
-		text = take_number(&entry);
-		if (entry.bad || entry.p != entry.end || !(size & 1) ||
-		    dialect >= c->n_dialects || text >= c->n_strings ||
-		    !is_string_code(c->dialects[dialect], code))
+		code = take_number(&entry.bytes);
+		text = take_number(&entry.bytes);
+		if (entry.bytes.bad || entry.bytes.p != entry.bytes.end || entry.text ||
+		    entry.dialect >= c->n_dialects || text >= c->n_strings ||
+		    !is_string_code(c->dialects[entry.dialect], code))
 			return false;
 		c->targets[text] = 1;
 	}
-	return !offsets.bad;
+	return !entries.offsets.bad;
+}
+
+bool pf_bytecode_mark(struct pf_bytecode_marks *m, const struct pf_bytecode *f)
+{
+	struct pf_span properties = f->section[SECTION_PROPERTIES];
+
+	*m = (struct pf_bytecode_marks){ .f = f };
+	if (f->version < MIN_CALLS_VERSION || f->version > MAX_CALLS_VERSION ||
+	    !f->section[SECTION_DIALECTS].p)
+		return false;
+	m->n_properties = properties.p ? take_number(&properties) : 0;
+	m->properties = marks(&properties, m->n_properties);
+	m->attributes = marks(&f->offsets, f->n_attributes);
+	return m->properties && m->attributes && each_string(m, NULL) && read_dialects(m);
 }
 
 bool pf_mlir_bytecode_calls(const void *bytes, size_t len,
 			    const struct pf_call_visitor *found)
 {
-	struct file f;
-	PF_CLEANUP(calls_release) struct calls c = { .f = &f };
-	struct bytes ir, properties;
+	struct pf_bytecode f;
+	PF_CLEANUP(pf_bytecode_marks_release) struct pf_bytecode_marks c = { 0 };
+	struct pf_span ir;
 
-	if (!open_file(bytes, len, &f, NULL) || f.version < MIN_CALLS_VERSION ||
-	    f.version > MAX_CALLS_VERSION || !f.section[SECTION_DIALECTS].p)
+	if (!pf_bytecode_open(bytes, len, &f, NULL) || !pf_bytecode_mark(&c, &f))
 		return false;
 	ir = f.section[SECTION_IR];
-	properties = f.section[SECTION_PROPERTIES];
-	c.n_properties = properties.p ? take_number(&properties) : 0;
-	c.properties = marks(&properties, c.n_properties);
-	c.attributes = marks(&f.offsets, f.n_attributes);
-	return c.properties && c.attributes && each_string(&c, NULL) &&
-	       read_dialects(&c) && walk_block(&c, &ir, 0) && ir.p == ir.end &&
-	       read_properties(&c) && read_targets(&c) && each_string(&c, found);
+	return walk_block(&c, &ir, 0) && ir.p == ir.end && read_properties(&c) &&
+	       read_targets(&c) && each_string(&c, found);
+}
+
+/* --- the facts ------------------------------------------------------------------------------- */
+
+bool pf_bytecode_is_token(uint8_t dialect, struct pf_span type)
+{
+	uint64_t code = take_number(&type);
+
+	if (type.bad || type.p != type.end)
+		return false;
+	return (dialect == STABLEHLO && code == STABLEHLO_TYPE_TOKEN) ||
+	       (dialect == VHLO && code == VHLO_TYPE_TOKEN);
+}
+
+static bool has_tokens(const struct pf_bytecode *f)
+{
+	PF_CLEANUP(pf_bytecode_marks_release) struct pf_bytecode_marks m = { 0 };
+	struct pf_bytecode_cursor c = pf_bytecode_entries(f);
+
+	if (!pf_bytecode_mark(&m, f))
+		return false;
+	for (uint64_t i = 0; !c.offsets.bad && i < f->n_attributes + f->n_types; i++) {
+		struct pf_bytecode_entry entry = pf_bytecode_next(&c);
+
+		if (i >= f->n_attributes && entry.dialect < m.n_dialects && !entry.text &&
+		    pf_bytecode_is_token(m.dialects[entry.dialect], entry.bytes))
+			return true;
+	}
+	return false;
+}
+
+bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret)
+{
+	static const char assertion[] =
+		"Input shapes do not match the polymorphic shapes specification";
+	struct pf_span ir, strings;
+	struct pf_bytecode f;
+	uint64_t attributes;
+	bool symbolic;
+
+	if (!pf_bytecode_open(bytes, len, &f, ret))
+		return false;
+	/* "sdy.sharding", or, in a portable artifact, "xla.sdy.sharding". */
+	strings = f.section[SECTION_STRINGS];
+	ret->shardy = memmem(strings.p, (size_t)(strings.end - strings.p), "sdy.", 4);
+	/* For each symbolic dimension, an export asserts that the caller's shape fits. */
+	symbolic = memmem(strings.p, (size_t)(strings.end - strings.p), assertion,
+			  strlen(assertion));
+	ret->takes_platform = has_string(&strings, "jax.global_constant") &&
+			      has_string(&strings, "_platform_index");
+	ret->tokens = has_tokens(&f);
+	if (f.offsets.bad || f.n_attributes > MAX_ENTRIES || f.n_types > MAX_ENTRIES)
+		return symbolic;
+	ir = f.section[SECTION_IR];
+	/* One block without arguments, with one operation: the module. */
+	if (take_number(&ir) >> 1 != 1)
+		return symbolic;
+	(void)take_number(&ir); /* its name */
+	if (!(take_byte(&ir) & OP_HAS_ATTRIBUTES))
+		return symbolic;
+	(void)take_number(&ir); /* where it comes from */
+	attributes = take_number(&ir);
+	if (!ir.bad)
+		read_dictionary(&f, attributes, ret);
+	return symbolic;
 }

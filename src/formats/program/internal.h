@@ -159,6 +159,17 @@ bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *re
 bool pf_mlir_bytecode_calls(const void *bytes, size_t len,
 			    const struct pf_call_visitor *found);
 
+enum { PF_MLIR_FREE_NAME = 32 }; /* bytes of a name, with NUL */
+
+/* A NAME that does not occur in TEXT.  False: there are many like it. */
+bool pf_mlir_free_name(const char *text, size_t len, char name[PF_MLIR_FREE_NAME]);
+
+/* As pf_program_drop_tokens, for text and for bytecode. */
+bool pf_mlir_drop_tokens(struct pf_program_facts *facts, const void *bytes, size_t len,
+			 struct pf_program_edits *edits);
+bool pf_mlir_bytecode_drop_tokens(struct pf_program_facts *facts, const void *bytes,
+				  size_t len, struct pf_program_edits *edits);
+
 /* The value of KEY in TEXT, a dictionary of attributes, if it is an unsigned number of 64 bits
  * ("{index = 0 : ui64}"). */
 bool pf_mlir_ui64(const char *text, size_t len, const char *key, uint64_t *ret);

@@ -688,19 +688,18 @@ static void put_body(struct pf_buf *out, const struct declaration *d, const char
 	put_parts(out, d, &d->results, ARRAY_TYPES);
 }
 
-/* A NAME that does not occur in TEXT.  False: there are many like it. */
-static bool choose_name(const char *text, size_t len, char name[32])
+bool pf_mlir_free_name(const char *text, size_t len, char name[PF_MLIR_FREE_NAME])
 {
 	for (unsigned i = 0; i < 16; i++) {
-		snprintf(name, 32, "main_with_tokens_%u", i);
+		snprintf(name, PF_MLIR_FREE_NAME, "main_with_tokens_%u", i);
 		if (!memmem(text, len, name, strlen(name)))
 			return true;
 	}
 	return false;
 }
 
-bool pf_program_drop_tokens(struct pf_program_facts *facts, const void *bytes, size_t len,
-			    struct pf_buf *head, size_t *end)
+bool pf_mlir_drop_tokens(struct pf_program_facts *facts, const void *bytes, size_t len,
+			 struct pf_program_edits *edits)
 {
 	static const char begin[] = "func.func public @main(";
 	PF_CLEANUP(declaration_release) struct declaration d = { 0 };
@@ -711,10 +710,12 @@ bool pf_program_drop_tokens(struct pf_program_facts *facts, const void *bytes, s
 			  .depth = { 1 },
 			  .sum = 1,
 			  .facts = &ignored };
-	char name[32];
+	struct pf_buf *head = &edits->bytes;
+	struct pf_program_edit edit = { .at = facts->main };
+	char name[PF_MLIR_FREE_NAME];
 
 	if (!take_declaration(&s, &d) || d.body - facts->main > MAX_DECLARATION ||
-	    !choose_name(bytes, len, name))
+	    !pf_mlir_free_name(bytes, len, name))
 		return false;
 	/* In one line, so that the body stays in the line that it is in, as JAX writes it. */
 	pf_buf_puts(head, begin);
@@ -730,8 +731,10 @@ bool pf_program_drop_tokens(struct pf_program_facts *facts, const void *bytes, s
 	pf_buf_puts(head, ") -> (");
 	put_parts(head, &d, &d.results, TYPES);
 	pf_buf_puts(head, ") ");
-	*end = d.body;
-	facts->len = len - (d.body - facts->main) + head->len;
+	edit.drop = d.body - facts->main;
+	edit.len = head->len;
+	pf_buf_append(&edits->list, &edit, sizeof(edit));
+	facts->len = len - edit.drop + edit.len;
 	facts->arguments = facts->main + strlen(begin);
 	facts->tokens = false;
 	return true;

@@ -485,6 +485,43 @@ int pf_program_check_platform(const struct pf_program_facts *facts, const char *
 			  facts->platforms, platform, platform);
 }
 
+bool pf_program_drop_tokens(struct pf_program_facts *facts, const void *bytes, size_t len,
+			    struct pf_program_edits *edits)
+{
+	if (is_bytecode((const char *)bytes + facts->off, facts->len))
+		return pf_mlir_bytecode_drop_tokens(facts, bytes, len, edits);
+	return pf_mlir_drop_tokens(facts, bytes, len, edits);
+}
+
+bool pf_program_edits_failed(const struct pf_program_edits *edits)
+{
+	return edits->list.failed || edits->bytes.failed;
+}
+
+void pf_program_edits_release(struct pf_program_edits *edits)
+{
+	pf_buf_release(&edits->list);
+	pf_buf_release(&edits->bytes);
+}
+
+void pf_program_edit(const struct pf_program_edits *edits, const void *bytes, size_t len,
+		     void *ret)
+{
+	const struct pf_program_edit *e = (const void *)edits->list.data;
+	size_t n = edits->list.len / sizeof(*e), at = 0;
+	const char *src = bytes;
+	char *dst = ret;
+
+	for (size_t i = 0; i < n; i++) {
+		memcpy(dst, src + at, e[i].at - at);
+		dst += e[i].at - at;
+		memcpy(dst, edits->bytes.data + e[i].from, e[i].len);
+		dst += e[i].len;
+		at = e[i].at + e[i].drop;
+	}
+	memcpy(dst, src + at, len - at);
+}
+
 int pf_program_name_inputs(const struct pf_program_facts *facts, const void *bytes,
 			   size_t len, struct pf_signature *signature)
 {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "hlo_proto.h"
+#include "jax_file.h"
 
 static void note(void *arg, const char *target, size_t len)
 {
@@ -22,25 +23,6 @@ static bool calls(enum pf_program_format format, const void *bytes, size_t len,
 
 	pf_buf_append(ret, "", 1);
 	return all;
-}
-
-/* A file of tests/data/jax, without a byte more. */
-static char *file(const char *name, size_t *len)
-{
-	const char *srcdir = getenv("srcdir");
-	char path[512], *bytes;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/tests/data/jax/%s", srcdir ? srcdir : ".", name);
-	f = fopen(path, "rb");
-	ck_assert_msg(f != NULL, "%s", path);
-	fseek(f, 0, SEEK_END);
-	*len = (size_t)ftell(f);
-	rewind(f);
-	bytes = malloc(*len);
-	ck_assert_uint_eq(fread(bytes, 1, *len, f), *len);
-	fclose(f);
-	return bytes;
 }
 
 static const struct {
@@ -62,7 +44,7 @@ TEST_EACH(bytecode_has_targets, files)
 	pf_autobuf struct pf_buf found = PF_BUF_INIT;
 	struct pf_program_facts facts;
 	size_t len;
-	char *bytes = file(files[_i].name, &len);
+	char *bytes = jax_file(files[_i].name, &len);
 
 	ck_assert_int_eq(pf_program_check(files[_i].format, bytes, len, &facts, NULL), 0);
 	ck_assert(calls(files[_i].format, bytes + facts.off, facts.len, &found));
@@ -76,7 +58,7 @@ TEST_EACH(damaged_bytecode_is_read_within_its_bounds, files)
 {
 	struct pf_program_facts facts;
 	size_t len;
-	char *bytes = file(files[_i].name, &len);
+	char *bytes = jax_file(files[_i].name, &len);
 
 	ck_assert_int_eq(pf_program_check(files[_i].format, bytes, len, &facts, NULL), 0);
 	for (size_t i = 0; i < facts.len; i++) {

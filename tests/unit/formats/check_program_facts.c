@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "jax_file.h"
 #include "pjrtfs/program.h"
-#include "unit.h"
 
 #define T(text) (text), sizeof(text) - 1
 
@@ -50,25 +50,6 @@ TEST_EACH(attributes_are_read_from_text, attributes)
 	ck_assert_uint_eq(facts.off, 0);
 	ck_assert_uint_eq(facts.len, len);
 	free(copy);
-}
-
-/* A file of tests/data/jax, without a byte more. */
-static char *file(const char *name, size_t *len)
-{
-	const char *srcdir = getenv("srcdir");
-	char path[512], *bytes;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/tests/data/jax/%s", srcdir ? srcdir : ".", name);
-	f = fopen(path, "rb");
-	ck_assert_msg(f != NULL, "%s", path);
-	fseek(f, 0, SEEK_END);
-	*len = (size_t)ftell(f);
-	rewind(f);
-	bytes = malloc(*len);
-	ck_assert_uint_eq(fread(bytes, 1, *len, f), *len);
-	fclose(f);
-	return bytes;
 }
 
 #define MAGIC "ML\xefR\x0d"
@@ -133,7 +114,7 @@ TEST_EACH(files_report_their_format, files)
 	struct pf_program_facts facts;
 	struct pf_err err = PF_ERR_INIT;
 	size_t len;
-	char *bytes = file(files[_i].name, &len);
+	char *bytes = jax_file(files[_i].name, &len);
 	int r = pf_program_check(files[_i].format, bytes, len, &facts, &err);
 
 	if (files[_i].says) {
@@ -158,7 +139,7 @@ TEST_EACH(a_module_for_several_platforms_is_refused, files)
 	struct pf_program_facts facts, module;
 	struct pf_err err = PF_ERR_INIT;
 	size_t len;
-	char *bytes = file(files[_i].name, &len);
+	char *bytes = jax_file(files[_i].name, &len);
 
 	if (files[_i].format == PF_PROGRAM_JAX && !files[_i].says) {
 		ck_assert_int_eq(pf_program_check(PF_PROGRAM_JAX, bytes, len, &facts,
@@ -177,7 +158,7 @@ TEST_EACH(a_module_for_several_platforms_is_refused, files)
 TEST_EACH(damaged_files_are_read_within_their_bounds, files)
 {
 	size_t len;
-	char *bytes = file(files[_i].name, &len);
+	char *bytes = jax_file(files[_i].name, &len);
 
 	for (size_t cut = 1; cut < len; cut++) {
 		struct pf_program_facts facts;

@@ -4,33 +4,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "jax_file.h"
 #include "pjrtfs/program.h"
-#include "unit.h"
 
 #define TOKEN "!stablehlo.token"
 #define CALLED "main_with_tokens_0"
 #define CREATED "%" CALLED "_token"
 
-/* TEXT without tokens, to be freed; NULL: it stays as it is.  *FACTS become those of the result. */
-static char *without_tokens(const char *text, size_t len, struct pf_program_facts *facts)
+/* LEN BYTES of FORMAT without tokens, to be freed; NULL: they stay as they are.  *FACTS become those of
+ * the result. */
+static char *without_tokens(enum pf_program_format format, const char *bytes, size_t len,
+			    struct pf_program_facts *facts)
 {
-	pf_autobuf struct pf_buf head = PF_BUF_INIT;
+	PF_CLEANUP(pf_program_edits_release) struct pf_program_edits edits = { 0 };
 	char *copy = malloc(len + 1), *ret = NULL;
-	size_t end, start;
 
-	memcpy(copy, text, len);
-	if (pf_program_check(PF_PROGRAM_MLIR, copy, len, facts, NULL) == 0 &&
-	    facts->tokens) {
-		start = facts->main;
-		if (pf_program_drop_tokens(facts, copy, len, &head, &end)) {
-			ck_assert(start <= end && end <= len);
-			ck_assert_uint_eq(facts->len, start + head.len + len - end);
-			ret = malloc(facts->len + 1);
-			memcpy(ret, copy, start);
-			memcpy(ret + start, head.data, head.len);
-			memcpy(ret + start + head.len, copy + end, len - end);
-			ret[facts->len] = '\0';
-		}
+	memcpy(copy, bytes, len);
+	if (pf_program_check(format, copy, len, facts, NULL) == 0 && facts->tokens &&
+	    pf_program_drop_tokens(facts, copy, len, &edits)) {
+		ck_assert(!pf_program_edits_failed(&edits));
+		ret = calloc(1, facts->len + 1);
+		pf_program_edit(&edits, copy, len, ret);
 	}
 	free(copy);
 	return ret;
@@ -91,7 +85,7 @@ TEST_EACH(a_main_without_tokens, rewritten)
 {
 	const char *text = rewritten[_i].text;
 	struct pf_program_facts facts, again;
-	char *have = without_tokens(text, strlen(text), &facts);
+	char *have = without_tokens(PF_PROGRAM_MLIR, text, strlen(text), &facts);
 
 	ck_assert_ptr_nonnull(have);
 	ck_assert_str_eq(have, rewritten[_i].want);
@@ -110,7 +104,7 @@ TEST_EACH(truncated_anywhere, rewritten)
 	struct pf_program_facts facts;
 
 	for (size_t len = 0; len < strlen(text); len++)
-		free(without_tokens(text, len, &facts));
+		free(without_tokens(PF_PROGRAM_MLIR, text, len, &facts));
 }
 
 static const char *const kept[] = {
@@ -133,7 +127,8 @@ TEST_EACH(programs_that_stay, kept)
 {
 	struct pf_program_facts facts;
 
-	ck_assert_ptr_null(without_tokens(kept[_i], strlen(kept[_i]), &facts));
+	ck_assert_ptr_null(
+		without_tokens(PF_PROGRAM_MLIR, kept[_i], strlen(kept[_i]), &facts));
 }
 
 /* A name must be found in a few tries. */
@@ -145,5 +140,125 @@ TEST(many_names_that_are_taken)
 	pf_buf_puts(&text, "func.func @main(%x: " TOKEN ") {} //");
 	for (int i = 0; i < 16; i++)
 		pf_buf_printf(&text, " main_with_tokens_%d", i);
-	ck_assert_ptr_null(without_tokens(text.data, text.len, &facts));
+	ck_assert_ptr_null(without_tokens(PF_PROGRAM_MLIR, text.data, text.len, &facts));
+}
+
+static const struct {
+	const char *name;
+	enum pf_program_format format;
+	const char *target; /* of a call */
+} bytecode[] = {
+	{ "donated-ordered.mlirbc", PF_PROGRAM_MLIRBC, "xla_ffi_python_cpu_callback" },
+	{ "ordered.jax_exported", PF_PROGRAM_JAX, NULL },
+};
+
+static void note(void *arg, const char *target, size_t len)
+{
+	pf_buf_append(arg, target, len);
+}
+
+/* PROGRAM, the result of without_tokens, is understood once more: it has the FACTS, and no tokens are
+ * left. */
+static void check_program(const char *program, const struct pf_program_facts *facts)
+{
+	struct pf_program_facts again;
+
+	ck_assert_int_eq(pf_program_check(PF_PROGRAM_MLIRBC, program, facts->len, &again,
+					  NULL),
+			 0);
+	ck_assert(!facts->tokens);
+	ck_assert_uint_eq(facts->off, 0);
+	ck_assert_uint_eq(again.len, facts->len);
+	ck_assert_int_eq(again.num_partitions, facts->num_partitions);
+	ck_assert_mem_eq(again.stablehlo, facts->stablehlo, sizeof(again.stablehlo));
+	ck_assert_ptr_null(
+		without_tokens(PF_PROGRAM_MLIRBC, program, facts->len, &again));
+}
+
+TEST_EACH(a_main_of_bytecode_without_tokens, bytecode)
+{
+	pf_autobuf struct pf_buf targets = PF_BUF_INIT;
+	const struct pf_call_visitor visitor = { note, &targets };
+	struct pf_program_facts facts;
+	size_t len;
+	char *bytes = jax_file(bytecode[_i].name, &len);
+	char *have = without_tokens(bytecode[_i].format, bytes, len, &facts);
+
+	ck_assert_ptr_nonnull(have);
+	ck_assert_int_eq(facts.num_partitions, 1);
+	if (bytecode[_i].format == PF_PROGRAM_MLIRBC)
+		check_program(have, &facts);
+	ck_assert(pf_program_calls(PF_PROGRAM_MLIRBC, have, facts.len, &visitor));
+	if (bytecode[_i].target)
+		ck_assert_str_eq(targets.data, bytecode[_i].target);
+	else
+		ck_assert_uint_eq(targets.len, 0);
+	ck_assert_ptr_nonnull(memmem(have, facts.len, CALLED, sizeof(CALLED)));
+	free(have);
+	free(bytes);
+}
+
+/* Nothing beyond the bytes is read, and what is understood is a program. */
+TEST_EACH(damaged_bytecode, bytecode)
+{
+	struct pf_program_facts facts;
+	size_t len;
+	char *bytes = jax_file(bytecode[_i].name, &len);
+
+	for (size_t i = 0; i < len; i++) {
+		free(without_tokens(bytecode[_i].format, bytes, i, &facts));
+		for (int bit = 0; bit < 8; bit++) {
+			char *have;
+
+			bytes[i] ^= (char)(1 << bit);
+			have = without_tokens(bytecode[_i].format, bytes, len, &facts);
+			if (have && bytecode[_i].format == PF_PROGRAM_MLIRBC)
+				check_program(have, &facts);
+			free(have);
+			bytes[i] ^= (char)(1 << bit);
+		}
+	}
+	free(bytes);
+}
+
+/* MLIR writes lengths of sections as they are, and perhaps aligns what they hold. */
+TEST(sections_stay_aligned)
+{
+	static const char head[] = { 0x05 | (char)0x80, 0x01, 64 << 1 | 1 };
+	pf_autobuf struct pf_buf aligned = PF_BUF_INIT;
+	struct pf_program_facts facts;
+	size_t len, at;
+	char *bytes = jax_file("donated-ordered.mlirbc", &len), *have, *empty;
+
+	/* A section that the file has already, of nothing, at its end: of another alignment. */
+	pf_buf_append(&aligned, bytes, len);
+	pf_buf_append(&aligned, head, sizeof(head));
+	while (aligned.len % 64)
+		pf_buf_append(&aligned, "\xcb", 1);
+	have = without_tokens(PF_PROGRAM_MLIRBC, aligned.data, aligned.len, &facts);
+	ck_assert_ptr_nonnull(have);
+	check_program(have, &facts);
+	ck_assert_uint_eq(facts.len % 64, 0);
+	empty = memmem(have, facts.len, head, sizeof(head));
+	ck_assert_ptr_nonnull(empty);
+	for (at = (size_t)(empty - have) + sizeof(head); at < facts.len; at++)
+		ck_assert_int_eq(have[at], (char)0xcb);
+	free(have);
+	free(bytes);
+}
+
+TEST(a_name_that_bytecode_has)
+{
+	struct pf_program_facts facts;
+	size_t len;
+	char *bytes = jax_file("donated-ordered.mlirbc", &len), *have;
+	char *target = memmem(bytes, len, "xla_ffi_python_cpu_callback", 27);
+
+	ck_assert_ptr_nonnull(target);
+	memcpy(target, CALLED, strlen(CALLED));
+	have = without_tokens(PF_PROGRAM_MLIRBC, bytes, len, &facts);
+	ck_assert_ptr_nonnull(have);
+	ck_assert_ptr_nonnull(memmem(have, facts.len, "main_with_tokens_1", 19));
+	free(have);
+	free(bytes);
 }

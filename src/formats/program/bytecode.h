@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PJRTFS_FORMATS_PROGRAM_BYTECODE_H
+#define PJRTFS_FORMATS_PROGRAM_BYTECODE_H
+
+#include "internal.h"
+
+/* Reading MLIR bytecode in place; used by bytecode.c and bytecode_tokens.c only. */
+
+enum {
+	SECTION_STRINGS = 0,
+	SECTION_DIALECTS = 1,
+	SECTION_ATTRIBUTES = 2,
+	SECTION_OFFSETS = 3,
+	SECTION_IR = 4,
+	SECTION_PROPERTIES = 8,
+	SECTION_COUNT = 9,
+	SECTION_ALIGNED = 0x80, /* a flag in a section's number */
+
+	/* Flags of an operation. */
+	OP_HAS_ATTRIBUTES = 1,
+	OP_HAS_RESULTS = 2,
+	OP_HAS_OPERANDS = 4,
+	OP_HAS_SUCCESSORS = 8,
+	OP_HAS_REGIONS = 16,
+	OP_HAS_USE_LISTS = 32,
+	OP_HAS_PROPERTIES = 64,
+
+	/* How the builtin dialect begins an entry. */
+	ATTRIBUTE_ARRAY = 0,
+	ATTRIBUTE_DICTIONARY = 1,
+	ATTRIBUTE_STRING = 2,
+	ATTRIBUTE_SYMBOL = 4,
+	ATTRIBUTE_TYPE = 6,
+	ATTRIBUTE_INTEGER = 8,
+	TYPE_INTEGER = 0,
+	TYPE_FUNCTION = 2,
+
+	/* How vhlo does. */
+	VHLO_ARRAY = 1,
+	VHLO_DICTIONARY = 6,
+	VHLO_INTEGER = 9,
+	VHLO_STRING = 14,
+	VHLO_TYPE = 17,
+	VHLO_TYPE_FUNCTION = 8,
+	VHLO_TYPE_TOKEN = 22,
+
+	STABLEHLO_TYPE_TOKEN = 0,
+
+	/* Larger modules have no facts: finding an entry passes all before it. */
+	MAX_ENTRIES = 1 << 22,
+	MAX_STRINGS = 1 << 24,
+	MAX_ATTRIBUTES = 64, /* of one dictionary */
+};
+
+/* Bytes that are read from their start; once a read found too few, bad is set and all
+ * reads give 0. */
+struct pf_span {
+	const uint8_t *p, *end;
+	bool bad;
+};
+
+static inline uint64_t take_byte(struct pf_span *b)
+{
+	if (b->bad || b->p == b->end) {
+		b->bad = true;
+		return 0;
+	}
+	return *b->p++;
+}
+
+/* The zeros at the end of the first byte count the bytes that follow it. */
+static inline uint64_t take_number(struct pf_span *b)
+{
+	uint64_t first = take_byte(b), n = 0;
+	unsigned more = first ? (unsigned)__builtin_ctzll(first) : 8;
+
+	for (unsigned i = 0; i < more; i++)
+		n |= take_byte(b) << (8 * i);
+	if (b->bad)
+		return 0;
+	return first ? (n << (7 - more)) | (first >> (more + 1)) : n;
+}
+
+/* The next LEN bytes. */
+static inline struct pf_span take_bytes(struct pf_span *b, uint64_t len)
+{
+	struct pf_span part = { b->p, NULL, false };
+
+	if (b->bad || len > (size_t)(b->end - b->p)) {
+		b->bad = true;
+		return (struct pf_span){ .bad = true };
+	}
+	b->p += len;
+	part.end = b->p;
+	return part;
+}
+
+/* A file of bytecode. */
+struct pf_bytecode {
+	const uint8_t *start;
+	unsigned version;
+	struct pf_span sections;               /* all, one after another */
+	struct pf_span section[SECTION_COUNT]; /* p is NULL: it is missing */
+	uint64_t n_attributes, n_types;
+	struct pf_span offsets; /* of all of these, behind their numbers */
+};
+
+/* Find the sections of the file.  FACTS, which may be NULL, get the version of StableHLO. */
+bool pf_bytecode_open(const void *bytes, size_t len, struct pf_bytecode *f,
+		      struct pf_program_facts *facts);
+
+/* The next section of the file that begins at START; *ID is its number. */
+struct pf_span pf_bytecode_section(struct pf_span *b, const uint8_t *start, uint64_t *id);
+
+/* Going through the attributes, and the types behind them. */
+struct pf_bytecode_cursor {
+	struct pf_span offsets, data;
+	uint64_t left, dialect; /* entries of one dialect stand together */
+};
+
+struct pf_bytecode_entry {
+	struct pf_span bytes;
+	uint64_t dialect;
+	bool text; /* it is not encoded by its dialect */
+};
+
+struct pf_bytecode_cursor pf_bytecode_entries(const struct pf_bytecode *f);
+
+/* The next entry, whose bytes are bad if there is none. */
+struct pf_bytecode_entry pf_bytecode_next(struct pf_bytecode_cursor *c);
+
+/* Why a string, a dialect or an operation matters here. */
+enum pf_bytecode_kind {
+	OTHER,
+	BUILTIN,
+	FUNC, /* the dialect, and its operation */
+	VHLO,
+	STABLEHLO,
+	FUNCTION,   /* an operation of VHLO */
+	CALL,       /* a custom call of VHLO or STABLEHLO, whose properties are known */
+	OTHER_CALL, /* one that is not known */
+	MAIN,       /* a string */
+	ALIASING,   /* a string: of an argument, the result whose memory it gives */
+};
+
+/* Owned: a byte for each string, dialect, operation's name, operation's properties, attribute. */
+struct pf_bytecode_marks {
+	const struct pf_bytecode *f;
+	uint8_t *strings, *dialects, *operations; /* their enum pf_bytecode_kind */
+	uint8_t *properties;                      /* 1: a custom call's */
+	uint8_t *attributes;                      /* 1: a target */
+	uint8_t *targets;                         /* of the strings; 1: a target */
+	uint64_t n_strings, n_dialects, n_operations, n_properties;
+	struct pf_span names; /* of operations; from their number on */
+};
+
+/*
+ * Set M's kinds, and make room for its other marks, which are 0.  False: F has a version in which
+ * operations have no properties, or is malformed, or no memory is left.
+ */
+bool pf_bytecode_mark(struct pf_bytecode_marks *m, const struct pf_bytecode *f);
+
+void pf_bytecode_marks_release(struct pf_bytecode_marks *m);
+
+/* Is this entry of DIALECT, a kind, the type of a token? */
+bool pf_bytecode_is_token(uint8_t dialect, struct pf_span type);
+
+/* The head of an operation; what it has not is 0. */
+struct pf_bytecode_operation {
+	uint64_t name, flags, location, attributes, properties;
+};
+
+bool pf_bytecode_operation(const struct pf_bytecode_marks *m, struct pf_span *b,
+			   struct pf_bytecode_operation *ret);
+
+/* Step over the regions of an operation, and mark the properties of the custom calls in them. */
+bool pf_bytecode_regions(struct pf_bytecode_marks *m, struct pf_span *b, unsigned depth);
+
+#endif
