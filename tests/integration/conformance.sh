@@ -31,6 +31,7 @@ cases()
 archive=linalg cases linalg '[1-9][0-9]*' ordinary
 archive=linalg-exported cases exported '[1-9][0-9]*' ordinary
 archive=callbacks cases callbacks '[1-9][0-9]*' ordinary
+archive=ordered cases ordered '[1-9][0-9]*' ordinary
 cases user '[1-9][0-9]*' ordinary
 [ "$(id -u)" = 0 ] || exit 0
 [ ! -O user ] || fail "the ordinary user is root"
