@@ -88,13 +88,32 @@ static void let_go(struct holder *h, const char *name)
 	descriptors_remove(name);
 }
 
+static bool is_pool(const char *name)
+{
+	return !strncmp(name, "pool.", 5);
+}
+
+/*
+ * Without an arena the next daemon has to mount anew, without a pool it lacks some results: pools, of
+ * which users cause as many as they end processes, leave room for the arenas of all users.
+ */
+static bool has_room(const struct holder *h, const char *name)
+{
+	unsigned pools = 0;
+
+	for (unsigned i = 0; i < h->n; i++)
+		pools += is_pool(h->held[i].name);
+	return h->n < MAX_DESCRIPTORS && !(is_pool(name) && pools >= MAX_POOLS);
+}
+
 static void hold(struct holder *h, const char *name, int fd)
 {
-	if (h->n == MAX_DESCRIPTORS) {
+	if (!has_room(h, name)) {
 		pf_log(PF_LOG_WARNING,
-		       "%s: the holder has %d descriptors, the most, and not %s: when the "
-		       "daemon ends, the mount may begin anew, without its files",
-		       h->mountpoint, MAX_DESCRIPTORS, name);
+		       "%s: the holder has %u descriptors, and not %s: when the daemon ends, %s",
+		       h->mountpoint, h->n, name,
+		       is_pool(name) ? "the results of that process are lost"
+				     : "the mount may begin anew, without its files");
 		pf_closep(&fd);
 		return;
 	}
@@ -125,7 +144,8 @@ static void take_lines(struct holder *h, char *text, int fd)
 	if (removes)
 		let_go(h, name);
 	if (store && fd >= 0) {
-		descriptors_store(name, fd);
+		if (has_room(h, name))
+			descriptors_store(name, fd);
 		hold(h, name, fd);
 	} else {
 		pf_closep(&fd); /* a barrier's sender waits for that */

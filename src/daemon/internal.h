@@ -424,7 +424,11 @@ void plugins_end(void);
 /* --- descriptors.c: the file descriptor store ----------------------------------------------- */
 
 /* The holder has each twice while it starts a daemon, and 1024 descriptors in all by default. */
-enum { MAX_DESCRIPTORS = 480, DESCRIPTOR_NAME = 64 };
+enum {
+	MAX_DESCRIPTORS = 480,
+	MAX_POOLS = 200, /* 256 users may have arenas */
+	DESCRIPTOR_NAME = 64
+};
 
 /*
  * Read the environment ($NOTIFY_SOCKET, $LISTEN_FDS, $LISTEN_PID, $LISTEN_FDNAMES) and remove it,
