@@ -32,9 +32,12 @@ int pf_shm_map(int fd, uint64_t size, int prot, void **ret, struct pf_err *err);
  * or it is bad, the kernel sends SIGBUS to the thread that touches it.  After this call a SIGBUS
  * at one of the LEN bytes of the mapping MEMORY puts a page of zeros there, sets *LOST, writes 1
  * to the eventfd FD, and the thread continues.  *LOST and FD are borrowed until pf_guard_remove.
- * At most 256 mappings are guarded, later ones are not.  Does not block.
+ * At most 4096 mappings are guarded, later ones are not.  Does not block.
  */
 void pf_guard_add(const void *memory, size_t len, _Atomic bool *lost, int fd);
+
+/* Guard LEN bytes of MEMORY only, before the others are unmapped. */
+void pf_guard_shorten(const void *memory, size_t len);
 
 /* Stop guarding MEMORY, before it is unmapped; no thread may touch it. */
 void pf_guard_remove(const void *memory);

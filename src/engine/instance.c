@@ -873,6 +873,7 @@ void pf_instance_end(struct pf_instance *instance, const struct pf_err *why,
 	pthread_join(instance->thread, NULL);
 	fail_calls(instance, why, true);
 	pf_late_drop_all(instance);
+	pf_instance_rest(instance);
 }
 
 struct pf_instance *pf_instance_ref(struct pf_instance *instance)

@@ -13,16 +13,90 @@
 #include "pjrtfs/shm.h"
 #include "pjrtfs/state.h"
 
+/* A map's value: how many values have bytes at an offset, and the page after the last of these. */
+enum { COUNT_BITS = 20, MAX_COUNT = (1 << COUNT_BITS) - 1 };
+
+/* Whoever found a reply's bytes in the pool of a process that then died has read them by now. */
+enum { REST_MS = 10000 };
+
+/* Pools of dead processes, each as long as the memory of the machine several times, which a process has
+ * room for some dozens or hundreds of: the oldest last. */
+static pthread_mutex_t dead_lock = PTHREAD_MUTEX_INITIALIZER; /* rank 7; protects dead */
+static struct pf_instance *dead;
+
+static uint64_t page_size(void)
+{
+	return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Give the address space of INSTANCE's pool beyond what values hold back. */
+static void shorten(struct pf_instance *instance)
+{
+	uint64_t pages = 1, size = atomic_load(&instance->pool_size), now;
+	uintptr_t held;
+	size_t pos = 0;
+	bool known;
+
+	pf_lock(&instance->lock);
+	known = !instance->some_unknown;
+	while ((held = (uintptr_t)pf_map_next(&instance->holders, &pos)))
+		if (held >> COUNT_BITS > pages)
+			pages = held >> COUNT_BITS;
+	now = pages * page_size();
+	if (known && now < size)
+		atomic_store(&instance->pool_size, now);
+	pf_unlock(&instance->lock);
+	if (!known || now >= size)
+		return;
+	pf_guard_shorten(instance->pool, now);
+	munmap((void *)(uintptr_t)(instance->pool + now), size - now);
+	if (instance->kept)
+		pf_state_put(PF_STATE_POOL, instance->number, &now, sizeof(now), NULL, 0);
+}
+
+void pf_instance_shorten_pools(unsigned ms)
+{
+	int64_t before = pf_now_ms() - ms;
+
+	PF_LOCK_SCOPE(&dead_lock);
+	for (struct pf_instance *i = dead; i; i = i->next_dead)
+		if (i->dead_at && i->dead_at <= before) {
+			i->dead_at = 0;
+			shorten(i);
+		}
+}
+
+void pf_instance_rest(struct pf_instance *instance)
+{
+	PF_LOCK_SCOPE(&dead_lock);
+	instance->dead_at = pf_now_ms();
+	instance->next_dead = dead;
+	dead = instance;
+}
+
+static void forget_dead(const struct pf_instance *instance)
+{
+	struct pf_instance **at = &dead;
+
+	PF_LOCK_SCOPE(&dead_lock);
+	while (*at && *at != instance)
+		at = &(*at)->next_dead;
+	if (*at)
+		*at = instance->next_dead;
+}
+
 int pf_instance_map_pool(struct pf_instance *instance, int pool_fd, uint64_t pool_size,
 			 struct pf_err *err)
 {
 	void *pool;
-	int r = pf_shm_map(pool_fd, pool_size, PROT_READ, &pool, err);
+	int r;
 
+	pf_instance_shorten_pools(REST_MS);
+	r = pf_shm_map(pool_fd, pool_size, PROT_READ, &pool, err);
 	if (r < 0)
 		return r;
 	instance->pool = pool;
-	instance->pool_size = pool_size;
+	atomic_init(&instance->pool_size, pool_size);
 	/* Without it, only the pages of the whole pool are ever dropped. */
 	instance->pool_fd = fcntl(pool_fd, F_DUPFD_CLOEXEC, 0);
 	pf_guard_add(pool, pool_size, &instance->damaged, instance->broken_fd);
@@ -31,9 +105,11 @@ int pf_instance_map_pool(struct pf_instance *instance, int pool_fd, uint64_t poo
 
 void pf_instance_unmap_pool(struct pf_instance *instance)
 {
+	forget_dead(instance);
 	if (instance->pool) {
 		pf_guard_remove(instance->pool);
-		munmap((void *)(uintptr_t)instance->pool, instance->pool_size);
+		munmap((void *)(uintptr_t)instance->pool,
+		       atomic_load(&instance->pool_size));
 	}
 	pf_closep(&instance->pool_fd);
 	pf_map_release(&instance->holders);
@@ -42,7 +118,9 @@ void pf_instance_unmap_pool(struct pf_instance *instance)
 const void *pf_instance_pool(const struct pf_instance *instance, uint64_t off,
 			     uint64_t len)
 {
-	if (off > instance->pool_size || len > instance->pool_size - off)
+	uint64_t size = atomic_load(&instance->pool_size);
+
+	if (off > size || len > size - off)
 		return NULL;
 	return instance->pool + off;
 }
@@ -54,31 +132,38 @@ bool pf_instance_damaged(const struct pf_instance *instance)
 
 /* --- the pool's pages when the process is dead ---------------------------------------- */
 
-/* Add N to the values that have bytes at OFF; returns how many there are. */
-static uintptr_t holders_locked(struct pf_instance *instance, uint64_t off, int n)
+/* Add N to the values that have LEN bytes at OFF; returns how many there are. */
+static uintptr_t holders_locked(struct pf_instance *instance, uint64_t off, uint64_t len,
+				int n)
 {
-	uintptr_t has = (uintptr_t)pf_map_remove(&instance->holders, off + 1);
+	uintptr_t held = (uintptr_t)pf_map_remove(&instance->holders, off + 1),
+		  count = held & MAX_COUNT, end = held >> COUNT_BITS,
+		  own_end = (off + len + page_size() - 1) / page_size();
 
-	has = n > 0 ? has + 1 : has ? has - 1 : 0;
-	if (has && pf_map_put(&instance->holders, off + 1, (void *)has) < 0)
+	count = n > 0 ? count + 1 : count ? count - 1 : 0;
+	if (own_end > end)
+		end = own_end;
+	if (count > MAX_COUNT ||
+	    (count && pf_map_put(&instance->holders, off + 1,
+				 (void *)(end << COUNT_BITS | count)) < 0))
 		instance->some_unknown = true;
-	return has;
+	return count;
 }
 
-void pf_instance_hold(struct pf_instance *instance, uint64_t off)
+void pf_instance_hold(struct pf_instance *instance, uint64_t off, uint64_t len)
 {
 	PF_LOCK_SCOPE(&instance->lock);
-	holders_locked(instance, off, 1);
+	holders_locked(instance, off, len, 1);
 }
 
 void pf_instance_drop(struct pf_instance *instance, uint64_t off, uint64_t len)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t page = page_size();
 	uint64_t start = (off + page - 1) / page * page, end = (off + len) / page * page;
 	bool unused;
 
 	pf_lock(&instance->lock);
-	unused = !holders_locked(instance, off, -1) && instance->dead &&
+	unused = !holders_locked(instance, off, len, -1) && instance->dead &&
 		 !instance->some_unknown;
 	pf_unlock(&instance->lock);
 	/* Pages at the edges may have a neighbour's bytes. */
@@ -101,11 +186,11 @@ static const char *pool_name(const struct pf_instance *instance, char dst[32])
 
 void pf_instance_keep_pool(struct pf_instance *instance, int fd)
 {
+	uint64_t size = atomic_load(&instance->pool_size);
 	char name[32];
 
 	/* The record first: a pool without one is closed after a restart. */
-	pf_state_put(PF_STATE_POOL, instance->number, &instance->pool_size,
-		     sizeof(instance->pool_size), NULL, 0);
+	pf_state_put(PF_STATE_POOL, instance->number, &size, sizeof(size), NULL, 0);
 	instance->kept = true;
 	pf_shm_keep(pool_name(instance, name), fd);
 }

@@ -547,8 +547,10 @@ void pf_restore_end(struct pf_restore *restore)
 		pf_buffer_unref(p);
 	for (pos = 0; (p = pf_map_next(&restore->values, &pos));)
 		pf_value_unref(p);
-	for (pos = 0; (p = pf_map_next(&restore->pools, &pos));)
+	for (pos = 0; (p = pf_map_next(&restore->pools, &pos));) {
+		pf_instance_rest(p);
 		pf_instance_unref(p);
+	}
 	for (pos = 0; (p = pf_map_next(&restore->bytes, &pos));)
 		pf_bytes_unref(p);
 	pf_map_release(&restore->buffers);

@@ -81,7 +81,7 @@ enum { GUARDS = 4096, FREE = 0, TAKEN = 1 };
  */
 static struct guard {
 	_Atomic uintptr_t start; /* FREE, TAKEN or the mapping's address */
-	size_t len;
+	_Atomic size_t len;
 	_Atomic bool *lost;
 	int fd;
 } guards[GUARDS];
@@ -93,7 +93,8 @@ static struct guard *find(uintptr_t at)
 	for (int i = 0; i < GUARDS; i++) {
 		uintptr_t start = atomic_load(&guards[i].start);
 
-		if (start > TAKEN && at >= start && at - start < guards[i].len)
+		if (start > TAKEN && at >= start &&
+		    at - start < atomic_load(&guards[i].len))
 			return &guards[i];
 	}
 	return NULL;
@@ -145,12 +146,20 @@ void pf_guard_add(const void *memory, size_t len, _Atomic bool *lost, int fd)
 
 		if (!atomic_compare_exchange_strong(&guards[i].start, &start, TAKEN))
 			continue;
-		guards[i].len = len;
+		atomic_store(&guards[i].len, len);
 		guards[i].lost = lost;
 		guards[i].fd = fd;
 		atomic_store(&guards[i].start, (uintptr_t)memory);
 		return;
 	}
+}
+
+void pf_guard_shorten(const void *memory, size_t len)
+{
+	struct guard *g = find((uintptr_t)memory);
+
+	if (g)
+		atomic_store(&g->len, len);
 }
 
 void pf_guard_remove(const void *memory)
