@@ -322,10 +322,8 @@ bool pf_instance_was_stopped(const struct pf_instance *instance);
 unsigned pf_instance_lost(struct pf_instance *instance, enum pf_op op);
 
 /* The address of the LEN bytes at OFF of the pool, or NULL if they are not inside it.  Readable
- * as long as INSTANCE is referenced; where no value holds them, for ten seconds after the process has
- * died. */
-const void *pf_instance_pool(const struct pf_instance *instance, uint64_t off,
-			     uint64_t len);
+ * as long as INSTANCE is referenced, also when the process is dead. */
+const void *pf_instance_pool(struct pf_instance *instance, uint64_t off, uint64_t len);
 
 /*
  * The instance of an earlier life, dead, whose pool was kept (pf_shm_keep) as NAME in FD, which
@@ -337,14 +335,14 @@ int pf_instance_of_pool(const char *name, int fd, struct pf_instance **ret,
 			struct pf_err *err);
 
 /*
- * A value has its LEN bytes at OFF of the pool, until pf_instance_drop.  Without memory to note it, the
+ * A value has its bytes at OFF of the pool, until pf_instance_drop.  Without memory to note it, the
  * pool keeps the pages of what is dropped.  Does not block.
  */
-void pf_instance_hold(struct pf_instance *instance, uint64_t off, uint64_t len);
+void pf_instance_hold(struct pf_instance *instance, uint64_t off);
 
 /*
- * INSTANCE is dead, and values that are to be in its pool are there: ten seconds later at the earliest,
- * what lies beyond them takes no address space any more, and pf_instance_pool gives NULL for it.  Once.
+ * INSTANCE is dead: ten seconds later at the earliest, what lies beyond all that pf_instance_pool gave
+ * takes no address space any more.  Once.
  */
 void pf_instance_rest(struct pf_instance *instance);
 

@@ -225,6 +225,13 @@ static bool ask_host(struct pf_instance *instance, const void *message, size_t l
 
 	if (r == -EPROTO)
 		return false;
+	for (uint32_t i = 0; r == 0 && i < parsed.n_args; i++)
+		if (parsed.args[i].len)
+			(void)pf_instance_pool(instance,
+					       (uint64_t)((const uint8_t *)parsed.args[i]
+								  .data -
+							  instance->pool),
+					       parsed.args[i].len);
 	parsed.instance = instance;
 	invocation = r == 0 ? malloc(sizeof(*invocation)) : NULL;
 	pf_lock(&instance->lock);

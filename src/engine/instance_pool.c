@@ -13,10 +13,7 @@
 #include "pjrtfs/shm.h"
 #include "pjrtfs/state.h"
 
-/* A map's value: how many values have bytes at an offset, and the page after the last of these. */
-enum { COUNT_BITS = 20, MAX_COUNT = (1 << COUNT_BITS) - 1 };
-
-/* Whoever found a reply's bytes in the pool of a process that then died has read them by now. */
+/* A reply that came before its process died has been looked at by then. */
 enum { REST_MS = 10000 };
 
 /* Pools of dead processes, each as long as the memory of the machine several times, which a process has
@@ -29,24 +26,33 @@ static uint64_t page_size(void)
 	return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Give the address space of INSTANCE's pool beyond what values hold back. */
+/* Some thread may read the LEN bytes at OFF of the pool from now on. */
+static void note_end(struct pf_instance *instance, uint64_t off, uint64_t len)
+{
+	uint64_t end = atomic_load(&instance->pool_end);
+
+	while (end < off + len &&
+	       !atomic_compare_exchange_weak(&instance->pool_end, &end, off + len))
+		;
+}
+
+/* The bytes of whole pages that INSTANCE's pool must have for all that threads may read. */
+static uint64_t needed_size(const struct pf_instance *instance)
+{
+	uint64_t end = atomic_load(&instance->pool_end), page = page_size();
+
+	return end > page ? (end + page - 1) / page * page : page;
+}
+
+/* Give back the address space of INSTANCE's pool beyond all that threads may read. */
 static void shorten(struct pf_instance *instance)
 {
-	uint64_t pages = 1, size = atomic_load(&instance->pool_size), now;
-	uintptr_t held;
-	size_t pos = 0;
-	bool known;
+	uint64_t size = atomic_load(&instance->pool_size), now, needed;
 
-	pf_lock(&instance->lock);
-	known = !instance->some_unknown;
-	while ((held = (uintptr_t)pf_map_next(&instance->holders, &pos)))
-		if (held >> COUNT_BITS > pages)
-			pages = held >> COUNT_BITS;
-	now = pages * page_size();
-	if (known && now < size)
-		atomic_store(&instance->pool_size, now);
-	pf_unlock(&instance->lock);
-	if (!known || now >= size)
+	/* A thread notes an end before it looks at the size for the second time. */
+	for (now = 0; (needed = needed_size(instance)) > now; now = needed)
+		atomic_store(&instance->pool_size, needed < size ? needed : size);
+	if (now >= size)
 		return;
 	pf_guard_shorten(instance->pool, now);
 	munmap((void *)(uintptr_t)(instance->pool + now), size - now);
@@ -115,14 +121,19 @@ void pf_instance_unmap_pool(struct pf_instance *instance)
 	pf_map_release(&instance->holders);
 }
 
-const void *pf_instance_pool(const struct pf_instance *instance, uint64_t off,
-			     uint64_t len)
+static bool is_inside(const struct pf_instance *instance, uint64_t off, uint64_t len)
 {
 	uint64_t size = atomic_load(&instance->pool_size);
 
-	if (off > size || len > size - off)
+	return off <= size && len <= size - off;
+}
+
+const void *pf_instance_pool(struct pf_instance *instance, uint64_t off, uint64_t len)
+{
+	if (!is_inside(instance, off, len))
 		return NULL;
-	return instance->pool + off;
+	note_end(instance, off, len);
+	return is_inside(instance, off, len) ? instance->pool + off : NULL;
 }
 
 bool pf_instance_damaged(const struct pf_instance *instance)
@@ -132,28 +143,21 @@ bool pf_instance_damaged(const struct pf_instance *instance)
 
 /* --- the pool's pages when the process is dead ---------------------------------------- */
 
-/* Add N to the values that have LEN bytes at OFF; returns how many there are. */
-static uintptr_t holders_locked(struct pf_instance *instance, uint64_t off, uint64_t len,
-				int n)
+/* Add N to the values that have bytes at OFF; returns how many there are. */
+static uintptr_t holders_locked(struct pf_instance *instance, uint64_t off, int n)
 {
-	uintptr_t held = (uintptr_t)pf_map_remove(&instance->holders, off + 1),
-		  count = held & MAX_COUNT, end = held >> COUNT_BITS,
-		  own_end = (off + len + page_size() - 1) / page_size();
+	uintptr_t has = (uintptr_t)pf_map_remove(&instance->holders, off + 1);
 
-	count = n > 0 ? count + 1 : count ? count - 1 : 0;
-	if (own_end > end)
-		end = own_end;
-	if (count > MAX_COUNT ||
-	    (count && pf_map_put(&instance->holders, off + 1,
-				 (void *)(end << COUNT_BITS | count)) < 0))
+	has = n > 0 ? has + 1 : has ? has - 1 : 0;
+	if (has && pf_map_put(&instance->holders, off + 1, (void *)has) < 0)
 		instance->some_unknown = true;
-	return count;
+	return has;
 }
 
-void pf_instance_hold(struct pf_instance *instance, uint64_t off, uint64_t len)
+void pf_instance_hold(struct pf_instance *instance, uint64_t off)
 {
 	PF_LOCK_SCOPE(&instance->lock);
-	holders_locked(instance, off, len, 1);
+	holders_locked(instance, off, 1);
 }
 
 void pf_instance_drop(struct pf_instance *instance, uint64_t off, uint64_t len)
@@ -163,7 +167,7 @@ void pf_instance_drop(struct pf_instance *instance, uint64_t off, uint64_t len)
 	bool unused;
 
 	pf_lock(&instance->lock);
-	unused = !holders_locked(instance, off, len, -1) && instance->dead &&
+	unused = !holders_locked(instance, off, -1) && instance->dead &&
 		 !instance->some_unknown;
 	pf_unlock(&instance->lock);
 	/* Pages at the edges may have a neighbour's bytes. */

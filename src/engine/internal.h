@@ -140,7 +140,7 @@ int pf_instance_map_pool(struct pf_instance *instance, int pool_fd, uint64_t poo
 			 struct pf_err *err);
 void pf_instance_unmap_pool(struct pf_instance *instance); /* if it is mapped */
 
-/* Give back what pools at rest (pf_instance_rest), for MS or longer, have beyond what values hold. */
+/* Give back the address space that pools at rest (pf_instance_rest), for MS or longer, do not need. */
 void pf_instance_shorten_pools(unsigned ms);
 
 /* Keep INSTANCE's pool, which is FD, beyond the daemon's life, and no longer. */
@@ -161,6 +161,7 @@ struct pf_instance {
 	struct pf_channel channel; /* owned: the rings */
 	const uint8_t *pool;       /* owned mapping of pool_size bytes */
 	_Atomic uint64_t pool_size;
+	_Atomic uint64_t pool_end;     /* of all that pf_instance_pool gave */
 	struct pf_instance *next_dead; /* instance_pool.c; its lock protects both */
 	int64_t dead_at;  /* CLOCK_MONOTONIC, ms; 0: the pool has been shortened */
 	int pool_fd;      /* owned, or -1: the pool's, to drop its pages */
@@ -199,13 +200,12 @@ struct pf_instance {
 	uint64_t last_mark; /* of the log, at the latest call */
 	/* Frees and answers for which the ring had no room: whole messages. */
 	struct pf_buf deferred;
-	size_t deferred_sent; /* bytes of them that were sent since */
-	struct pf_map
-		holders;   /* where values have bytes in the pool (+1): instance_pool.c */
-	bool some_unknown; /* there are others, for which there was no memory */
-	struct pf_late *late; /* owned: calls whose callers gave up, the latest first */
-	bool dead;            /* no more calls */
-	struct pf_err why;    /* once dead */
+	size_t deferred_sent;  /* bytes of them that were sent since */
+	struct pf_map holders; /* where values have bytes in the pool (+1): how many */
+	bool some_unknown;     /* there are others, for which there was no memory */
+	struct pf_late *late;  /* owned: calls whose callers gave up, the latest first */
+	bool dead;             /* no more calls */
+	struct pf_err why;     /* once dead */
 	unsigned lost[PF_OP_COUNT]; /* calls that the end failed, by op */
 };
 

@@ -121,7 +121,7 @@ void pf_value_set_pool_locked(struct pf_value *v, struct pf_instance *instance,
 	v->pool_instance = pf_instance_ref(instance);
 	v->pool_off = off;
 	v->pool_block = block;
-	pf_instance_hold(instance, off, v->len);
+	pf_instance_hold(instance, off);
 }
 
 uint64_t pf_value_room(struct pf_worker *worker, unsigned device, unsigned memory,

@@ -211,33 +211,38 @@ TEST(after_the_end_every_call_fails)
 	ck_assert_str_eq(pf_instance_pool(instance, 100, 11), "still here");
 }
 
-TEST(a_dead_pool_is_as_long_as_values_need)
+TEST(a_dead_pool_is_as_long_as_what_was_looked_at)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), off = 2 * page + 100;
-	unsigned char there;
-	char *mapped;
+	const char *held = pf_instance_pool(instance, off, 5);
+	char *mapped = (char *)(uintptr_t)pf_instance_pool(instance, 0, page);
+	unsigned char there[3];
 
-	pf_instance_hold(instance, 0, page);
-	pf_instance_hold(instance, off, 10);
-	pf_instance_hold(instance, off, 5); /* a view of it */
-	pf_instance_hold(instance, POOL / 2, page);
-	pf_instance_drop(instance, POOL / 2, page);
 	strcpy(pool + off, "held");
-	mapped = (char *)(uintptr_t)pf_instance_pool(instance, 0, POOL);
 	pf_instance_shorten_pools(0);
-	ck_assert_ptr_nonnull(pf_instance_pool(instance, POOL - 1, 1)); /* it lives */
+	ck_assert_uint_eq(instance->pool_size, POOL); /* it lives */
 	end_instance();
 	pf_instance_shorten_pools(600000);
-	ck_assert_ptr_nonnull(pf_instance_pool(instance, POOL - 1, 1)); /* too early */
-	pf_instance_drop(instance, off, 10);
+	ck_assert_uint_eq(instance->pool_size, POOL); /* too early */
 	pf_instance_shorten_pools(0);
-	ck_assert_str_eq(pf_instance_pool(instance, off, 5), "held");
+	ck_assert_uint_eq(instance->pool_size, 3 * page);
+	ck_assert_str_eq(held, "held");
+	ck_assert_ptr_eq(pf_instance_pool(instance, off, 5), held);
 	ck_assert_ptr_nonnull(pf_instance_pool(instance, 3 * page - 1, 1));
 	ck_assert_ptr_null(pf_instance_pool(instance, 3 * page, 1));
-	ck_assert_int_eq(mincore(mapped, page, &there), 0);
-	ck_assert_int_eq(mincore(mapped + 3 * page, page, &there), -1);
-	pf_instance_drop(instance, off, 5);
-	pf_instance_drop(instance, 0, page);
+	ck_assert_int_eq(mincore(mapped, 3 * page, there), 0);
+	ck_assert_int_eq(mincore(mapped + 3 * page, page, there), -1);
+}
+
+TEST(a_dead_pool_that_was_not_looked_at)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	end_instance();
+	pf_instance_shorten_pools(0);
+	pf_instance_shorten_pools(0);
+	ck_assert_ptr_nonnull(pf_instance_pool(instance, 0, page));
+	ck_assert_ptr_null(pf_instance_pool(instance, 0, page + 1));
 }
 
 static void print(const char *text)
