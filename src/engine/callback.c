@@ -58,10 +58,11 @@ static int parse_arrays(struct pf_invocation *invocation, const struct pf_msg_ca
 	return at == end ? 0 : -EPROTO;
 }
 
-int pf_invocation_parse(const void *message, size_t len, const uint8_t *pool,
-			uint64_t pool_size, struct pf_invocation *ret)
+int pf_invocation_parse(struct pf_instance *instance, const void *message, size_t len,
+			struct pf_invocation *ret)
 {
 	const char *at = message;
+	const uint8_t *block = NULL;
 	struct pf_msg_callback m;
 	int r;
 
@@ -73,7 +74,7 @@ int pf_invocation_parse(const void *message, size_t len, const uint8_t *pool,
 		return -EPROTO;
 	if (m.n_args == 0)
 		m.off = PF_NO_OFFSET;
-	else if (m.off % ALIGNMENT || m.off > pool_size || m.len > pool_size - m.off)
+	else if (m.off % ALIGNMENT || !(block = pf_instance_pool(instance, m.off, m.len)))
 		return -EPROTO;
 	*ret = (struct pf_invocation){
 		.number = m.number,
@@ -88,8 +89,7 @@ int pf_invocation_parse(const void *message, size_t len, const uint8_t *pool,
 	if (!ret->args)
 		return -ENOMEM;
 	ret->results = ret->args + m.n_args;
-	r = parse_arrays(ret, &m, at + sizeof(m), at + len,
-			 m.n_args ? pool + m.off : NULL);
+	r = parse_arrays(ret, &m, at + sizeof(m), at + len, block);
 	if (r < 0)
 		free(ret->args);
 	return r;

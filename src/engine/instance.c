@@ -220,18 +220,10 @@ static bool ask_host(struct pf_instance *instance, const void *message, size_t l
 	void (*asked)(void *held, struct pf_invocation *invocation) = NULL;
 	struct pf_call *call = NULL;
 	void *held = NULL;
-	int r = pf_invocation_parse(message, len, instance->pool, instance->pool_size,
-				    &parsed);
+	int r = pf_invocation_parse(instance, message, len, &parsed);
 
 	if (r == -EPROTO)
 		return false;
-	for (uint32_t i = 0; r == 0 && i < parsed.n_args; i++)
-		if (parsed.args[i].len)
-			(void)pf_instance_pool(instance,
-					       (uint64_t)((const uint8_t *)parsed.args[i]
-								  .data -
-							  instance->pool),
-					       parsed.args[i].len);
 	parsed.instance = instance;
 	invocation = r == 0 ? malloc(sizeof(*invocation)) : NULL;
 	pf_lock(&instance->lock);

@@ -126,12 +126,12 @@ uint64_t pf_plugin_log_quote(struct pf_plugin_log *log, uint64_t mark,
 /* --- callback.c --------------------------------------------------------------------- */
 
 /*
- * Read the LEN bytes of MESSAGE, a struct pf_msg_callback of a worker with the POOL of POOL_SIZE
- * bytes, which is not trusted: *RET, without an instance; the caller frees its args.
- * -EPROTO; -ENOMEM: it has no arrays.
+ * Read the LEN bytes of MESSAGE, a struct pf_msg_callback of the worker of INSTANCE, which is not
+ * trusted: *RET, without a reference to INSTANCE, whose pool has the arguments; the caller frees its
+ * args.  -EPROTO; -ENOMEM: it has no arrays.
  */
-int pf_invocation_parse(const void *message, size_t len, const uint8_t *pool,
-			uint64_t pool_size, struct pf_invocation *ret);
+int pf_invocation_parse(struct pf_instance *instance, const void *message, size_t len,
+			struct pf_invocation *ret);
 
 /* --- instance_pool.c ----------------------------------------------------------------- */
 
