@@ -181,9 +181,9 @@ static void group_environment(const char *text, struct pf_buf *ret)
 	}
 }
 
-/* Make the key that C has in all members of the group, of what IN has and they share, and use it if
- * process 0 has put an entry there: only then is it known that C is for devices of several. */
-static int make_group_key(struct compile *c, struct pf_cache_inputs *in,
+/* Make the key that C has in all members of the group, of what IN has and they share.  If process 0 has
+ * put an entry there, and only then, it is known that C is for devices of several. */
+static int make_group_key(struct compile *c, struct pf_cache_inputs in,
 			  struct pf_err *err)
 {
 	const struct pf_description *d = pf_worker_description(c->plan.worker);
@@ -193,19 +193,17 @@ static int make_group_key(struct compile *c, struct pf_cache_inputs *in,
 	int r;
 
 	list_devices(d, false, &devices);
-	group_environment(in->environment, &environment);
+	group_environment(in.environment, &environment);
 	if (!shared || devices.failed || environment.failed) {
 		json_object_put(shared);
 		return pf_err_set(err, -ENOMEM, "no memory for a cache key");
 	}
-	in->create = pf_json_text(shared);
-	in->devices = devices.data ? devices.data : "";
-	in->environment = environment.data ? environment.data : "";
-	r = pf_cache_key_make(in, &c->group_key, err);
+	in.create = pf_json_text(shared);
+	in.devices = devices.data ? devices.data : "";
+	in.environment = environment.data ? environment.data : "";
+	r = pf_cache_key_make(&in, &c->group_key, err);
 	json_object_put(shared);
 	c->from_group = r == 0 && cache && pf_cache_has(cache, &c->group_key, NULL);
-	if (c->from_group)
-		c->key = c->group_key;
 	return r;
 }
 
@@ -241,8 +239,19 @@ int pf_compile_key(struct compile *c, struct pf_err *err)
 		return pf_err_set(err, -ENOMEM, "no memory for a cache key");
 	in.environment = environment.data ? environment.data : "";
 	c->can_be_kept = identify_plugin(compiler->cache, worker, c->instance, in.plugin);
-	r = pf_cache_key_make(&in, &c->key, err);
-	return r == 0 && pf_worker_in_group(worker) ? make_group_key(c, &in, err) : r;
+	if (!pf_worker_in_group(worker))
+		return pf_cache_key_make(&in, &c->key, err);
+	r = make_group_key(c, in, err);
+	if (r < 0)
+		return r;
+	if (c->from_group) {
+		c->key = c->group_key;
+		return 0;
+	}
+	/* The group's key stands for the program, which need not be read twice. */
+	in.program = c->group_key.bytes;
+	in.program_len = sizeof(c->group_key.bytes);
+	return pf_cache_key_make(&in, &c->key, err);
 }
 
 /* --- from the cache ----------------------------------------------------------------------- */
