@@ -106,7 +106,8 @@ static bool has_room(const struct holder *h, const char *name)
 	return h->n < MAX_DESCRIPTORS && !(is_pool(name) && pools >= MAX_POOLS);
 }
 
-static void hold(struct holder *h, const char *name, int fd)
+/* Take FD.  False: there is no room for it. */
+static bool hold(struct holder *h, const char *name, int fd)
 {
 	if (!has_room(h, name)) {
 		pf_log(PF_LOG_WARNING,
@@ -115,10 +116,11 @@ static void hold(struct holder *h, const char *name, int fd)
 		       is_pool(name) ? "the results of that process are lost"
 				     : "the mount may begin anew, without its files");
 		pf_closep(&fd);
-		return;
+		return false;
 	}
 	snprintf(h->held[h->n].name, sizeof(h->held[h->n].name), "%s", name);
 	h->held[h->n++].fd = fd;
+	return true;
 }
 
 /* One message of the daemon: its lines, and a descriptor or -1. */
@@ -144,9 +146,8 @@ static void take_lines(struct holder *h, char *text, int fd)
 	if (removes)
 		let_go(h, name);
 	if (store && fd >= 0) {
-		if (has_room(h, name))
+		if (hold(h, name, fd))
 			descriptors_store(name, fd);
-		hold(h, name, fd);
 	} else {
 		pf_closep(&fd); /* a barrier's sender waits for that */
 	}
@@ -409,7 +410,7 @@ static void take_over(struct holder *h)
 	unsigned n = descriptors_list(kept);
 
 	for (unsigned i = 0; i < n; i++)
-		hold(h, kept[i].name, descriptors_take(kept[i].name));
+		(void)hold(h, kept[i].name, descriptors_take(kept[i].name));
 	h->has_served = n;
 }
 
