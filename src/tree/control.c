@@ -109,10 +109,13 @@ static void queued_free(struct queued *item)
 int pf_control_open(struct pf_open *of, struct pf_err *err)
 {
 	int r = pf_open_writes(of) ? 0 : pf_open_may_hold(of, err);
-	struct control *c = r < 0 ? NULL : calloc(1, sizeof(*c));
+	struct control *c;
 
+	if (r < 0)
+		return r;
+	c = calloc(1, sizeof(*c));
 	if (!c)
-		return r < 0 ? r : pf_err_set(err, -ENOMEM, "no memory");
+		return pf_err_set(err, -ENOMEM, "no memory");
 	pf_stream_init(&c->stream, &ops);
 	c->of = of;
 	if (!pf_open_writes(of))

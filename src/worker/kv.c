@@ -26,7 +26,6 @@ enum {
 	CONNECT_MS = 2000,
 	ANSWER_MS = 3000, /* beyond which a server that does not answer is asked anew */
 	SLICE_MS = 1000,  /* of one waiting command */
-	PROBE_MS = 1000,  /* for a server that may be one without TLS */
 	PAUSE_MS = 100,   /* between attempts */
 	MAX_ADDRESSES = 8,
 	MAX_WORDS = 8,
@@ -142,7 +141,7 @@ static int exchange(const struct pf_kv *kv, struct link *link, int n, const char
 
 	if (link->tls) {
 		r = pf_tls_ask(link->tls, link->context, n, words, lens, ms, ret, err);
-		/* What is refused is refused at once; later, only this connection is broken. */
+		/* A server refuses a client at once; later, only this connection is broken. */
 		if (r == -EACCES && link->answered)
 			r = -EAGAIN;
 		if (r < 0)

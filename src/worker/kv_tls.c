@@ -13,8 +13,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { PROBE_MS = 1000 };
-
 /* --- the files ----------------------------------------------------------------------- */
 
 /* The key of a service has no pass phrase; OpenSSL would ask for it on the terminal. */

@@ -13,6 +13,8 @@
 
 #include "internal.h"
 
+enum { PROBE_MS = 1000 }; /* for the answer of a server that may be of the other kind */
+
 /* Read the files of CONFIG, before the sandbox is entered: *RET, to be given to SSL_CTX_free.  -EINVAL: a
  * file has not what it is for; -ENOMEM. */
 int pf_tls_new(const struct pf_kv_config *config, SSL_CTX **ret, struct pf_err *err);

@@ -17,7 +17,6 @@
  */
 
 enum {
-	MAX_DECLARATION = 1 << 24, /* bytes of the new attributes and types */
 	MAX_FUNCTION_PROPERTIES = 6,
 	ALIGNMENT_BYTE = 0xcb,
 };
@@ -451,7 +450,7 @@ static uint64_t dialect_number(struct rewriting *r, uint8_t dialect)
 static uint64_t add(struct rewriting *r, struct additions *to, uint8_t dialect,
 		    const struct pf_buf *new)
 {
-	r->bad |= to->data.len + to->groups.len > MAX_DECLARATION;
+	r->bad |= to->data.len + to->groups.len > PF_MLIR_MAX_DECLARATION;
 	put(&to->groups, dialect_number(r, dialect));
 	put(&to->groups, 1);
 	put(&to->groups, new->len << 1 | 1);

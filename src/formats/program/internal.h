@@ -159,7 +159,11 @@ bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *re
 bool pf_mlir_bytecode_calls(const void *bytes, size_t len,
 			    const struct pf_call_visitor *found);
 
-enum { PF_MLIR_FREE_NAME = 32 }; /* bytes of a name, with NUL */
+enum {
+	PF_MLIR_FREE_NAME = 32, /* bytes of a name, with NUL */
+	/* Bytes of main's declaration, or of its attributes and types; beyond them it keeps its tokens. */
+	PF_MLIR_MAX_DECLARATION = 1 << 24,
+};
 
 /* A NAME that does not occur in TEXT.  False: there are many like it. */
 bool pf_mlir_free_name(const char *text, size_t len, char name[PF_MLIR_FREE_NAME]);

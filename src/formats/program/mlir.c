@@ -437,8 +437,6 @@ bool pf_mlir_ui64(const char *text, size_t len, const char *key, uint64_t *ret)
  * arrays.  So another main calls it, with a token that it creates.
  */
 
-enum { MAX_DECLARATION = 1 << 24 };
-
 /* An argument or a result of main. */
 struct part {
 	struct pf_slice name; /* "%x"; a result has none */
@@ -546,7 +544,8 @@ static bool take_parts(struct scan *s, bool named, struct pf_buf *parts)
 {
 	skip_blanks(s);
 	while (peek(s, 0) != ')') {
-		if (parts->len > MAX_DECLARATION || !take_part(s, named, false, parts))
+		if (parts->len > PF_MLIR_MAX_DECLARATION ||
+		    !take_part(s, named, false, parts))
 			return false;
 		if (peek(s, 0) == ',')
 			(void)step(s);
@@ -714,7 +713,7 @@ bool pf_mlir_drop_tokens(struct pf_program_facts *facts, const void *bytes, size
 	struct pf_program_edit edit = { .at = facts->main };
 	char name[PF_MLIR_FREE_NAME];
 
-	if (!take_declaration(&s, &d) || d.body - facts->main > MAX_DECLARATION ||
+	if (!take_declaration(&s, &d) || d.body - facts->main > PF_MLIR_MAX_DECLARATION ||
 	    !pf_mlir_free_name(bytes, len, name))
 		return false;
 	/* In one line, so that the body stays in the line that it is in, as JAX writes it. */
