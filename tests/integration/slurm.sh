@@ -127,10 +127,11 @@ equal "how the tasks ended" \
 	'4 ExitCode=0:0 4 JobState=COMPLETED'
 nothing_left 'an array'
 
-# -- scancel: the command still has its mount.  It says that it runs, and that it was ended.
+# -- scancel: the command still has its mount.  It says that it runs, and that it was ended.  Slurm and
+# srun each send SIGTERM to all processes of a step, so the trap starts no process that the second would end.
 cat >digits.sh <<'END'
 #!/bin/sh
-trap 'cat $PJRTFS_MOUNT/health >ended.$SLURM_ARRAY_TASK_ID; exit' TERM
+trap 'trap "" TERM; read -r health <$PJRTFS_MOUNT/health; echo "$health" >ended.$SLURM_ARRAY_TASK_ID; exit' TERM
 sleep 1000 &
 cat $PJRTFS_MOUNT/health >started.$SLURM_ARRAY_TASK_ID
 wait
