@@ -127,14 +127,14 @@ equal "how the tasks ended" \
 	'4 ExitCode=0:0 4 JobState=COMPLETED'
 nothing_left 'an array'
 
-# -- scancel: the command still has its mount.  It says that it runs, and that it was ended.  Slurm and
-# srun each send SIGTERM to all processes of a step, so the trap starts no process that the second would end.
+# -- scancel: the command still has its mount.  It says that it runs, and that it was ended.  Slurm sends
+# SIGTERM to one process after another, and pjrtfs sends it once more: the script stays when its sleep
+# has ended, and nothing that its trap starts takes notice.
 cat >digits.sh <<'END'
 #!/bin/sh
-trap 'trap "" TERM; read -r health <$PJRTFS_MOUNT/health; echo "$health" >ended.$SLURM_ARRAY_TASK_ID; exit' TERM
-sleep 1000 &
+trap 'trap "" TERM; cat $PJRTFS_MOUNT/health >ended.$SLURM_ARRAY_TASK_ID; exit' TERM
 cat $PJRTFS_MOUNT/health >started.$SLURM_ARRAY_TASK_ID
-wait
+while :; do sleep 1; done
 END
 # begin: submit it, and wait until its four tasks run; $job
 begin()
