@@ -588,7 +588,8 @@ enum { PF_OPEN_MAX_HELD = 256 << 20 }; /* bytes of all open files of a user */
 
 /*
  * OF holds BYTES of memory, instead of what it held before, until it is released; its user's open files
- * hold more than they may: -ENOBUFS.  For what no quota counts.  Both take the tree's lock.
+ * hold more than they may: -ENOBUFS, but not for what a restart opens anew.  For what no quota counts.
+ * Both take the tree's lock.
  */
 void pf_open_hold(struct pf_open *of, size_t bytes);
 int pf_open_may_hold(const struct pf_open *of, struct pf_err *err);

@@ -410,7 +410,8 @@ static void take_over(struct holder *h)
 	unsigned n = descriptors_list(kept);
 
 	for (unsigned i = 0; i < n; i++)
-		(void)hold(h, kept[i].name, descriptors_take(kept[i].name));
+		if (!hold(h, kept[i].name, descriptors_take(kept[i].name)))
+			descriptors_remove(kept[i].name);
 	h->has_served = n;
 }
 

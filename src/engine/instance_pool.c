@@ -111,7 +111,6 @@ int pf_instance_map_pool(struct pf_instance *instance, int pool_fd, uint64_t poo
 
 void pf_instance_unmap_pool(struct pf_instance *instance)
 {
-	forget_dead(instance);
 	if (instance->pool) {
 		pf_guard_remove(instance->pool);
 		munmap((void *)(uintptr_t)instance->pool,
@@ -203,6 +202,8 @@ void pf_instance_forget_pool(struct pf_instance *instance)
 {
 	char name[32];
 
+	/* First: a shortened pool gets its record anew. */
+	forget_dead(instance);
 	if (!instance->kept)
 		return;
 	pf_state_drop(PF_STATE_POOL, instance->number);

@@ -210,14 +210,20 @@ void files_text_release(struct pf_open *of)
 
 int files_open_as(struct pf_open *of, files_print_as *print, struct pf_err *err)
 {
-	struct pf_buf *text = calloc(1, sizeof(*text));
-	int r = text ? print(of->node, &of->cred, text) : -ENOMEM;
+	struct pf_buf *text;
+	int r = pf_open_may_hold(of, err);
 
+	if (r < 0)
+		return r;
+	text = calloc(1, sizeof(*text));
+	r = text ? print(of->node, &of->cred, text) : -ENOMEM;
 	if (r == 0 && text->failed)
 		r = -ENOMEM;
 	of->state = text;
-	if (r == 0)
+	if (r == 0) {
+		pf_open_hold(of, text->cap);
 		return 0;
+	}
 	files_text_release(of);
 	return pf_err_set(err, r, "no memory for the text");
 }

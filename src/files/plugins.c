@@ -123,6 +123,7 @@ static int topology_fetch(struct pf_open *of, struct pf_err *err)
 			   text ? PF_TOPOLOGY_TEXT : PF_TOPOLOGY_BYTES, out, err);
 	if (text && r == 0)
 		pf_buf_puts(out, "\n");
+	pf_open_hold(of, out->cap);
 	return r;
 }
 
@@ -146,11 +147,14 @@ static const struct pf_kind topology_pb = TOPOLOGY("topology.pb");
 static int processes_fetch(struct pf_open *of, struct pf_err *err)
 {
 	struct pf_buf *out = of->state = calloc(1, sizeof(*out));
-	int r = out ? files_ask_worker(worker_of(of->node), PF_OP_GROUP, 0, 1, out, err)
-		    : -ENOMEM;
+	int r;
 
+	if (!out)
+		return -ENOMEM;
+	r = files_ask_worker(worker_of(of->node), PF_OP_GROUP, 0, 1, out, err);
 	if (r == 0)
 		pf_buf_puts(out, "\n");
+	pf_open_hold(of, out->cap);
 	return r;
 }
 

@@ -449,8 +449,13 @@ static int available_fetch(struct pf_open *of, struct pf_err *err)
 {
 	const struct pf_plugin_ops *ops = fs_of(of->node)->config.plugins;
 	struct pf_buf *out = of->state = calloc(1, sizeof(*out));
+	int r;
 
-	return out && ops ? ops->available(ops->arg, out, err) : -ENOMEM;
+	if (!out || !ops)
+		return -ENOMEM;
+	r = ops->available(ops->arg, out, err);
+	pf_open_hold(of, out->cap);
+	return r;
 }
 
 static void available_prepare(struct pf_open *of, struct pf_reply *reply)

@@ -194,11 +194,11 @@ static int make_group_key(struct compile *c, struct pf_cache_inputs in,
 
 	list_devices(d, false, &devices);
 	group_environment(in.environment, &environment);
-	if (!shared || devices.failed || environment.failed) {
+	in.create = shared ? pf_json_text(shared) : NULL;
+	if (!in.create || devices.failed || environment.failed) {
 		json_object_put(shared);
 		return pf_err_set(err, -ENOMEM, "no memory for a cache key");
 	}
-	in.create = pf_json_text(shared);
 	in.devices = devices.data ? devices.data : "";
 	in.environment = environment.data ? environment.data : "";
 	r = pf_cache_key_make(&in, &c->group_key, err);

@@ -630,6 +630,7 @@ static size_t halt_write(struct pf_stream *stream, struct pf_parked *write)
 	if (w->begun && w->left == left)
 		return write->len;
 	reset(c);
+	note_idle(c);
 	return w->begun;
 }
 
@@ -732,5 +733,6 @@ void pf_control_closed(struct pf_open *of)
 	PF_LOCK_SCOPE(&c->stream.lock);
 	c->closed = true;
 	reset(c);
+	pf_open_hold(of, c->part.cap + c->out.cap);
 	abandon_running_locked(c);
 }

@@ -160,7 +160,8 @@ static int take_snapshot(struct pf_open *of, struct pf_err *err)
 
 /* Open NODE, but for its text. */
 static int begin(struct pf_node *node, uint64_t ino, int flags,
-		 const struct pf_cred *cred, struct pf_open **ret, struct pf_err *err)
+		 const struct pf_cred *cred, bool reopened, struct pf_open **ret,
+		 struct pf_err *err)
 {
 	const struct pf_kind *kind = node->kind;
 	struct pf_open *of;
@@ -175,6 +176,7 @@ static int begin(struct pf_node *node, uint64_t ino, int flags,
 				.flags = flags,
 				.cred = *cred,
 				.refs = 1,
+				.reopened = reopened,
 				.lock = PTHREAD_MUTEX_INITIALIZER,
 				.alias = ino };
 	of->goes_by_size = kind->size_bound && pf_node_goes_by_size(node, cred->pid);
@@ -222,7 +224,7 @@ void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags,
 	int r;
 
 	*ret = NULL;
-	r = node ? begin(node, ino, flags, cred, &of, &err) : -ESTALE;
+	r = node ? begin(node, ino, flags, cred, false, &of, &err) : -ESTALE;
 	if (r < 0) {
 		if (node)
 			pf_refused(node, NULL, cred, "open", r, &err);
@@ -275,8 +277,8 @@ static int create(struct pf_node *dir, const char *name, mode_t mode, int flags,
 	r = find_or_create(dir, name, mode, flags, cred, &node, &created, err);
 	pf_tree_unlock_names(dir->tree);
 	if (r == 0) /* a new file is empty already */
-		r = begin(node, node->ino, created ? flags & ~O_TRUNC : flags, cred, &of,
-			  err);
+		r = begin(node, node->ino, created ? flags & ~O_TRUNC : flags, cred,
+			  false, &of, err);
 	if (r < 0)
 		return r;
 	/* CREATE cannot wait for the kind to prepare: on ESTALE the kernel retries with OPEN. */
@@ -804,9 +806,8 @@ int pf_vfs_reopen(struct pf_tree *tree, uint64_t handle, struct pf_open **ret)
 		node = pf_tree_by_ino(tree, was.alias);
 	if (node)
 		r = begin(node, was.alias, was.flags & ~(O_TRUNC | O_CREAT | O_EXCL),
-			  &was.cred, &of, NULL);
+			  &was.cred, true, &of, NULL);
 	if (r == 0) {
-		of->reopened = true;
 		of->handle = handle;
 		of->unique = was.unique;
 		of->polled = was.polled;

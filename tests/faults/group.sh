@@ -123,7 +123,7 @@ for pid in "${daemons[0]}" "$(cat "$m/plugins/faulty/pid")"; do
 	tr '\0' '\n' <"/proc/$pid/cmdline" >>seen
 	tr '\0' '\n' <"/proc/$pid/environ" >>seen
 done
-find "$m" -type f ! -name control ! -name run ! -name events ! -name log -exec timeout 2 cat {} + >>seen
+find "$m" -type f ! -name control ! -name run ! -name events ! -name log -exec timeout "$patience" cat {} + >>seen
 timeout 1 cat "$m/events" "$m/plugins/faulty/log" >>seen || true
 "$pjrtfs" --dump-config --group "$url" --group-secret secret >>seen
 cat "$m.log" >>seen

@@ -47,7 +47,7 @@ static bool take_sections(struct pf_span *b, struct pf_bytecode *f)
 		uint64_t id;
 		struct pf_span part = pf_bytecode_section(b, f->start, &id);
 
-		if (part.bad || id >= SECTION_COUNT)
+		if (part.bad || id >= SECTION_COUNT || f->section[id].p)
 			return false;
 		f->section[id] = part;
 	}

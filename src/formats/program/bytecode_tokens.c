@@ -254,7 +254,8 @@ static bool take_parts(struct rewriting *r, struct pf_span *type, struct parts *
 {
 	uint64_t n = take_number(type);
 
-	if (type->bad || n > (size_t)(type->end - type->p))
+	if (type->bad || n > (size_t)(type->end - type->p) ||
+	    n > PF_MLIR_MAX_DECLARATION / sizeof(*ret->all))
 		return false;
 	ret->all = calloc(n + 1, sizeof(*ret->all));
 	r->edits->list.failed |= !ret->all;

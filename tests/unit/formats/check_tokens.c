@@ -224,13 +224,13 @@ TEST_EACH(damaged_bytecode, bytecode)
 /* MLIR writes lengths of sections as they are, and perhaps aligns what they hold. */
 TEST(sections_stay_aligned)
 {
-	static const char head[] = { 0x05 | (char)0x80, 0x01, 64 << 1 | 1 };
+	static const char head[] = { 0x07 | (char)0x80, 0x01, 64 << 1 | 1 };
 	pf_autobuf struct pf_buf aligned = PF_BUF_INIT;
 	struct pf_program_facts facts;
 	size_t len, at;
 	char *bytes = jax_file("donated-ordered.mlirbc", &len), *have, *empty;
 
-	/* A section that the file has already, of nothing, at its end: of another alignment. */
+	/* A section that the file lacks, of nothing, at its end: of another alignment. */
 	pf_buf_append(&aligned, bytes, len);
 	pf_buf_append(&aligned, head, sizeof(head));
 	while (aligned.len % 64)
@@ -244,6 +244,21 @@ TEST(sections_stay_aligned)
 	for (at = (size_t)(empty - have) + sizeof(head); at < facts.len; at++)
 		ck_assert_int_eq(have[at], (char)0xcb);
 	free(have);
+	free(bytes);
+}
+
+/* MLIR refuses a section that comes twice; many of them would each be looked at for each other. */
+TEST(a_section_twice)
+{
+	pf_autobuf struct pf_buf twice = PF_BUF_INIT;
+	struct pf_program_facts facts;
+	size_t len;
+	char *bytes = jax_file("donated-ordered.mlirbc", &len);
+
+	pf_buf_append(&twice, bytes, len);
+	pf_buf_append(&twice, "\x05\x01", 2);
+	ck_assert_ptr_null(
+		without_tokens(PF_PROGRAM_MLIRBC, twice.data, twice.len, &facts));
 	free(bytes);
 }
 

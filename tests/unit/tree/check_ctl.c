@@ -187,7 +187,7 @@ TEST(unread_replies_have_a_limit)
 TEST(open_files_of_a_user_hold_so_much)
 {
 	enum { FILES = (PF_OPEN_MAX_HELD >> 20) + 2 };
-	struct pf_open *of[FILES];
+	struct pf_open *of[FILES], again = { .reopened = true };
 	char *text = malloc(1 << 20);
 	ssize_t r = 0;
 	int n = 0;
@@ -200,6 +200,12 @@ TEST(open_files_of_a_user_hold_so_much)
 	ck_assert_int_eq(r, -ENOBUFS);
 	ck_assert_int_gt(n, 32);
 	free(text);
+	/* A restart loses no open file. */
+	again.node = of[0]->node;
+	again.cred = of[0]->cred;
+	ck_assert_int_eq(pf_open_may_hold(&again, NULL), 0);
+	again.reopened = false;
+	ck_assert_int_eq(pf_open_may_hold(&again, NULL), -ENOBUFS);
 	while (n > 1)
 		pf_vfs_release(of[--n]);
 	ck_assert_int_eq(put(of[0], "\n"), 1);
