@@ -75,11 +75,11 @@ bounded()
 	fi
 }
 
-# Repeat a command until it succeeds; fail when the patience ends.
+# Repeat a command until it succeeds; fail when the patience ends.  It may be one that calls fail.
 eventually()
 {
 	local end=$((SECONDS + patience))
-	until bounded "$@" >/dev/null 2>&1; do
+	until (bounded "$@") >/dev/null 2>&1; do
 		[ "$SECONDS" -lt "$end" ] || fail "not within $patience s: $*"
 		sleep 0.05
 	done
@@ -276,6 +276,16 @@ ends_with()
 as()
 {
 	timeout -k 5 "$patience" setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}"
+}
+
+# kill_worker [PLUGIN]: end the plugin's worker, and wait for the one that follows.
+kill_worker()
+{
+	local of=$mnt/plugins/${1:-${plugin:-cpu}} restarts
+	restarts=$(bounded cat "$of/restarts")
+	kill -KILL "$(bounded cat "$of/pid")"
+	eventually grep -qx $((restarts + 1)) "$of/restarts"
+	eventually grep -qx ready "$of/state"
 }
 
 # another PID: another process than PID serves $mnt.

@@ -570,8 +570,10 @@ struct pf_open {
 
 	/* The front end's: the number by which the kernel names it (0: none yet), that of the
 	 * request that opened it, and the kernel's number of a caller of poll(2), if POLLED. */
-	uint64_t handle, unique, poll_handle;
-	bool polled;
+	uint64_t handle, unique;
+	_Atomic uint64_t
+		poll_handle; /* written while another request writes the record */
+	_Atomic bool polled;
 };
 
 static inline bool pf_open_reads(const struct pf_open *of)

@@ -92,10 +92,7 @@ equal "directory" "$(stat_of directory)" "$work/kept"
 
 # -- a worker dies: the next one loads its programs from the cache
 hits=$(stat_of hits)
-restarts=$(bounded cat "$mnt/plugins/$p/restarts")
-kill -KILL "$(bounded cat "$mnt/plugins/$p/pid")"
-eventually grep -qx $((restarts + 1)) "$mnt/plugins/$p/restarts"
-eventually grep -qx ready "$mnt/plugins/$p/state"
+kill_worker "$p"
 run add 'x y -> z'
 shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
 equal "add" "$(cached add)" hit

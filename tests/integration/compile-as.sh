@@ -60,8 +60,8 @@ run add-2 'x y -> z'
 rm "$mnt/programs/add.mlir"
 gone "$x/add"
 run add-2 'x y -> z'
-kill -KILL "$(bounded cat "$mnt/plugins/$me/pid")"
-eventually run add-2 'x y -> z'
+kill_worker "$me"
+run add-2 'x y -> z'
 
 # -- only rmdir frees it
 bounded rmdir "$x/plain"

@@ -94,9 +94,7 @@ same called.npy "$b/z.npy"
 gauge buffers 0 2
 
 # -- the worker's death frees everything; the next uses load it again
-kill -KILL "$(cat "$mnt/plugins/$p/pid")"
-eventually grep -qx 1 "$mnt/plugins/$p/restarts"
-eventually grep -qx ready "$mnt/plugins/$p/state"
+kill_worker "$p"
 alive '[.executables, .buffers]' '[0,0]'
 lists 0
 bounded cp "$data/x.npy" "$b/x.npy"

@@ -52,9 +52,7 @@ bounded cat "$mnt/executables/leaky_relu/optimized.hlo.pb" >leaky.hlo.pb
 
 # Each life of the worker has the library, even if its file has gone.
 rm leaky_relu.so
-bounded kill -KILL "$(cat "$mnt/plugins/$name/pid")"
-eventually grep -qx 1 "$mnt/plugins/$name/restarts"
-eventually grep -qx ready "$mnt/plugins/$name/state"
+kill_worker "$name"
 run leaky_relu 'x -> z'
 shows "$mnt/buffers/z.txt" '1 -1 3 -2'
 unmount_pjrtfs

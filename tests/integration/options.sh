@@ -59,9 +59,7 @@ grep -qx 'EMPTY=' environ || fail "no EMPTY"
 ! tr '\0' '\n' <"/proc/$daemon/environ" | grep -q '^XLA_FLAGS=' || fail "the daemon has it, too"
 equal "no error" "$(bounded cat "$mnt/plugins/$name/error")" ''
 # The next instance has them, too.
-kill -KILL "$(cat "$mnt/plugins/$name/pid")"
-eventually grep -qx 1 "$mnt/plugins/$name/restarts"
-eventually grep -qx ready "$mnt/plugins/$name/state"
+kill_worker "$name"
 tr '\0' '\n' <"/proc/$(cat "$mnt/plugins/$name/pid")/environ" >environ
 grep -qx 'XLA_FLAGS=--xla_dump_max_hlo_modules=7' environ || fail "no XLA_FLAGS"
 equal "devices" "$(bounded ls "$mnt/devices/$name" | tr '\n' ' ')" '0 1 '

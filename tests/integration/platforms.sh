@@ -112,7 +112,7 @@ bounded cp "$data/jax/platforms.jax_exported" "$data/jax/platforms-donated.jax_e
 equal "the second time" "$(cached platforms)" hit
 gives platforms
 consumes platforms-donated
-kill -KILL "$(bounded cat "$mnt/plugins/$p/pid")"
+kill_worker "$p"
 gives platforms
 
 # -- as a compiled program, of the cache and of the plugin

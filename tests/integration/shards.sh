@@ -32,7 +32,7 @@ gone "$b/wt.sharding.json"
 # and a worker's death: the arrays are uploaded again, and read from the host's copies
 printf '1 2 3 4\n' | bounded tee "$b/s.txt" >/dev/null
 ask '{"op":"shard","buffer":"s","as":"ss","mesh":{"x":2},"spec":["x"]}' >reply
-kill -KILL "$(bounded cat "$mnt/plugins/$cpu/pid")"
+kill_worker "$cpu"
 ask '{"op":"gather","buffer":"ss","as":"s2"}' >reply
 tells reply '"ok":true'
 shows "$b/s2.txt" '1 2 3 4'

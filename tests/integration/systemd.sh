@@ -133,10 +133,12 @@ within()
 }
 started()
 {
+	local init
 	init=$(pgrep -P "$parent") && [ "$(cat "/proc/$init/comm")" = systemd ] &&
 		within systemctl is-active basic.target
 }
 eventually started
+init=$(pgrep -P "$parent")
 
 # -- the mount is where systemd and all others see it, and other users use it
 within systemctl start "$name"

@@ -56,9 +56,7 @@ fails_with '' cp wrong.mlir "$mnt/programs/"
 tells "$x/wrong/error" '[: ]6:'
 
 # A new worker gets the program once more.
-bounded kill -KILL "$(bounded cat "$mnt/plugins/${plugin:-cpu}/pid")"
-eventually grep -qx 1 "$mnt/plugins/${plugin:-cpu}/restarts"
-eventually grep -qx ready "$mnt/plugins/${plugin:-cpu}/state"
+kill_worker
 run ordered 'state step -> twice last'
 shows "$mnt/buffers/last.txt" '4 5'
 

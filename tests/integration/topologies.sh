@@ -56,8 +56,7 @@ shows "$far/buffers/z.txt" $'2 4 6\n8 10 12'
 shows "$far/devices/cpu-0.115/1/buffers/z.txt" $'2 4 6\n8 10 12'
 
 # -- the worker dies: serialized comes from the cache, optimized.hlo.pb is made again
-kill -KILL "$(bounded cat "$mnt/plugins/cpu-0.115/pid")"
-eventually grep -qx ready "$mnt/plugins/cpu-0.115/state"
+kill_worker cpu-0.115
 compiled
 
 # -- the daemon dies: the topology and what is compiled for it are there again
