@@ -27,7 +27,7 @@ bounded bash -c "echo 'x y -> late' >$mnt/executables/add/run" 2>err &&
 [ $((SECONDS - began)) -lt 60 ] || fail "it took $((SECONDS - began)) s"
 grep -q 'Input/output error' err || fail "it failed with: $(cat err)"
 tells "$mnt/error" "$why"
-tells "$mnt/plugins/faulty/log" "$why"
+eventually tells "$mnt/plugins/faulty/log" "$why"
 overran 1
 test ! -e "$b/late.npy" || fail "the execution that was ended has a result"
 

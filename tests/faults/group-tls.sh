@@ -43,7 +43,7 @@ stores()
 {
 	local m
 	for m in "${members[@]}"; do
-		tells "$m/plugins/faulty/log" 'store: large same' 'store: empty same' \
+		eventually tells "$m/plugins/faulty/log" 'store: large same' 'store: empty same' \
 			'store: twice 6, missing 5, late 4' 'store: 64 waiters woke'
 	done
 }

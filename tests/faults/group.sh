@@ -38,6 +38,7 @@ for i in 2 0 3 1; do member $i; done
 complete
 for m in "${members[@]}"; do
 	equal "devices" "$(cd "$m/devices/faulty" && echo *)" "0 1 2 3 4 5 6 7"
+	eventually grep -q 'topology ' "$m/plugins/faulty/log"
 	grep -o 'topology .*' "$m/plugins/faulty/log" >>topologies
 	tells "$m/events" group.complete
 	sanitized || tells "$m/plugins/faulty/sandbox" '^device$'
@@ -115,7 +116,7 @@ member 0
 member 1
 complete
 for m in "${members[@]}"; do
-	tells "$m/plugins/faulty/log" 'store: large same' 'store: empty same' \
+	eventually tells "$m/plugins/faulty/log" 'store: large same' 'store: empty same' \
 		'store: twice 6, missing 5, late 4' 'store: 64 waiters woke'
 done
 m=${members[0]}
@@ -195,7 +196,7 @@ for how in worker daemon stop; do
 	case $said in *'Software caused connection abort'*) ;; *) fail "it failed with $said" ;; esac
 	for i in 0 2; do
 		failed $i "^process 1 of 3 \(.*\) is gone since [0-9]+ s: the group has ended$"
-		tells "${members[$i]}/plugins/faulty/log" 'faulty: process 1 is gone'
+		eventually tells "${members[$i]}/plugins/faulty/log" 'faulty: process 1 is gone'
 		tells "${members[$i]}/events" group.ended
 		fails_with 'Software caused connection abort' cp "$data/y.npy" "${members[$i]}/buffers/"
 		same "$data/x.npy" "${members[$i]}/buffers/x.npy"

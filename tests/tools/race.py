@@ -68,6 +68,51 @@ def rename_over_and_views(d):
 
 
 @case
+def rename_over_and_commands(d):
+    """A command finds one array or the other."""
+    name = os.path.basename(d)
+    for side in ("x", "next"):
+        make(f"{d}/{side}.npy", floats(1))
+
+    def ask():
+        fd = os.open(cases.mnt + "/control", os.O_RDWR)
+        while not os.path.exists(d + "/done"):
+            reply = cases.ask(fd, {"op": "stat", "buffer": name + "/x"})
+            holds(reply, reply["ok"])
+
+    pid = child(ask)
+    try:
+        for i in range(N // 4):
+            make(d + "/next.npy", floats(i))
+            os.rename(d + "/next.npy", d + "/x.npy")
+    finally:
+        make(d + "/done")
+    equal("the commands", end_of(pid), 0)
+
+
+@case
+def programs_renamed_over(d):
+    """An executable is there while its program is replaced."""
+    programs = cases.mnt + "/programs"
+    source = b"func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
+    make(programs + "/over.mlir", source)
+
+    def look():
+        while not os.path.exists(d + "/done"):
+            os.stat(cases.mnt + "/executables/over")
+
+    pid = child(look)
+    try:
+        for _ in range(N // 20):
+            make(programs + "/next", source)
+            os.rename(programs + "/next", programs + "/over.mlir")
+    finally:
+        make(d + "/done")
+    equal("the looks", end_of(pid), 0)
+    equal("it runs", content(cases.mnt + "/executables/over/state"), b"ready\n")
+
+
+@case
 def results(d):
     """A result takes a name over by a command."""
     make(d + "/one.npy", floats(*64 * [1]))

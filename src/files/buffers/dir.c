@@ -301,17 +301,18 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 		return r;
 	if (target && view_of(target)->inode == inode)
 		target = NULL;
-	if (target) {
-		files_report(target, "buffer.removed", NULL);
-		pf_dir_unlink(target);
-	}
-	pf_node_name(node, old);
-	r = move_node(node, to, name);
-	/* Its bytes are freed when both changes of names are in the journal. */
 	if (target)
-		inode_unlinked(view_of(target)->inode);
+		files_report(target, "buffer.removed", NULL);
+	pf_node_name(node, old);
+	/* A lookup of the stem finds one or the other at any time; TARGET's bytes are freed when
+	 * both changes of names are in the journal. */
+	r = move_node(node, to, name);
 	if (r < 0)
 		return r;
+	if (target) {
+		pf_dir_unlink(target);
+		inode_unlinked(view_of(target)->inode);
+	}
 	files_shard_gone(dir, old);
 	if (value)
 		buffer_transfer_start(inode->buffer, value, true, NULL);

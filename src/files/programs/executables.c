@@ -451,9 +451,13 @@ void files_each_executable(struct pf_fs *fs,
 
 void files_drop_executable_locked(struct program *program)
 {
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
+
 	if (!program->executable)
 		return;
-	files_report(program->executable, "executable.removed", NULL);
+	dir = pf_node_parent(program->executable);
+	if (dir)
+		files_report(program->executable, "executable.removed", NULL);
 	pf_executable_name(program->x, 0);
 	pf_dir_unlink(program->executable);
 	pf_node_unref(pf_steal(&program->executable));
@@ -552,7 +556,8 @@ void files_follow_program(struct pf_node *of, struct pf_node *executable)
 }
 
 int files_add_executable(struct pf_node *dir, const char *stem, struct program *program,
-			 mode_t perm, const struct pf_cred *cred, struct pf_err *err)
+			 mode_t perm, const struct pf_cred *cred, bool compiles,
+			 struct pf_err *err)
 {
 	const struct pf_kind *kind = program->node ? &kind_executable : &kind_as;
 	struct pf_node *node;
@@ -573,14 +578,18 @@ int files_add_executable(struct pf_node *dir, const char *stem, struct program *
 	else
 		program_save(node);
 	r = pf_dir_room(dir, node, err);
-	if (r == 0)
-		r = pf_dir_link(dir, stem, node, true);
-	if (r == 0) {
-		program->executable = node;
-		pf_executable_name(program->x, node->ino);
-	} else {
+	if (r < 0) {
 		pf_node_unref(node);
+		return r;
 	}
+	program->executable = node;
+	pf_executable_name(program->x, node->ino);
+	/* A caller that finds it waits for the compile. */
+	if (compiles)
+		pf_executable_compile(program->x, NULL, NULL);
+	r = pf_dir_link(dir, stem, node, true);
+	if (r < 0)
+		files_drop_executable_locked(program);
 	return r;
 }
 
@@ -635,7 +644,7 @@ int files_add_as(struct pf_fs *fs, const char *as, struct program *source,
 		r = check_stem(dir, stem, err);
 	if (r == 0)
 		r = files_add_executable(files_mirror_of(dir), stem, made,
-					 mode_of(source), cred, err);
+					 mode_of(source), cred, false, err);
 	pf_tree_unlock_names(fs->tree);
 	return r < 0 ? pf_err_wrap(err, r, "\"as\": %s", as) : 0;
 }

@@ -61,10 +61,12 @@ void files_mirror_charge_to(struct pf_node *mirror, uid_t uid);
 
 /*
  * Link DIR/STEM/ for PROGRAM, replacing what is there.  The name lock is held.  Its rights are
- * its program's; one that has none is CRED's, its mode PERM.
+ * its program's; one that has none is CRED's, its mode PERM.  With COMPILES its source is being
+ * compiled before anybody finds it.
  */
 int files_add_executable(struct pf_node *dir, const char *stem, struct program *program,
-			 mode_t perm, const struct pf_cred *cred, struct pf_err *err);
+			 mode_t perm, const struct pf_cred *cred, bool compiles,
+			 struct pf_err *err);
 
 /* EXECUTABLE's owner and mode become those of the program OF: R_OK on the program is R_OK and
  * X_OK on the executable, W_OK on it is W_OK on the options. */

@@ -159,7 +159,7 @@ static int programs_create(struct pf_node *dir, const char *name, mode_t mode,
 	r = pf_dir_link(dir, name, node, false);
 	if (r == 0 && format != PF_PROGRAM_NONE)
 		r = files_add_executable(files_mirror_of(dir), stem, program, 0, cred,
-					 err);
+					 false, err);
 	if (r < 0) {
 		pf_dir_unlink(node);
 		return r;
@@ -308,36 +308,40 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 	if (target) {
 		if (was == PF_PROGRAM_NONE)
 			inherit_options(program_of(target), program);
+		if (program_of(target)->executable)
+			files_report(program_of(target)->executable, "executable.removed",
+				     NULL);
 		/* Its source is freed when both changes of names are in the journal. */
 		program_hold(program_of(target));
-		programs_unlink(to, target, NULL);
 	}
 	pf_node_path(node, NULL, &from);
-	/* programs/ and executables/ change together, or not at all. */
+	/* programs/ and executables/ change together, or not at all, and each name leads to the
+	 * one program or the other at any time. */
 	if (format == PF_PROGRAM_NONE) {
 		r = pf_dir_move(node, to, name);
 	} else if (program->executable) {
 		r = pf_dir_move_both(node, to, name, program->executable,
 				     files_mirror_of(to), stem);
 	} else {
+		pf_executable_set_format(program->x, format);
 		r = files_add_executable(files_mirror_of(to), stem, program, 0, NULL,
-					 err);
+					 true, err);
 		added = r == 0;
 		if (r == 0)
 			r = pf_dir_move(node, to, name);
 	}
 	if (r < 0 && added)
 		files_drop_executable_locked(program);
+	if (target && r == 0)
+		programs_unlink(to, target, NULL);
 	if (target)
 		program_leave(program_of(target));
+	pf_executable_set_format(program->x, r < 0 ? was : format);
 	if (r < 0)
 		return r;
 	files_report(node, "program.moved", from.data);
-	pf_executable_set_format(program->x, format);
 	if (format == PF_PROGRAM_NONE)
 		files_drop_executable_locked(program);
-	else if (added)
-		pf_executable_compile(program->x, NULL, NULL); /* in the background */
 	return 0;
 }
 

@@ -119,7 +119,7 @@ int programs_restore_file(struct restoring *r, struct pf_node *dir,
 	    pf_program_format_of(old->name, &len) != PF_PROGRAM_NONE) {
 		snprintf(stem, sizeof(stem), "%.*s", (int)len, old->name);
 		code = files_add_executable(files_mirror_of(dir), stem, program, 0, NULL,
-					    err);
+					    false, err);
 	}
 	*ret = code < 0 ? NULL : pf_steal(&node);
 	return code;
@@ -135,7 +135,8 @@ int programs_restore_as(struct restoring *r, struct pf_node *dir,
 	if (code < 0 || !program)
 		return code;
 	pf_tree_adopt(dir->tree, old->ino);
-	code = files_add_executable(dir, old->name, program, (mode_t)-1, NULL, err);
+	code = files_add_executable(dir, old->name, program, (mode_t)-1, NULL, false,
+				    err);
 	*ret = code < 0 ? NULL : pf_node_ref(program->executable);
 	return code;
 }
