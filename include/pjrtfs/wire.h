@@ -472,7 +472,7 @@ void pf_channel_release(struct pf_channel *channel);
 
 /*
  * Send a text of LEN bytes (in packets of at most 64 KiB) and, with the first packet, N
- * descriptors.  Blocks while the socket is full.  0 or -errno.
+ * descriptors.  Blocks while the socket is full.  0; -EPIPE the other side has gone; -errno.
  */
 int pf_channel_send(int sock, const char *text, size_t len, const int *fds, int n,
 		    struct pf_err *err);

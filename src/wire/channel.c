@@ -48,6 +48,11 @@ void pf_channel_release(struct pf_channel *channel)
 	channel->memory = NULL;
 }
 
+static int gone(struct pf_err *err)
+{
+	return pf_err_set(err, -EPIPE, "the other process has gone");
+}
+
 static int send_packet(int sock, const void *data, size_t len, const int *fds, int n,
 		       struct pf_err *err)
 {
@@ -74,6 +79,9 @@ static int send_packet(int sock, const void *data, size_t len, const int *fds, i
 	do
 		r = sendmsg(sock, &msg, MSG_NOSIGNAL);
 	while (r < 0 && errno == EINTR);
+	/* ECONNRESET: it ended before it read the packets before this one. */
+	if (r < 0 && (errno == EPIPE || errno == ECONNRESET))
+		return gone(err);
 	if (r < 0)
 		return pf_err_set(err, -errno, "send to the other process: %s",
 				  strerror(errno));
@@ -158,13 +166,13 @@ static ssize_t recv_packet(int sock, void *dst, size_t cap, int *fds, int n,
 	while (r < 0 && errno == EINTR);
 	/* The other process ended before it read everything that this one sent. */
 	if (r < 0 && errno == ECONNRESET)
-		return pf_err_set(err, -EPIPE, "the other process has gone");
+		return gone(err);
 	if (r < 0)
 		return pf_err_set(err, -errno, "receive from the other process: %s",
 				  strerror(errno));
 	take_fds(&msg, fds, n);
 	if (r == 0)
-		return pf_err_set(err, -EPIPE, "the other process has gone");
+		return gone(err);
 	if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
 		return pf_err_set(err, -EPROTO,
 				  "the other process sent too large a packet");

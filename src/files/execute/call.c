@@ -251,12 +251,10 @@ static struct pf_execution *prepare_locked(struct call *c)
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_execution *e =
 		pf_execution_new(c->program->x, c->loaded->signature->n_inputs, 1);
+	int r = e ? bound_find(&c->bound, e, &c->cred, c->in.account, &err)
+		  : pf_err_set(&err, -ENOMEM, "no memory for a call");
 
-	if (!e)
-		pf_err_set(&err, -ENOMEM, "no memory for a call");
-	else
-		bound_find(&c->bound, e, &c->cred, c->in.account, &err);
-	if (err.code) {
+	if (r < 0) {
 		pf_execution_free(e);
 		call_fail_locked(c, &err);
 		return NULL;
@@ -467,6 +465,7 @@ static ssize_t take_line_locked(struct call *c, const char *src, size_t len)
 {
 	const char *newline = memchr(src, '\n', len < BIND_MAX ? len : BIND_MAX);
 	struct pf_err err = PF_ERR_INIT;
+	int r = 0;
 
 	if (!newline) {
 		pf_err_set(&err, -EINVAL,
@@ -478,10 +477,10 @@ static ssize_t take_line_locked(struct call *c, const char *src, size_t len)
 	c->line = strndup(src + 4, (size_t)(newline - src - 4));
 	pf_loaded_unref(pf_steal(&c->loaded));
 	if (!c->line)
-		pf_err_set(&err, -ENOMEM, "no memory for a binding");
+		r = pf_err_set(&err, -ENOMEM, "no memory for a binding");
 	else if (c->line[strspn(c->line, " \t")])
-		bind_check(c->program, c->line, &c->cred, &err);
-	return err.code ? call_fail_locked(c, &err) : newline + 1 - src;
+		r = bind_check(c->program, c->line, &c->cred, &err);
+	return r < 0 ? call_fail_locked(c, &err) : newline + 1 - src;
 }
 
 static void call_send(struct pf_open *of, const void *src, size_t len,

@@ -297,6 +297,16 @@ TEST(sending_to_an_ended_process_fails)
 	ck_assert_int_eq(err.code, -EPIPE);
 }
 
+TEST(sending_to_a_process_that_ended_before_it_read_fails)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_int_eq(pf_channel_send(pair[1], "x", 1, NULL, 0, &err), 0);
+	hang_up();
+	ck_assert_int_eq(pf_channel_send(pair[1], "x", 1, NULL, 0, &err), -EPIPE);
+	ck_assert_str_eq(err.text, "the other process has gone");
+}
+
 /* --- the memory ---------------------------------------------------------------------- */
 
 TEST(two_mappings_are_one_channel)
