@@ -3,7 +3,7 @@
 # A device that is full at the nth call: ENOSPC there, the others stay, and later ones come.
 . "$srcdir/tests/lib.sh"
 requires jq --version
-mount_pjrtfs faulty --fault upload=enospc-at:4 --fault compile=enospc-at:2 \
+mount_pjrtfs faulty --no-cache --fault upload=enospc-at:4 --fault compile=enospc-at:2 \
 	--fault execute=enospc-at:3
 b=$mnt/buffers
 for i in 1 2 3 4 5 6; do
