@@ -569,10 +569,10 @@ struct pf_open {
 	LIST_ENTRY(pf_open) sibling; /* the node's opens; the tree's lock protects it */
 
 	/* The front end's: the number by which the kernel names it (0: none yet), that of the
-	 * request that opened it, and the kernel's number of a caller of poll(2), if POLLED. */
+	 * request that opened it, and the kernel's number of a caller of poll(2), if POLLED, which
+	 * changes while another request writes the record. */
 	uint64_t handle, unique;
-	_Atomic uint64_t
-		poll_handle; /* written while another request writes the record */
+	_Atomic uint64_t poll_handle;
 	_Atomic bool polled;
 };
 

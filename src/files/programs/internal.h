@@ -61,8 +61,8 @@ void files_mirror_charge_to(struct pf_node *mirror, uid_t uid);
 
 /*
  * Link DIR/STEM/ for PROGRAM, replacing what is there.  The name lock is held.  Its rights are
- * its program's; one that has none is CRED's, its mode PERM.  With COMPILES its source is being
- * compiled before anybody finds it.
+ * its program's; one that has none is CRED's, its mode PERM.  With COMPILES the compile of
+ * its source begins before the name leads to it.
  */
 int files_add_executable(struct pf_node *dir, const char *stem, struct program *program,
 			 mode_t perm, const struct pf_cred *cred, bool compiles,
