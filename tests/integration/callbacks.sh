@@ -50,6 +50,11 @@ stop
 "$top/docs/examples/callbacks/logger.sh" "$x/tell/callbacks/0.txt" >log &
 host=$!
 bounded cp "$data/x.npy" "$mnt/buffers/"
+opened()
+{
+	[ "$(readlink "/proc/$host/fd/0")" = "$x/tell/callbacks/0.txt" ]
+}
+eventually opened
 run tell 'x -> x2'
 run tell 'x2 -> x3'
 eventually eval '[ "$(wc -l <log)" = 2 ]'
