@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # The daemon ends the worker of an execution that no process awaits, after --abandoned-timeout, if
 # its user does not own the mount; awaited executions and the owner's go on.
 # shellcheck disable=SC2016 # what another shell expands

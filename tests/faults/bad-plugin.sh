@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Plugins that cannot be used: refused at the start, with a sentence; nothing is mounted.
 . "$srcdir/tests/lib.sh"
 requires test -w /dev/fuse

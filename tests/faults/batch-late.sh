@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Batches whose steps fail late: by their time limits, by the worker's death, by output names that
 # became impossible.  The batch reports the first failure.
 # shellcheck disable=SC2016 # what another shell expands

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Batches of executions: what is before a failure is there, what is after it has not begun, and
 # a death takes no result that was there before.
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
+# SANITIZE: asan tsan
 # While a program waits for its host, the worker or the daemon dies: the execution ends with a
 # sentence, the host's answer is refused, the program is no culprit, and the next execution works.
 # shellcheck disable=SC2016 # what another shell expands

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Each function of the plugin that an operation of a user reaches ends the plugin's process, or hangs until that
 # is killed: the operation fails with a sentence, others are served, and the next process does it.
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan tsan
 # Each function of the plugin that pjrtfs calls fails with each of PJRT's codes, and succeeds without a
 # result: the errno and the sentence are as documented, and nothing is leaked.
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Each of PJRT's codes has its errno, in every operation, and the plugin's sentence is reported.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # A failed compile is seen by the writer, explained by error, and leaves nothing that runs.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs faulty --fault compile=error:INVALID_ARGUMENT:'bad op'

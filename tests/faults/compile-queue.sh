@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan tsan
 # The queue of compiles: a number of slots, users round robin, a time limit.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # A program is used, written, moved, removed while it compiles.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Programs and cache entries that kill a worker: only they fail.
 . "$srcdir/tests/lib.sh"
 requires jq --version

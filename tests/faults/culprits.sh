@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan tsan
 # An execution ends the worker while no other runs: its user cannot run that program again at once,
 # other users can.
 # shellcheck disable=SC2016 # what another shell expands

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # A plugin that overwrites the memory in which its process and pjrtfs exchange messages: pjrtfs ends
 # that process and counts it, the calls in progress fail, and everything else goes on.
 . "$srcdir/tests/lib.sh"

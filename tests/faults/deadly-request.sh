@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # A request that ends the daemon each time it is processed: after two deaths it fails, and all else
 # goes on.
 . "$srcdir/tests/lib.sh"

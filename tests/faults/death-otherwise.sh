@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # A plugin that dies in other ways than by abort, prints much or nothing, has other calls, or
 # does not come back at once.
 . "$srcdir/tests/lib.sh"

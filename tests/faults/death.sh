@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # A plugin that dies in each operation: EIO, a sentence with its last line, and a restart.
 . "$srcdir/tests/lib.sh"
 requires jq --version

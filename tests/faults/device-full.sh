@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # A device that is full at the nth call: ENOSPC there, the others stay, and later ones come.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan tsan
 # The queue of executions: a number of slots for each device, users round robin.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # --execute-timeout ends what a device executes for too long, with its worker, whether a client
 # waits for it or not; the time in a queue does not count.
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
+# SANITIZE: asan
 # FFI libraries that are registered and crash, hang or cannot work: the mount stays as it is.
 . "$srcdir/tests/lib.sh"
 name=${plugin:-cpu}

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
+# SANITIZE: asan
 # Handlers of FFI libraries that fail, crash, end the process or never return: the execution fails,
 # with its program as the culprit, and everything else goes on.
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Cancelling a job: what is compiled for it is given up; force ends the worker that is at it, of
 # whichever plugin, and no other.
 . "$srcdir/tests/lib.sh"

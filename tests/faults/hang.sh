@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # A plugin that is slow or hangs: other processes do not wait, and a waiting process can be killed
 # at once.
 # shellcheck disable=SC2016 # what another shell expands

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # With --isolate=user the process that runs a user's programs has no other user's bytes, whichever
 # way these came to the mount; without, it has them.
 # shellcheck disable=SC2016 # what another shell expands

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Time limits of commands: each ends as its sentence says.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

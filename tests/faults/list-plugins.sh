@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Discovery among broken files: a sentence for each, status 1, good plugins are listed, and
 # nothing hangs.
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Copies and moves between devices and memories that fail, come late or end the process.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # The messages for a service manager (sd_notify(3)), with a socket of this test: READY, STATUS,
 # WATCHDOG and STOPPING, with and without a process that holds the mount.
 . "$srcdir/tests/lib.sh"

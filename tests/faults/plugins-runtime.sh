@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # A plugin that is added at run time fails, dies or waits when it starts: the mount stays as it is.
 . "$srcdir/tests/lib.sh"
 requires_mount

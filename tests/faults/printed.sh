@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # The plugin log, plugins/NAME/log, and its part in the daemon's log, however much is printed.
 # shellcheck disable=SC2016 # what another program expands
 . "$srcdir/tests/lib.sh"

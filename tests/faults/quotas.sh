@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Quotas of what takes time: executions at once, of the mount and of a device, jobs, and the seconds
 # of compiles.
 # shellcheck disable=SC2016 # what another shell expands

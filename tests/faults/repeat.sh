@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Repetitions that end early: by a failure, told at once or late, by a death, by who asked.  The
 # state that was reached gets its name.
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # What code in a plugin could do: in each sandbox no more than the tables here say.
 . "$srcdir/tests/lib.sh"
 requires has_landlock

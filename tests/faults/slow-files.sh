@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Files that a plugin's call makes: where the call takes long, each open fails after a second, and a later
 # one has what that call made.
 . "$srcdir/tests/lib.sh"

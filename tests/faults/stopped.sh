@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # A worker that does not answer: reading a file that only it can fill ends nevertheless, with a
 # sentence or ETIMEDOUT, so that programs that read the whole mount end.
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # A daemon is killed while one of its threads waits in the kernel for a request that it has not
 # answered, so the process cannot end: the next daemon answers the request.
 . "$srcdir/tests/lib.sh"

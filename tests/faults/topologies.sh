@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # A topology ends the worker that reads it: its user cannot have it read again at once.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Transfers that fail, are late, or run out of memory: the writer gets the error, other buffers
 # stay.
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: tsan
 # Results get their names all at once, or none does.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Arguments are checked before a plugin sees them: how many, which type, shape and device.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Modes, times, inodes and links of files: what a user sets is kept, what is new is new.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

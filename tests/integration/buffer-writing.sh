@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # How bytes become an array: in pieces, out of order, incomplete at fsync, from a killed writer, and
 # while other processes read the former value.
 # shellcheck disable=SC2016 # what another shell expands

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
 # Programs for several devices, for one that is not the first, and for any, from the cache.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
 # A program from the cache shows, and does, all that a compiled one does, whatever it was in.
 . "$srcdir/tests/lib.sh"
 requires jq --version

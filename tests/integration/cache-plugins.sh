@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
 # Three plugins of one platform, one cache: none runs what another compiled.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Directories that cannot be used for a cache: one warning, and everything works without.
 . "$srcdir/tests/lib.sh"
 requires jq --version

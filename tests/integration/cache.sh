@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# TIER: smoke
+# PLUGIN: each
+# SANITIZE: asan
 # What was compiled once is loaded the next time: after a restart, by others, and by name.
 . "$srcdir/tests/lib.sh"
 requires jq --version

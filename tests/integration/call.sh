@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# TIER: smoke
+# PLUGIN: each
+# SANITIZE: asan
 # executables/NAME/call: arrays in and out on one descriptor, in any pieces; failures; deaths.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

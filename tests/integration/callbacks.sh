@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
+# SANITIZE: tsan
 # executables/NAME/callbacks/: programs ask, hosts answer; hosts in shell, awk and Python.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
 # The compile command: a program once more, under another name, with other options.
 . "$srcdir/tests/lib.sh"
 requires jq --version

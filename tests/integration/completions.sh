@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # The completions of bash, zsh and fish, each in its shell: options, their values, plugins' names.
 . "$srcdir/tests/lib.sh"
 requires test -e /usr/share/bash-completion/bash_completion

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # docs/containers.md: what it shows works as it stands there, in containers of crun, and the files
 # for builders and Kubernetes are right.
 # shellcheck disable=SC2016 # what another shell expands

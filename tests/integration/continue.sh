@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # demo/continue and its twin in Python go on writing the poem that the model has learnt.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

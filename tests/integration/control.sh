@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# TIER: smoke
 # control: sessions, pieces, several commands a write, syntax errors, who sees which reply.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # The create command: empty, filled and uninitialized arrays, on any device and memory.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: tsan
 # A user whose programs end the worker again and again waits; the others go on.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

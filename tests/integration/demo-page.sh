@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # demo/README.md: its lines, pasted into one shell in the root of the repository, do what the page
 # says.
 . "$srcdir/tests/lib.sh"

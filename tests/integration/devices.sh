@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
 # What lives on each device: executables by name, counts of them and of buffers.
 . "$srcdir/tests/lib.sh"
 requires jq --version

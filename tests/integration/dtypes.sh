@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
+# SANITIZE: asan
 # Every element type in every format and shape: its bytes, its numbers, its description.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

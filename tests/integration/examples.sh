@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # The examples in docs/examples do what they say, also when they cannot.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

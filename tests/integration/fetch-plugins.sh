@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # scripts/fetch-plugins: what each name brings, and that nothing is fetched twice or written into a
 # file that has other links; the form that is installed; what is wrong is refused with a sentence.
 # pip takes small wheels made here.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
 # FFI libraries that cannot be loaded end the start with a sentence.
 . "$srcdir/tests/lib.sh"
 requires_mount

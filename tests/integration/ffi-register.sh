@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # FFI libraries are registered while the mount is served: programs call their handlers at once.
 . "$srcdir/tests/lib.sh"
 name=${plugin:-cpu}

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
+# SANITIZE: asan
 # FFI libraries: programs call handlers in C.
 . "$srcdir/tests/lib.sh"
 name=${plugin:-cpu}

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Only the mount's owner may set flags of XLA that name files.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

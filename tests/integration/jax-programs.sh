@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
+# SANITIZE: asan
 # Everyday programs as jax.export writes them: each is copied in with its arguments, runs by one
 # line, and gives JAX's numbers.
 . "$srcdir/tests/lib.sh"

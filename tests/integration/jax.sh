@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # docs/jax.md and the README's first example: what they show works as it stands there, with JAX.
 . "$srcdir/tests/lib.sh"
 export PYTHONPATH=$plugins/jax

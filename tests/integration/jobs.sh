@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# TIER: smoke
+# SANITIZE: none
 # docs/jobs.md: what it shows works as it stands there; the script for Slurm runs without Slurm.
 . "$srcdir/tests/lib.sh"
 requires_mount

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # A kernel that cannot send requests again (before Linux 6.9): those that a dead daemon had read
 # fail, and no caller waits for ever.
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # --isolate=user: the holder has the memory of many users, so all files outlive the daemon.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

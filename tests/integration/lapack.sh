@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
 # JAX's linear algebra: the library that is loaded by default, without it, and without a LAPACK.
 . "$srcdir/tests/lib.sh"
 name=${plugin:-cpu}

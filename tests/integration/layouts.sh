@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
+# SANITIZE: asan
 # Programs whose parameters and results are not row-major on the device.
 . "$srcdir/tests/lib.sh"
 

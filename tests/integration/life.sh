@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# TIER: smoke
+# SANITIZE: tsan
 # The daemon's life: in the foreground and the background, and how it ends; what is left after.
 . "$srcdir/tests/lib.sh"
 requires test -w /dev/fuse

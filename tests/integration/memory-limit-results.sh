@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
 # What programs and commands make counts against --memory-limit before it is made.
 . "$srcdir/tests/lib.sh"
 requires jq --version

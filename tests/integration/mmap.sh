@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Files of buffers/ in memory: read, written, replaced while they are mapped.
 . "$srcdir/tests/lib.sh"
 

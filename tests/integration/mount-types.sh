@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # mount -t pjrtfs, mount -t fuse.pjrtfs, fstab and umount, by root and by an ordinary user, with
 # the installed helpers in /sbin of a mount namespace of its own.
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # docs/CLUSTER.md under Open MPI: the lines there, as they stand, make a group of two ranks; mpirun ends
 # as they do, and nothing remains.
 # shellcheck disable=SC2016 # what another shell expands

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
 # Compiled programs as files: from the cache and without it, for this plugin and no other, and
 # only for those who may bring machine code.
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Files that are not arrays of a device's types are refused, with a sentence, without other changes.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

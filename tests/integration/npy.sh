@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# TIER: smoke
+# SANITIZE: asan
 # .npy files of every version, type, order and shape: what is read back is what was written,
 # and the device has the right numbers.
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # Memory runs short in a control group: the kernel kills a worker, then the daemon, and never the
 # holder; users get EIO for what was under way, and all files stay.
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
+# SANITIZE: asan
 # Compile options as serialized messages, every field of them, and what the fields change.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
 # Create options, environment and default compile options reach plugins and programs.
 . "$srcdir/tests/lib.sh"
 name=${plugin:-cpu}

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # A result is a file as others: opened, written in the middle, at its end, mapped, renamed.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

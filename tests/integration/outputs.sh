@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
+# SANITIZE: asan
 # Where results go: new names, names that are taken, an input's own; and what is donated.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
 # Programs that JAX exported for several platforms: pjrtfs passes the number of the platform, and
 # no caller counts it.  The exports multiply by 3 on cuda, by 5 on tpu and by 2 on cpu.
 # shellcheck disable=SC2016 # what another shell expands

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
 # Programs that abort a real plugin: their writers get an error, and other users' work goes on.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
+# SANITIZE: asan
 # What is known of a program: cost, memory, where it runs, and as what it was compiled.
 . "$srcdir/tests/lib.sh"
 requires jq --version

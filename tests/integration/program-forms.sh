@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
+# SANITIZE: asan
 # A program in each of its forms compiles at close, tells its signature, and runs right.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# TIER: smoke
 # programs/ and executables/: mv, rm, mkdir, scratch names, and which names exclude each other.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
 # Compile options: who compiles, for which devices, with which flags; what is refused.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # Each tool that writes a program which is refused says so; state and error tell why.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: tsan
 # queue: what runs on a device and what waits for it, whose it is, how far it is; and compiles.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

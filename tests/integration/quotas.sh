@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# TIER: smoke
 # Quotas of two ordinary users: what each has is counted, a refusal names the file of the maximum,
 # and the other user goes on.
 # shellcheck disable=SC2016 # what another shell expands

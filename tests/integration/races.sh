@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: tsan
 # An open of a name that another buffer takes over at that moment gets one of the two.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # The mount's README: the lines that it says work when pasted do.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

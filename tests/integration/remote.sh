@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # docs/remote.md: what it shows works as it stands there, over an sshd of this test; and each row
 # of its table is true.
 # shellcheck disable=SC2016 # what the far shell expands

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# TIER: smoke
 # executables/NAME/run: lines and objects, quoted names, the last reply, descriptors.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

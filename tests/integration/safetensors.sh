@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # .safetensors: of one tensor and of many, what is refused, and how fast a large one is there.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# TIER: smoke
+# SANITIZE: none
 # What a program that users write cannot do to the files of who mounted: read and write them.
 . "$srcdir/tests/lib.sh"
 name=${plugin:-cpu}

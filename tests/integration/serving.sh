@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # docs/serving.md: what it shows works as it stands there.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # scripts/setup: what it installs and fetches, and that it waits for another apt-get.  The commands
 # that change the machine are imitated.
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
+# SANITIZE: asan
 # One array over several devices: split, joined, and as arguments and results of programs.
 . "$srcdir/tests/lib.sh"
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # docs/jobs.md under Slurm: the script there, as it stands, gives the files of a single mount; and
 # nothing remains of a job that scancel ends.  munged, slurmctld and slurmd are the test's own.
 # shellcheck disable=SC2016 # what another shell expands

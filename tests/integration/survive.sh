@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: tsan
 # With --keep a mount outlives its daemon: everything that users made is there again, under the
 # same names and inode numbers, and open files go on.
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # The units under a real systemd, in namespaces of its own: the mount is the host's, the plugin has
 # its sandbox, and what dies or hangs is started again; users have mounts of their own.
 # shellcheck disable=SC2016 # what another shell expands

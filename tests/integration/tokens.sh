@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
+# SANITIZE: asan
 # Programs whose main takes and returns tokens, as JAX's ordered effects have it.
 . "$srcdir/tests/lib.sh"
 requires jq --version

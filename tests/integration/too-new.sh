@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
 # A portable artifact of a newer StableHLO than the plugin's: when the plugin refuses it, the
 # sentence begins with both versions and with what to do.
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
+# SANITIZE: asan
 # Programs that are compiled for devices that are not here, and run where they are.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
+# SANITIZE: asan
 # A training of 1,000 steps, exported from JAX, is one command: its state stays on the device,
 # each step takes the memory of the one before, and the numbers are JAX's.
 . "$srcdir/tests/lib.sh"

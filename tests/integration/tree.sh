@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# TIER: smoke
 # The fixed files: at the root, of each plugin and of each device; stat tells true sizes.
 . "$srcdir/tests/lib.sh"
 requires jq --version

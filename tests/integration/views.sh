@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # One buffer, several views: .npy, .raw, .txt, .json; each can be read, and written but .json.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

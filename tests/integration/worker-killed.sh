@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# TIER: smoke
 # kill -9 of the worker: the mount stays, and everything works again by itself.
 . "$srcdir/tests/lib.sh"
 requires jq --version

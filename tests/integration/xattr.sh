@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
 # What is known of a buffer as extended attributes; setting type, shape and memory.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# PLUGIN: each
+# SANITIZE: asan
 # Large arrays are not copied on their way to the plugin and back, where its memory is ours.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # The package: made of the release twice, in two folders, it is the same bytes; lintian finds nothing;
 # installed, it runs the demo.
 . "$srcdir/tests/lib.sh"

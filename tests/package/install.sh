@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# TIER: deep
+# SANITIZE: none
 # README.md, Install: its two blocks, pasted in the root of a clone, install and mount.  What they
 # write on this system is gone at the end.
 . "$srcdir/tests/lib.sh"

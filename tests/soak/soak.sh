@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan tsan
 # Clients of all kinds and faults in one mount; SOAK_SECONDS says for how long, SOAK_SEED which
 # schedule of faults; SOAK_FAULTS which faults, all if not set; SOAK_KINDS which clients.
 . "$srcdir/tests/lib.sh"

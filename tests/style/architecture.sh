@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# TIER: smoke
+# SANITIZE: none
 # The picture of the layers is the one that the sources give, and the tests that the documents name
 # exist.
 "$srcdir/scripts/draw-layers" | diff "$srcdir/docs/architecture.svg" - || {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # Installed files do not contain the path of the build folder, so the same sources give the same
 # bytes in any folder; programs bind symbols at start-up, so that they cannot be changed later; and
 # the library that workers load shows nothing but its table.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # scripts/check-bench: a ratio beyond its bound fails, unless repeats show that it was noise.
 set -eu
 top=${srcdir:-.}

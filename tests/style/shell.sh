@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # Every shell script is clean in the eyes of shellcheck.
 set -eu
 command -v shellcheck >/dev/null || {

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Print where the threads of pjrtfs and its workers wait: of the processes PID..., or of all.
+#
+#     tests/tools/stacks.sh [PID...]
+set -u
+cd /proc || exit
+[ $# != 0 ] || set -- [0-9]*
+for pid; do
+	name=$(cat "$pid/comm" 2>/dev/null) || continue
+	case $name in pjrtfs*) ;; *) continue ;; esac
+	echo "== $pid: $(tr '\0' ' ' <"$pid/cmdline")"
+	for thread in "$pid"/task/*; do
+		echo "$(cat "$thread/comm" 2>/dev/null): $(cat "$thread/wchan" 2>/dev/null)"
+		sed 's/^/    /' "$thread/stack" 2>/dev/null
+	done
+done
+exit 0
