@@ -10,7 +10,8 @@
 # folder; $pjrtfs the daemon's program; $plugins the folder of the plugins; $others yes for
 # root, who can try a mount as other users: mount_pjrtfs ${others:+-o allow_other}.
 # shellcheck shell=bash
-set -eu
+set -eEu
+trap 'lib_says "$BASH_COMMAND: status $?"' ERR
 
 top=$(cd "${srcdir:?run by make check, or with srcdir set}" && pwd)
 build=${build:-$(pwd)}
@@ -21,8 +22,12 @@ data=$top/tests/data
 # shellcheck disable=SC2034
 if [ "$(id -u)" = 0 ]; then others=yes; else others=; fi
 
-# Seconds that tests wait at most for an expected event.
+# Seconds that tests wait at most for an expected event.  Those in which the test could have run, but
+# had no processor, do not count: patient runs a command for so long.
 patience=${PJRTFS_TEST_PATIENCE:-20}
+patient=$build/tests/tools/patient
+# shellcheck disable=SC2034 # how often tests repeat what they do by chance: more in make check-deep
+times=${PJRTFS_TEST_TIMES:-1}
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/pjrtfs-test.XXXXXX")
 cd "$work"
@@ -49,11 +54,44 @@ fi
 lib_mounts=()  # every mount point, and at the same index
 lib_daemons=() # the daemon that serves it, or '' once it has ended
 
+# Say what failed, after the line of the test.
+lib_says()
+{
+	echo "FAIL: ${0##*/}:${BASH_LINENO[${#BASH_LINENO[@]} - 2]}: $*" >&2
+}
+
 # End the test as failed, with a sentence.
 fail()
 {
-	echo "FAIL: $*" >&2
+	lib_says "$*"
 	exit 1
+}
+
+# End the test, for lack of patience: tests/run repeats it, to tell a hang from bad luck.
+impatient()
+{
+	lib_says "$*"
+	bash "$top/tests/tools/stacks.sh" >&2
+	exit 75
+}
+
+# Seconds, of all time, for which the test could have run, but had no processor.
+waited()
+{
+	if [[ -r ${PJRTFS_TEST_PRESSURE-} && $(<"$PJRTFS_TEST_PRESSURE") =~ some\ .*total=([0-9]+) ]]; then
+		echo $((BASH_REMATCH[1] / 1000000))
+	else
+		echo 0
+	fi
+}
+
+# over BEGUN BEFORE: has the patience ended, of what began at BEGUN, when waited told BEFORE?
+over()
+{
+	local lasted=$((SECONDS - $1)) delay
+	[ "$lasted" -ge "$patience" ] || return 1
+	delay=$(($(waited) - $2))
+	[ "$lasted" -ge $((patience + (delay < patience * 4 ? delay : patience * 4))) ]
 }
 
 # requires COMMAND...: skip the test (exit 77) if the command fails.
@@ -69,7 +107,7 @@ requires()
 bounded()
 {
 	if [ "$(type -t "$1")" = file ]; then
-		timeout -k 5 "$patience" "$@"
+		"$patient" "$patience" "$@"
 	else
 		"$@"
 	fi
@@ -78,9 +116,10 @@ bounded()
 # Repeat a command until it succeeds; fail when the patience ends.  It may be one that calls fail.
 eventually()
 {
-	local end=$((SECONDS + patience))
+	local begun=$SECONDS before
+	before=$(waited)
 	until (bounded "$@") >/dev/null 2>&1; do
-		[ "$SECONDS" -lt "$end" ] || fail "not within $patience s: $*"
+		! over "$begun" "$before" || impatient "not within $patience s: $*"
 		sleep 0.05
 	done
 }
@@ -132,7 +171,7 @@ ordinary()
 	export work build top so HOME=$work/home
 	if [ "$(id -u)" != 0 ]; then
 		mkdir -p home
-		timeout -k 5 $((patience * 6)) "$@"
+		"$patient" $((patience * 6)) "$@"
 		return
 	fi
 	mkdir -p "$work/home" "$work/seen"
@@ -140,7 +179,7 @@ ordinary()
 	chmod 777 "$work/home"
 	export -f forget_mounts
 	# shellcheck disable=SC2016 # what the other shell expands
-	timeout -k 5 $((patience * 6)) unshare --mount --propagation private bash -eu -c '
+	"$patient" $((patience * 6)) unshare --mount --propagation private bash -eu -c '
 		forget_mounts
 		mount -t tmpfs -o mode=755 tmpfs "$work/seen"
 		cd "$work/seen"
@@ -186,7 +225,8 @@ faults()
 # whose worker stays, fails the test.
 mount_pjrtfs()
 {
-	local name=${plugin:-cpu} options=() end=$((SECONDS + patience))
+	local name=${plugin:-cpu} options=() begun=$SECONDS before
+	before=$(waited)
 	if [ $# -gt 0 ] && [ "${1#-}" = "$1" ]; then
 		name=$1
 		shift
@@ -222,9 +262,9 @@ mount_pjrtfs()
 		${options[@]+"${options[@]}"} </dev/null >"$mnt.log" 2>&1 &
 	daemon=$!
 	lib_daemons+=("$daemon")
-	until timeout -k 1 5 test -e "$mnt/version"; do
+	until bounded test -e "$mnt/version"; do
 		kill -0 "$daemon" 2>/dev/null || fail "pjrtfs ended instead of mounting"
-		[ "$SECONDS" -lt "$end" ] || fail "pjrtfs did not mount within $patience s"
+		! over "$begun" "$before" || impatient "pjrtfs did not mount within $patience s"
 		sleep 0.05
 	done
 }
@@ -236,8 +276,8 @@ unmount_pjrtfs()
 	for i in "${!lib_mounts[@]}"; do
 		if [ "${lib_mounts[i]}" = "$m" ] && [ -n "${lib_daemons[i]}" ]; then
 			workers=$(pgrep -P "${lib_daemons[i]}" || true)
-			timeout -k 1 10 fusermount3 -u "$m" 2>/dev/null ||
-				timeout -k 1 10 fusermount3 -u -z "$m" 2>/dev/null || true
+			bounded fusermount3 -u "$m" 2>/dev/null ||
+				bounded fusermount3 -u -z "$m" 2>/dev/null || true
 			lib_reap "${lib_daemons[i]}" || status=$?
 			lib_daemons[i]=
 			for worker in $workers; do
@@ -256,7 +296,7 @@ unmount_pjrtfs()
 refuses()
 {
 	local status=0
-	timeout -k 5 $((patience * 6)) "$pjrtfs" "${@:3}" >out 2>err </dev/null || status=$?
+	"$patient" $((patience * 6)) "$pjrtfs" "${@:3}" >out 2>err </dev/null || status=$?
 	equal "status of ${*:3} ($(cat err))" "$status" "$1"
 	grep -Eq -e "$2" err || fail "${*:3}: '$(cat err)' instead of '$2'"
 }
@@ -275,7 +315,7 @@ ends_with()
 # as UID COMMAND...: as bounded, by the user with that number, which root becomes.
 as()
 {
-	timeout -k 5 "$patience" setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}"
+	"$patient" "$patience" setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}"
 }
 
 # kill_worker [PLUGIN]: end the plugin's worker, and wait for the one that follows.
@@ -381,10 +421,10 @@ posix_cases()
 {
 	local cases=$top/tests/tools/posix_$1.py limit=$((patience * $2))
 	chmod 755 "$work" # other users take part
-	timeout -k 5 "$limit" python3 -B "$cases" "$mnt"
+	"$patient" "$limit" python3 -B "$cases" "$mnt"
 	if [ -n "${3:-}" ] && [ -n "$others" ]; then
 		bounded chmod 1777 "$mnt/buffers"
-		timeout -k 5 "$limit" python3 -B "$cases" --as 1001 "$mnt"
+		"$patient" "$limit" python3 -B "$cases" --as 1001 "$mnt"
 	fi
 	shows "$mnt/health" ok
 }
@@ -427,9 +467,10 @@ lib_reap()
 # Wait until no process PID runs (a zombie does not).
 lib_gone()
 {
-	local end=$((SECONDS + patience))
+	local begun=$SECONDS before
+	before=$(waited)
 	while grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status"; do
-		[ "$SECONDS" -lt "$end" ] || return 1
+		! over "$begun" "$before" || return 1
 		sleep 0.05
 	done
 }
@@ -444,7 +485,7 @@ daemon_ended()
 lib_end()
 {
 	local status=$? i
-	trap - EXIT
+	trap - EXIT ERR
 	set +e
 	exec 3>&- 4>&- 5>&- 6>&- # what a test holds open under a mount keeps it busy
 	cd /
@@ -460,7 +501,7 @@ lib_end()
 			tail -n 100 "${lib_mounts[i]}.log" >&2
 		fi
 		# rmdir fails while a mount remains there, and then no file is removed.
-		timeout 5 rmdir "${lib_mounts[i]}" 2>/dev/null || {
+		bounded rmdir "${lib_mounts[i]}" 2>/dev/null || {
 			echo "still mounted: ${lib_mounts[i]}" >&2
 			exit 1
 		}

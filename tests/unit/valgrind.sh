@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# TIER: deep
+# SANITIZE: none
+# LIMIT: 14400 s
+# Unit tests under valgrind, without fork, so that it sees all; those that load a plugin would
+# take hours.
+. "$srcdir/tests/lib.sh"
+requires valgrind --version
+for layer in base discover telemetry formats cache wire engine store tree files fuse daemon; do
+	(cd "$build" && CK_FORK=no CK_TIMEOUT_MULTIPLIER=20 valgrind -q --leak-check=full \
+		--error-exitcode=9 "tests/unit/check_$layer") >"$layer" 2>&1 || fail "$layer: $(tail -n 60 "$layer")"
+done
