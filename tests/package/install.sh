@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # TIER: deep
 # SANITIZE: none
+# NEEDS: net
+# LIMIT: 3600 s
 # README.md, Install: its two blocks, pasted in the root of a clone, install and mount.  What they
 # write on this system is gone at the end.
 . "$srcdir/tests/lib.sh"

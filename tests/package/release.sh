@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
+# COST: 150 CPU-s
+# LIMIT: 3600 s
+# The release has every file of the repository, makes itself again with the same bytes, and builds,
+# passes the tests that use its files in ways of their own, installs and is removed without a rest
+# (make distcheck).  In the deep run it passes all tests.
+. "$srcdir/tests/lib.sh"
+requires test -d "$top/.git"
+header=$(sed -n 's/^PJRT_INCLUDE = //p' "$build/Makefile")
+check='unit/discover integration/setup integration/completions style/architecture style/binaries
+	style/includes style/makefile style/spdx'
+[ "$times" = 1 ] || check=check
+
+# One make dist at a time in the build folder.
+exec 9>"$build/.dist.lock"
+flock 9
+make -C "$build" dist >out 2>&1 || fail "make dist: $(tail -n 40 out)"
+cp "$build"/pjrtfs-*.tar.xz .
+exec 9>&-
+tar -xf pjrtfs-*.tar.xz
+git -C "$top" ls-files | grep -v '/\?\.gitignore$' | sort >wanted
+(cd pjrtfs-*/ && find . -type f -printf '%P\n' | sort) >there
+equal "what the release lacks" "$(comm -23 wanted there)" ''
+
+cd pjrtfs-*/
+mkdir build
+cd build
+../configure -q --with-pjrt-include="$header"
+make -j"$(nproc)" distcheck TESTS="$check" >"$work/out" 2>&1 ||
+	fail "make distcheck: $(grep -v '^PASS' "$work/out" | tail -n 100)"
+same pjrtfs-*.tar.xz "$work"/pjrtfs-*.tar.xz
