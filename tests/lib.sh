@@ -76,7 +76,7 @@ impatient()
 }
 
 # Seconds, of all time, for which the test could have run, but had no processor.
-waited()
+lib_waited()
 {
 	if [[ -r ${PJRTFS_TEST_PRESSURE-} && $(<"$PJRTFS_TEST_PRESSURE") =~ some\ .*total=([0-9]+) ]]; then
 		echo $((BASH_REMATCH[1] / 1000000))
@@ -85,12 +85,12 @@ waited()
 	fi
 }
 
-# over BEGUN BEFORE: has the patience ended, of what began at BEGUN, when waited told BEFORE?
-over()
+# lib_over BEGUN BEFORE: has the patience ended, of what began at BEGUN, when lib_waited told BEFORE?
+lib_over()
 {
 	local lasted=$((SECONDS - $1)) delay
 	[ "$lasted" -ge "$patience" ] || return 1
-	delay=$(($(waited) - $2))
+	delay=$(($(lib_waited) - $2))
 	[ "$lasted" -ge $((patience + (delay < patience * 4 ? delay : patience * 4))) ]
 }
 
@@ -117,9 +117,9 @@ bounded()
 eventually()
 {
 	local begun=$SECONDS before
-	before=$(waited)
+	before=$(lib_waited)
 	until (bounded "$@") >/dev/null 2>&1; do
-		! over "$begun" "$before" || impatient "not within $patience s: $*"
+		! lib_over "$begun" "$before" || impatient "not within $patience s: $*"
 		sleep 0.05
 	done
 }
@@ -226,7 +226,7 @@ faults()
 mount_pjrtfs()
 {
 	local name=${plugin:-cpu} options=() begun=$SECONDS before
-	before=$(waited)
+	before=$(lib_waited)
 	if [ $# -gt 0 ] && [ "${1#-}" = "$1" ]; then
 		name=$1
 		shift
@@ -264,7 +264,7 @@ mount_pjrtfs()
 	lib_daemons+=("$daemon")
 	until bounded test -e "$mnt/version"; do
 		kill -0 "$daemon" 2>/dev/null || fail "pjrtfs ended instead of mounting"
-		! over "$begun" "$before" || impatient "pjrtfs did not mount within $patience s"
+		! lib_over "$begun" "$before" || impatient "pjrtfs did not mount within $patience s"
 		sleep 0.05
 	done
 }
@@ -468,9 +468,9 @@ lib_reap()
 lib_gone()
 {
 	local begun=$SECONDS before
-	before=$(waited)
+	before=$(lib_waited)
 	while grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status"; do
-		! over "$begun" "$before" || return 1
+		! lib_over "$begun" "$before" || return 1
 		sleep 0.05
 	done
 }
