@@ -11,7 +11,7 @@
 # root, who can try a mount as other users: mount_pjrtfs ${others:+-o allow_other}.
 # shellcheck shell=bash
 set -eEu
-trap 'lib_says "$BASH_COMMAND: status $?"' ERR
+trap 'lib_failed $? "$BASH_COMMAND"' ERR
 
 top=$(cd "${srcdir:?run by make check, or with srcdir set}" && pwd)
 build=${build:-$(pwd)}
@@ -58,6 +58,12 @@ lib_daemons=() # the daemon that serves it, or '' once it has ended
 lib_says()
 {
 	echo "FAIL: ${0##*/}:${BASH_LINENO[${#BASH_LINENO[@]} - 2]}: $*" >&2
+}
+
+# A command failed, which ends the test but where set +e stands.
+lib_failed()
+{
+	[[ $- != *e* ]] || lib_says "${2%%$'\n'*}: status $1"
 }
 
 # End the test as failed, with a sentence.
