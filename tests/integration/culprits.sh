@@ -73,7 +73,7 @@ executes() # prints how many there were
 }
 alone=$(executes)
 before=$(restarts)
-as 1001 bash -c 'for ((i = 0;; i++)); do
+setpriv --reuid 1001 --regid 1001 --clear-groups bash -c 'for ((i = 0;; i++)); do
 		{ echo "// $i"; cat "$2"; } >"$1"
 	done 2>/dev/null' - "$mnt/programs/all/bad.mlir" once.mlir &
 other=$!
