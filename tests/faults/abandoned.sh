@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
+# COST: 1 CPU-s in 12 s
 # The daemon ends the worker of an execution that no process awaits, after --abandoned-timeout, if
 # its user does not own the mount; awaited executions and the owner's go on.
 # shellcheck disable=SC2016 # what another shell expands

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan tsan
+# COST: 5 CPU-s in 17 s
 # The queue of compiles: a number of slots, users round robin, a time limit.
 . "$srcdir/tests/lib.sh"
 requires jq --version

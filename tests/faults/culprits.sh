@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan tsan
+# COST: 1 CPU-s in 30 s
 # An execution ends the worker while no other runs: its user cannot run that program again at once,
 # other users can.
 # shellcheck disable=SC2016 # what another shell expands

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
+# COST: 15 CPU-s
 # The daemon is killed while clients of all kinds work: no closed file is lost, no byte is wrong,
 # no client hangs; and what becomes of arrays without a host copy.  By hand: PJRTFS_KILLS=200.
 . "$srcdir/tests/lib.sh"

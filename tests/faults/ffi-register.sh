@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # PLUGIN: each
 # SANITIZE: asan
+# COST: 2 CPU-s in 13 s
 # FFI libraries that are registered and crash, hang or cannot work: the mount stays as it is.
 . "$srcdir/tests/lib.sh"
 name=${plugin:-cpu}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
+# COST: 1 CPU-s in 16 s
 # A plugin that is slow or hangs: other processes do not wait, and a waiting process can be killed
 # at once.
 # shellcheck disable=SC2016 # what another shell expands

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
+# COST: 7 CPU-s in 8 s
 # With --isolate=user the process that runs a user's programs has no other user's bytes, whichever
 # way these came to the mount; without, it has them.
 # shellcheck disable=SC2016 # what another shell expands

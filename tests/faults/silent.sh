@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
+# COST: 1 CPU-s in 25 s
 # A worker that gives no heartbeat: the mount says so after ten seconds, and takes it back when the
 # worker goes on; after --worker-timeout pjrtfs ends it, and the next one serves.
 . "$srcdir/tests/lib.sh"

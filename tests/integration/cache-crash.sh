@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# COST: 6 CPU-s
 # The cache's directory under processes that are killed, and under two that share it.
 . "$srcdir/tests/lib.sh"
 stress=$build/tests/tools/cache_stress

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
+# COST: 6 CPU-s
 # One directory of compiled programs for several machines: filled by one and only read by others
 # (--cache-readonly), or written by all, over sshfs, where no lock is common to them.
 # shellcheck disable=SC2016 # what another shell expands

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# COST: 6 CPU-s
 # kill -9 of the daemon while it fills the cache: what is there is whole, and is used.
 #
 # PJRTFS_TEST_KILLS in the environment is how often; 15 if not set.

@@ -3,6 +3,7 @@
 # TIER: smoke
 # PLUGIN: each
 # SANITIZE: asan
+# COST: 5 CPU-s in 15 s
 # What was compiled once is loaded the next time: after a restart, by others, and by name.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -3,6 +3,7 @@
 # TIER: smoke
 # PLUGIN: each
 # SANITIZE: asan
+# COST: 6 CPU-s
 # executables/NAME/call: arrays in and out on one descriptor, in any pieces; failures; deaths.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # PLUGIN: each
 # SANITIZE: none
+# COST: 119 CPU-s
 # All conformance cases in the sandbox strict: as root, as root with the rights of Landlock's ABI 2
 # only (Linux 5.19), and as an ordinary user.  Each time they give the same bytes.  Those of linear
 # algebra, which call LAPACK, and of callbacks run as an ordinary user.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
+# COST: 7 CPU-s
 # Copies within a device share the array, copies and moves to another stay on the devices.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

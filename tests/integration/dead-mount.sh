@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# COST: 2 CPU-s in 13 s
 # A mount whose daemon was killed looks dead and is replaced; a daemon unmounts no mount but its
 # own.  In a mount namespace of its own, so that /dev/fuse can be open to ordinary users.
 # shellcheck disable=SC2016 # what another shell expands

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# COST: 6 CPU-s in 8 s
 # events: what it tells, to whom, and how it reads as a file.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# COST: 8 CPU-s
 # fio writes and verifies files in buffers/: several jobs, orders, block sizes, engines.
 . "$srcdir/tests/lib.sh"
 requires fio --version

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
+# COST: 13 CPU-s
 # Random operations on files in buffers/ do what the same ones do in tmpfs.
 . "$srcdir/tests/lib.sh"
 requires jq --version

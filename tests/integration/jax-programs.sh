@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # PLUGIN: each
 # SANITIZE: asan
+# COST: 11 CPU-s
 # Everyday programs as jax.export writes them: each is copied in with its arguments, runs by one
 # line, and gives JAX's numbers.
 . "$srcdir/tests/lib.sh"

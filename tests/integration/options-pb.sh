@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # PLUGIN: each
 # SANITIZE: asan
+# COST: 6 CPU-s
 # Compile options as serialized messages, every field of them, and what the fields change.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# COST: 7 CPU-s
 # scripts/demo for a user who is not root and has no sudo: on the host, and in a user namespace of
 # their own, as in containers without privileges.
 . "$srcdir/tests/lib.sh"

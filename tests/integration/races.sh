@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: tsan
+# COST: 19 CPU-s
 # An open of a name that another buffer takes over at that moment gets one of the two.
 . "$srcdir/tests/lib.sh"
 requires jq --version

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# COST: 12 CPU-s
 # SIGUSR2, as for a new version of the program: clients that read, write, rename, map, list, call and
 # command notice nothing, except that jobs that run have failed.
 . "$srcdir/tests/lib.sh"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
+# COST: 6 CPU-s
 # --run: a mount for one command, its exit status, signals, and what remains after each end.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"

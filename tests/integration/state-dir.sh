@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# COST: 7 CPU-s in 18 s
 # --state-dir: programs and buffers are files on disk, too, and in the next mount.
 . "$srcdir/tests/lib.sh"
 requires getfattr --version
