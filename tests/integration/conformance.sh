@@ -36,9 +36,10 @@ archive=linalg-exported cases exported '[1-9][0-9]*' ordinary
 archive=callbacks cases callbacks '[1-9][0-9]*' ordinary
 archive=ordered cases ordered '[1-9][0-9]*' ordinary
 cases user '[1-9][0-9]*' ordinary
-[ "$(id -u)" = 0 ] || exit 0
+# Root and the older Landlock differ in the sandbox only: one plugin tells that.
+[ "$(id -u)" = 0 ] && [ "$name" = cpu ] || exit 0
 [ ! -O user ] || fail "the ordinary user is root"
-limit=(timeout -k 5 $((patience * 6)))
+limit=("$patient" $((patience * 6)))
 cases root '[1-9][0-9]*' "${limit[@]}"
 cases abi-2 2 "${limit[@]}" "$top/tests/tools/landlock_abi.py" 2
 same user root
