@@ -122,10 +122,10 @@ bounded()
 # Repeat a command until it succeeds; fail when the patience ends.  It may be one that calls fail.
 eventually()
 {
-	local begun=$SECONDS before
-	before=$(lib_waited)
+	local lib_begun=$SECONDS lib_before
+	lib_before=$(lib_waited)
 	until (bounded "$@") >/dev/null 2>&1; do
-		! lib_over "$begun" "$before" || impatient "not within $patience s: $*"
+		! lib_over "$lib_begun" "$lib_before" || impatient "not within $patience s: $*"
 		sleep 0.05
 	done
 }
@@ -231,8 +231,8 @@ faults()
 # whose worker stays, fails the test.
 mount_pjrtfs()
 {
-	local name=${plugin:-cpu} options=() begun=$SECONDS before
-	before=$(lib_waited)
+	local name=${plugin:-cpu} options=() lib_begun=$SECONDS lib_before
+	lib_before=$(lib_waited)
 	if [ $# -gt 0 ] && [ "${1#-}" = "$1" ]; then
 		name=$1
 		shift
@@ -270,7 +270,7 @@ mount_pjrtfs()
 	lib_daemons+=("$daemon")
 	until bounded test -e "$mnt/version"; do
 		kill -0 "$daemon" 2>/dev/null || fail "pjrtfs ended instead of mounting"
-		! lib_over "$begun" "$before" || impatient "pjrtfs did not mount within $patience s"
+		! lib_over "$lib_begun" "$lib_before" || impatient "pjrtfs did not mount within $patience s"
 		sleep 0.05
 	done
 }
@@ -473,10 +473,10 @@ lib_reap()
 # Wait until no process PID runs (a zombie does not).
 lib_gone()
 {
-	local begun=$SECONDS before
-	before=$(lib_waited)
+	local lib_begun=$SECONDS lib_before
+	lib_before=$(lib_waited)
 	while grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status"; do
-		! lib_over "$begun" "$before" || return 1
+		! lib_over "$lib_begun" "$lib_before" || return 1
 		sleep 0.05
 	done
 }
