@@ -76,6 +76,12 @@ service()
 	"/usr/sbin/$1" "${@:2}" >>"slurm/log/$1.out" 2>&1 </dev/null &
 	services+=($!)
 }
+# Slurm resolves names only where a device has an address beside the loopback's.
+if [ -n "$others" ] && [ "$(ip -o link | wc -l)" = 1 ]; then
+	ip link add slurm0 type veth peer name slurm1
+	ip address add 192.0.2.1/24 dev slurm0
+	ip link set slurm0 up
+fi
 service munged --foreground --force --key-file="$work/slurm/munge.key" --socket="$work/slurm/munge" \
 	--pid-file="$work/slurm/munge.pid" --log-file="$work/slurm/log/munge" --seed-file="$work/slurm/seed"
 eventually test -S slurm/munge
