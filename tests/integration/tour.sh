@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# NEEDS: net
 # The tour in README.md, and its lines for pip: pasted as they stand, each does what is written
 # beside it.
 . "$srcdir/tests/lib.sh"
