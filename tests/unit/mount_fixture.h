@@ -3,10 +3,12 @@
 #ifndef PJRTFS_TESTS_UNIT_MOUNT_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_MOUNT_FIXTURE_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,7 +16,7 @@
 #include "pjrtfs/kind.h"
 #include "unit.h"
 
-static char point[] = "/tmp/pjrtfs-check-XXXXXX"; /* the mount point; main makes it */
+static char point[] = "/tmp/pjrtfs-check-XXXXXX"; /* the mount point */
 static struct pf_tree *tree;
 static struct pf_mount *mount;
 static pthread_t server;
@@ -33,6 +35,9 @@ static int mount_begin(const struct pf_kind *kind)
 					  .source = "toys",
 					  .device = -1 };
 
+	strcpy(point, "/tmp/pjrtfs-check-XXXXXX");
+	if (!mkdtemp(point))
+		return -errno;
 	tree = pf_tree_new(kind, NULL, getuid(), getgid());
 	config.tree = tree;
 	return pf_mount_new(&config, &mount, NULL);
@@ -42,6 +47,7 @@ static void mount_end(void)
 {
 	pf_mount_free(mount);
 	pf_tree_free(tree);
+	rmdir(point);
 }
 
 static void mount_setup(const struct pf_kind *kind)
@@ -140,20 +146,15 @@ static inline void expect(bool ok, int code)
 		_exit(code);
 }
 
-/* The status of a main() whose tests mount a root of KIND. */
-static int mount_run_tests(const struct pf_kind *kind)
+static const char *why_not_mounted(void)
 {
-	int status;
+	static const struct pf_kind empty = { .mode = S_IFDIR | 0755 };
+	int r = mount_begin(&empty);
 
-	if (!mkdtemp(point))
-		return EXIT_FAILURE;
-	if (mount_begin(kind) < 0)
-		unit_skipped = "nothing can be mounted here";
-	else
-		mount_end();
-	status = unit_run();
-	rmdir(point);
-	return status;
+	mount_end();
+	return r < 0 ? "nothing can be mounted here" : NULL;
 }
+
+UNIT_NEEDS(why_not_mounted)
 
 #endif

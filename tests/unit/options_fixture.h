@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line's own code, and files for it to find. */
+/* Command lines, and files for them to find. */
 #ifndef PJRTFS_TESTS_UNIT_OPTIONS_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_OPTIONS_FIXTURE_H
 
-#undef PLUGINDIR
-#define PLUGINDIR "/nowhere/built-in"
-#include "daemon/cmdline.c"
-#include "daemon/plugin_choice.c"
+#include "daemon/internal.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -19,7 +19,7 @@ static int n_plugins;
 #define TEST_ON_PLUGINS(name) UNIT_TEST(name, 0, &n_plugins)
 
 /* Fill plugins from $PJRTFS_TEST_PLUGIN: paths with colons between them. */
-__attribute__((constructor)) static void find_plugins(void)
+static const char *find_plugins(void)
 {
 	static char names[4096];
 	const char *given = getenv("PJRTFS_TEST_PLUGIN");
@@ -31,9 +31,10 @@ __attribute__((constructor)) static void find_plugins(void)
 	     p = strtok_r(NULL, ":", &save))
 		if (access(p, R_OK) == 0)
 			plugins[n_plugins++] = p;
-	if (!n_plugins)
-		unit_skipped = "no plugin: scripts/fetch-plugins fetches some";
+	return n_plugins ? NULL : "no plugin: scripts/fetch-plugins fetches some";
 }
+
+UNIT_NEEDS(find_plugins)
 
 static inline const char *or_else(const char *variable, const char *otherwise)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For every unit test program: tests that register themselves; unit.c has main(). */
+/*
+ * For every unit test: tests that register themselves.  All files of a layer are one program, whose
+ * main() is unit.c's.
+ */
 #ifndef PJRTFS_TESTS_UNIT_UNIT_H
 #define PJRTFS_TESTS_UNIT_UNIT_H
 
@@ -22,34 +25,46 @@
 	__attribute__((constructor)) static void add_##name(void)                        \
 	{                                                                                \
 		static struct unit_test test = { &name, times, counter, NULL };          \
-		unit_add(&test);                                                         \
+		unit_add(&unit_file, &test);                                             \
 	}                                                                                \
 	START_TEST(name)
+
+/* Run BEFORE and AFTER, or NULL, around each test of the file, in its process. */
+#define UNIT_FIXTURE(before, after)                                                      \
+	__attribute__((constructor)) static void add_fixture(void)                       \
+	{                                                                                \
+		unit_file.setup = before;                                                \
+		unit_file.teardown = after;                                              \
+	}
+
+/*
+ * Call WHY_NOT in the program's own process, before the first test: it prepares what the file's
+ * tests share, and says why they cannot run here, or NULL.
+ */
+#define UNIT_NEEDS(why_not)                                                              \
+	__attribute__((constructor)) static void add_needs(void)                         \
+	{                                                                                \
+		unit_file.needs = why_not;                                               \
+	}
 
 struct unit_test {
 	const TTest *const *test;
 	int times;
-	const int *counter; /* how many times, if it is known only when main() runs */
+	const int
+		*counter; /* how many times, if it is known only after the file's needs */
 	struct unit_test *next;
 };
 
-void unit_add(struct unit_test *test);
-
-/* Run before and after each test, in its process.  A program may define it. */
-struct unit_fixture {
-	void (*before)(void), (*after)(void);
+struct unit_file {
+	const char *path;
+	void (*setup)(void), (*teardown)(void);
+	const char *(*needs)(void);
+	struct unit_test *first, *last;
+	struct unit_file *next;
 };
 
-extern const struct unit_fixture unit_fixture;
+static struct unit_file unit_file __attribute__((unused)) = { .path = __BASE_FILE__ };
 
-/* Why the program is skipped: a constructor or main() may set it. */
-extern const char *unit_skipped;
-
-/*
- * Run all tests and print TAP to standard output; returns main's status.  A program with a
- * main() of its own calls it.  Check's environment variables work: CK_FORK=no for a
- * debugger, CK_RUN_CASE for one case.
- */
-int unit_run(void);
+void unit_add(struct unit_file *file, struct unit_test *test);
 
 #endif

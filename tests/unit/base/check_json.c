@@ -180,4 +180,4 @@ TEST(what_lacks_a_part_has_no_text)
 	pf_buf_release(&out);
 }
 
-const struct unit_fixture unit_fixture = { setup, teardown };
+UNIT_FIXTURE(setup, teardown)

@@ -96,4 +96,4 @@ TEST(a_timer_armed_at_the_end_never_fires)
 	timers = NULL;
 }
 
-const struct unit_fixture unit_fixture = { begin, end };
+UNIT_FIXTURE(begin, end)

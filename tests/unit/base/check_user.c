@@ -182,13 +182,15 @@ TEST(another_users_home_is_from_the_user_database)
 	free(home);
 }
 
-int main(void)
+static void make_dir(void)
 {
-	int status;
-
-	if (!mkdtemp(dir))
-		return EXIT_FAILURE;
-	status = unit_run();
-	rmdir(dir);
-	return status;
+	strcpy(dir, "/tmp/check_user.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
 }
+
+static void remove_dir(void)
+{
+	ck_assert_int_eq(rmdir(dir), 0);
+}
+
+UNIT_FIXTURE(make_dir, remove_dir)

@@ -194,4 +194,4 @@ TEST(reject)
 	ck_assert_uint_eq(stats().damaged, 1);
 }
 
-const struct unit_fixture unit_fixture = { setup, teardown };
+UNIT_FIXTURE(setup, teardown)

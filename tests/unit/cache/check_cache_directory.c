@@ -226,4 +226,4 @@ TEST(a_plugin_is_hashed_once)
 	ck_assert_int_eq(pf_cache_file_digest(cache, path, &newer, again, NULL), 0);
 }
 
-const struct unit_fixture unit_fixture = { setup, teardown };
+UNIT_FIXTURE(setup, teardown)

@@ -267,4 +267,4 @@ TEST_EACH(there_are_limits, many)
 	ck_assert_msg(strstr(err.text, many[_i].why) != NULL, "%s", err.text);
 }
 
-const struct unit_fixture unit_fixture = { make_files, remove_files };
+UNIT_FIXTURE(make_files, remove_files)

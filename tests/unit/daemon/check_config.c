@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Configurations: what each key sets, refusals and their places. */
+#define SYSTEM_CONFIG "system.json" /* check_config_files.c's */
 #include "daemon/config.c"
 
 #include "unit.h"

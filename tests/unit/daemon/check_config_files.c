@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration files: which are read, which are refused. */
-#define SYSTEM_CONFIG "system.json"
-#include "daemon/config.c"
+#include "daemon/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "unit.h"
 
@@ -165,4 +171,4 @@ TEST(unreadable_files_are_refused)
 	ck_assert_str_eq(err.text, "f.json: expected at most 1048576 bytes");
 }
 
-const struct unit_fixture unit_fixture = { make_dir, remove_dir };
+UNIT_FIXTURE(make_dir, remove_dir)

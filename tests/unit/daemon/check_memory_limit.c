@@ -112,4 +112,4 @@ TEST(without_proc_no_limit_is_found)
 	ck_assert_uint_eq(memory_limit_cgroup(root), UINT64_MAX);
 }
 
-const struct unit_fixture unit_fixture = { open_all, close_all };
+UNIT_FIXTURE(open_all, close_all)

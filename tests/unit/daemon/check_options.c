@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values of options: sizes, the cache and its directory, modes; the text of --help. */
+#undef PLUGINDIR
+#define PLUGINDIR "/nowhere/built-in" /* of all files that include options_fixture.h */
+#include "daemon/cmdline.c"
+#include "daemon/plugin_choice.c"
+
 #include "options_fixture.h"
 
 #include <pwd.h>
@@ -162,4 +167,4 @@ TEST(the_help_is_complete)
 						"                           create"));
 }
 
-const struct unit_fixture unit_fixture = { make_files, remove_files };
+UNIT_FIXTURE(make_files, remove_files)

@@ -302,4 +302,4 @@ TEST(jaxs_plugin_variable_is_searched)
 	unsetenv("PJRT_NAMES_AND_LIBRARY_PATHS");
 }
 
-const struct unit_fixture unit_fixture = { make_files, remove_files };
+UNIT_FIXTURE(make_files, remove_files)

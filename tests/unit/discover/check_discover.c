@@ -305,4 +305,4 @@ TEST(a_directory_is_read_up_to_a_limit)
 	pf_discovery_free(d);
 }
 
-const struct unit_fixture unit_fixture = { set_up, tear_down };
+UNIT_FIXTURE(set_up, tear_down)

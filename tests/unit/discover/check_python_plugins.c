@@ -97,4 +97,4 @@ TEST_EACH(python_installations_are_found, interpreters)
 	pf_discovery_free(d);
 }
 
-const struct unit_fixture unit_fixture = { set_up, tear_down };
+UNIT_FIXTURE(set_up, tear_down)

@@ -473,4 +473,4 @@ TEST_TIMES(a_dead_worker_takes_no_answer, 2)
 	ck_assert_int_eq(end(&run), 0);
 }
 
-const struct unit_fixture unit_fixture = { open_instance, close_instance };
+UNIT_FIXTURE(open_instance, close_instance)

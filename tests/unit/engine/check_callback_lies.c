@@ -291,4 +291,4 @@ TEST(waiting_for_the_host_is_no_overrun)
 	ck_assert_ptr_nonnull(pf_instance_unfit(instance));
 }
 
-const struct unit_fixture unit_fixture = { open_instance, close_instance };
+UNIT_FIXTURE(open_instance, close_instance)

@@ -350,4 +350,4 @@ TEST(objects_are_counted)
 	ck_assert_uint_eq(buffers_on(1), 1);
 }
 
-const struct unit_fixture unit_fixture = { open_instance, close_instance };
+UNIT_FIXTURE(open_instance, close_instance)

@@ -267,4 +267,4 @@ TEST(a_lost_wake_up_only_delays_a_call)
 	pthread_join(thread, NULL);
 }
 
-const struct unit_fixture unit_fixture = { open_instance, close_instance };
+UNIT_FIXTURE(open_instance, close_instance)

@@ -91,4 +91,4 @@ TEST_TIMES(death_races_with_calls, 5)
 	race(racer_main, (unsigned)_i * 3000);
 }
 
-const struct unit_fixture unit_fixture = { open_instance, close_instance };
+UNIT_FIXTURE(open_instance, close_instance)

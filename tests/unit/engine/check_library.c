@@ -32,7 +32,7 @@ static void remove_dir(void)
 	ck_assert_int_eq(system(command), 0);
 }
 
-const struct unit_fixture unit_fixture = { make_dir, remove_dir };
+UNIT_FIXTURE(make_dir, remove_dir)
 
 /* Copy this program to NAME in dir; its path. */
 static const char *library(const char *name)

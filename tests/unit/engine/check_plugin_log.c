@@ -255,4 +255,4 @@ TEST(a_full_pipe_delays_no_reader)
 	close(fds[1]);
 }
 
-const struct unit_fixture unit_fixture = { open_plugin_log, close_plugin_log };
+UNIT_FIXTURE(open_plugin_log, close_plugin_log)

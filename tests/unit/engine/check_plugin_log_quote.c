@@ -105,4 +105,4 @@ TEST(threads_quote_the_log_at_once)
 	ck_assert_str_eq(words(0, PF_PLUGIN_LOG_ANY), "line 20000");
 }
 
-const struct unit_fixture unit_fixture = { open_plugin_log, close_plugin_log };
+UNIT_FIXTURE(open_plugin_log, close_plugin_log)

@@ -460,4 +460,4 @@ TEST(many_threads_and_queues)
 	ck_assert_uint_eq(atomic_load(&n_granted), SLOTS);
 }
 
-const struct unit_fixture unit_fixture = { NULL, close_sched };
+UNIT_FIXTURE(NULL, close_sched)

@@ -199,4 +199,4 @@ TEST_TIMES(a_late_answer_ends_with_the_executable, 2)
 	ck_assert(!has_late());
 }
 
-const struct unit_fixture unit_fixture = { open_instance, close_instance };
+UNIT_FIXTURE(open_instance, close_instance)

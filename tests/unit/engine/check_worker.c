@@ -390,4 +390,4 @@ TEST(stopping_ends_running_calls)
 	pf_arena_give(arena, &program);
 }
 
-const struct unit_fixture unit_fixture = { open_arena, close_arena };
+UNIT_FIXTURE(open_arena, close_arena)

@@ -9,7 +9,7 @@
 #include "engine_fixture.h"
 #include "pjrtfs/wire.h"
 
-static char *self; /* this program, which also plays workers */
+static char *self; /* the path of this program, which also plays workers */
 
 #define DESCRIPTION(devices)                                                             \
 	"{\"ok\":true,\"api_version\":[0,1],\"platform\":\"p\",\"devices\":" devices "}"
@@ -45,12 +45,15 @@ static void open_instances(void)
 	ck_assert_int_ge(fd, 0);
 	snprintf(number, sizeof(number), "%d", fd);
 	setenv(instances_variable, number, 1);
+	self = realpath("/proc/self/exe", NULL);
 	open_arena();
 }
 
 static void close_instances(void)
 {
+	free(self);
 	close(atoi(getenv(instances_variable)));
+	unsetenv(instances_variable);
 	close_arena();
 }
 
@@ -223,12 +226,11 @@ TEST(ids_are_never_reused)
 	stop_worker();
 }
 
-const struct unit_fixture unit_fixture = { open_instances, close_instances };
+UNIT_FIXTURE(open_instances, close_instances)
 
-int main(int argc, char **argv)
+/* A worker of these tests is this program, too. */
+__attribute__((constructor)) static void play_or_test(int argc, char **argv)
 {
-	if (argc == 3)
-		return play(argv[1]);
-	self = realpath("/proc/self/exe", NULL);
-	return unit_run();
+	if (argc == 3 && getenv(instances_variable))
+		exit(play(argv[1]));
 }

@@ -229,4 +229,4 @@ TEST(a_stop_ends_an_idle_worker_and_its_waiters)
 	stop_all();
 }
 
-const struct unit_fixture unit_fixture = { open_arena, close_arena };
+UNIT_FIXTURE(open_arena, close_arena)

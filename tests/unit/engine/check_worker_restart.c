@@ -102,4 +102,4 @@ TEST(stopping_ends_a_restart)
 	stop_worker();
 }
 
-const struct unit_fixture unit_fixture = { open_arena, close_arena };
+UNIT_FIXTURE(open_arena, close_arena)

@@ -353,4 +353,4 @@ TEST(the_last_refusals_are_kept)
 	ck_assert(remembered(name));
 }
 
-const struct unit_fixture unit_fixture = { set_up, tear_down };
+UNIT_FIXTURE(set_up, tear_down)

@@ -352,4 +352,4 @@ TEST(numbers_of_jobs_are_limited)
 		task_done(jobs[i], 0, reply_new());
 }
 
-const struct unit_fixture unit_fixture = { set_up, tear_down };
+UNIT_FIXTURE(set_up, tear_down)

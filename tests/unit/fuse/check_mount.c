@@ -366,9 +366,4 @@ TEST(copies)
 }
 
 /* Files that are read directly can be mapped since Linux 6.6. */
-const struct unit_fixture unit_fixture = { setup, mount_teardown };
-
-int main(void)
-{
-	return mount_run_tests(&root);
-}
+UNIT_FIXTURE(setup, mount_teardown)

@@ -149,9 +149,4 @@ TEST(unmounting_wakes_a_polling_process)
 	setup(); /* what the fixture takes down */
 }
 
-const struct unit_fixture unit_fixture = { setup, mount_teardown };
-
-int main(void)
-{
-	return mount_run_tests(&root);
-}
+UNIT_FIXTURE(setup, mount_teardown)

@@ -132,4 +132,4 @@ TEST_TIMES(readers_and_executions_at_once, 20)
 	ck_assert_int_eq(memcmp(pf_value_host(v), counts, 24), 0);
 }
 
-const struct unit_fixture unit_fixture = { open_all, close_all };
+UNIT_FIXTURE(open_all, close_all)

@@ -172,4 +172,4 @@ TEST(without_room_no_part_is_made)
 	pf_value_unref(v);
 }
 
-const struct unit_fixture unit_fixture = { open_all, close_store };
+UNIT_FIXTURE(open_all, close_store)

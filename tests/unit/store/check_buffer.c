@@ -314,4 +314,4 @@ TEST(a_small_buffer_takes_little_memory)
 }
 #endif
 
-const struct unit_fixture unit_fixture = { open_arena, close_arena };
+UNIT_FIXTURE(open_arena, close_arena)

@@ -181,4 +181,4 @@ TEST(column_major_files_are_transposed)
 	ck_assert_int_eq(memcmp(pf_bytes_at(buffer->content, 128), numbers, 24), 0);
 }
 
-const struct unit_fixture unit_fixture = { open_arena, close_arena };
+UNIT_FIXTURE(open_arena, close_arena)

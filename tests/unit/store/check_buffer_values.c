@@ -192,4 +192,4 @@ TEST(known_types_and_shapes_are_reported)
 	ck_assert_ptr_eq(strchr(out.data, '\n'), out.data + out.len - 1);
 }
 
-const struct unit_fixture unit_fixture = { open_arena, close_arena };
+UNIT_FIXTURE(open_arena, close_arena)

@@ -221,4 +221,4 @@ TEST_TIMES(a_writer_takes_bytes_to_its_arena, 2)
 	pf_arena_free(other);
 }
 
-const struct unit_fixture unit_fixture = { open_arena, close_arena };
+UNIT_FIXTURE(open_arena, close_arena)

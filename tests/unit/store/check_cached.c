@@ -143,4 +143,4 @@ TEST_ON_PLUGINS(a_restart_loads_from_the_cache)
 	pf_executable_unref(x);
 }
 
-const struct unit_fixture unit_fixture = { open_all, close_all };
+UNIT_FIXTURE(open_all, close_all)

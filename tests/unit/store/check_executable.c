@@ -294,4 +294,4 @@ TEST_EACH(options_are_checked, options)
 	ck_assert_int_eq(x->options_err.code, 0);
 }
 
-const struct unit_fixture unit_fixture = { open_all, close_all };
+UNIT_FIXTURE(open_all, close_all)

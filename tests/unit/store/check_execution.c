@@ -361,4 +361,4 @@ TEST(many_threads_execute_at_once)
 	ck_assert_uint_eq(wrong, 0);
 }
 
-const struct unit_fixture unit_fixture = { open_all, close_all };
+UNIT_FIXTURE(open_all, close_all)

@@ -305,4 +305,4 @@ TEST(stopping_ends_running_executions)
 	pf_executable_unref(x);
 }
 
-const struct unit_fixture unit_fixture = { open_all, close_all };
+UNIT_FIXTURE(open_all, close_all)

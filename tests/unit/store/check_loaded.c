@@ -198,4 +198,4 @@ TEST(a_scratch_file_does_not_load_after_a_death)
 	pf_loaded_unref(l);
 }
 
-const struct unit_fixture unit_fixture = { open_all, close_all };
+UNIT_FIXTURE(open_all, close_all)

@@ -79,4 +79,4 @@ TEST(after_a_death_the_program_is_compiled_again)
 	pf_executable_unref(x);
 }
 
-const struct unit_fixture unit_fixture = { open_all, close_all };
+UNIT_FIXTURE(open_all, close_all)

@@ -144,4 +144,4 @@ TEST(the_oldest_of_many_are_forgotten)
 	ck_assert_int_eq(asks(PF_SUSPECT_COMPILE, 0, 2000, NULL), 0);
 }
 
-const struct unit_fixture unit_fixture = { open_it, close_it };
+UNIT_FIXTURE(open_it, close_it)

@@ -61,7 +61,7 @@ static void tear_down(void)
 	pf_arena_free(arena);
 }
 
-const struct unit_fixture unit_fixture = { set_up, tear_down };
+UNIT_FIXTURE(set_up, tear_down)
 
 static void refused_for(int r, int code, const char *why)
 {

@@ -375,4 +375,4 @@ TEST(no_number_is_given_twice)
 	pf_buffer_unref(copy);
 }
 
-const struct unit_fixture unit_fixture = { begin, end };
+UNIT_FIXTURE(begin, end)

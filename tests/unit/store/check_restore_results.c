@@ -354,4 +354,4 @@ TEST(so_do_results_of_an_earlier_life)
 	ck_assert_int_eq(resident(), before - LARGE / 1024);
 }
 
-const struct unit_fixture unit_fixture = { begin, end };
+UNIT_FIXTURE(begin, end)

@@ -360,4 +360,4 @@ TEST(short_text_is_not_rendered_in_pieces)
 	pf_value_unref(v);
 }
 
-const struct unit_fixture unit_fixture = { open_all, close_all };
+UNIT_FIXTURE(open_all, close_all)

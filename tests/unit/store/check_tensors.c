@@ -276,4 +276,4 @@ TEST(view)
 	pf_buffer_unref(raw);
 }
 
-const struct unit_fixture unit_fixture = { open_arena, close_arena };
+UNIT_FIXTURE(open_arena, close_arena)

@@ -376,4 +376,4 @@ TEST(threads_share_values_while_workers_die)
 	ck_assert_msg(place_value(v, &err) == 1, "%s", err.text);
 }
 
-const struct unit_fixture unit_fixture = { open_all, close_all };
+UNIT_FIXTURE(open_all, close_all)

@@ -308,4 +308,4 @@ TEST(adding_is_cheap)
 	ck_assert_double_lt(best, 1000);
 }
 
-const struct unit_fixture unit_fixture = { setup, teardown };
+UNIT_FIXTURE(setup, teardown)

@@ -255,4 +255,4 @@ TEST(the_longest_lines)
 	ck_assert_uint_eq(lines.lost, 0);
 }
 
-const struct unit_fixture unit_fixture = { setup, teardown };
+UNIT_FIXTURE(setup, teardown)

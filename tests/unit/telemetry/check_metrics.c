@@ -243,4 +243,4 @@ TEST(threads_lose_no_counts)
 	    "6.000000000");
 }
 
-const struct unit_fixture unit_fixture = { setup, teardown };
+UNIT_FIXTURE(setup, teardown)

@@ -334,4 +334,4 @@ TEST(each_caller_has_its_own_number)
 	pf_vfs_forget(tree, st.st_ino, 1);
 }
 
-const struct unit_fixture unit_fixture = { setup, teardown };
+UNIT_FIXTURE(setup, teardown)

@@ -223,4 +223,4 @@ TEST(many_threads_use_one_control)
 	ck_assert_int_eq(__atomic_load_n(&ran, __ATOMIC_SEQ_CST), taken);
 }
 
-const struct unit_fixture unit_fixture = { setup, teardown };
+UNIT_FIXTURE(setup, teardown)

@@ -257,4 +257,4 @@ TEST(an_exchange_moves_both_or_neither)
 	ck_assert_uint_eq(pf_dir_count(to), 2);
 }
 
-const struct unit_fixture unit_fixture = { setup, teardown };
+UNIT_FIXTURE(setup, teardown)

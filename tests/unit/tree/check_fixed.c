@@ -208,4 +208,4 @@ TEST(names_that_the_kernel_looked_up_are_gone)
 	pf_vfs_forget(tree, st.st_ino, 1);
 }
 
-const struct unit_fixture unit_fixture = { setup, teardown };
+UNIT_FIXTURE(setup, teardown)

@@ -300,4 +300,4 @@ TEST(copies_at_once)
 	pf_vfs_release(y);
 }
 
-const struct unit_fixture unit_fixture = { setup_two, teardown };
+UNIT_FIXTURE(setup_two, teardown)

@@ -126,4 +126,4 @@ TEST(attributes_keep_the_type)
 	ck_assert(!pf_node_may(node, &cred, W_OK));
 }
 
-const struct unit_fixture unit_fixture = { setup, teardown };
+UNIT_FIXTURE(setup, teardown)

@@ -156,4 +156,4 @@ TEST(attributes_depend_on_the_user)
 	ck_assert_int_eq(st.st_size, 8);
 }
 
-const struct unit_fixture unit_fixture = { setup, teardown };
+UNIT_FIXTURE(setup, teardown)

@@ -157,4 +157,4 @@ TEST(long_paths)
 	ck_assert_uint_lt(strlen(why(&cred)), 500);
 }
 
-const struct unit_fixture unit_fixture = { setup, teardown };
+UNIT_FIXTURE(setup, teardown)

@@ -175,4 +175,4 @@ TEST(an_unlinked_file_that_is_open_comes_back_after_each_death)
 	ck_assert(!has_record(ino));
 }
 
-const struct unit_fixture unit_fixture = { begin, end };
+UNIT_FIXTURE(begin, end)

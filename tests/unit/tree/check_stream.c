@@ -188,4 +188,4 @@ TEST(a_stream_has_no_size_and_no_pages)
 	pf_vfs_release(of);
 }
 
-const struct unit_fixture unit_fixture = { setup, teardown };
+UNIT_FIXTURE(setup, teardown)

@@ -273,4 +273,4 @@ TEST(many_at_once)
 		pthread_join(threads[i], NULL);
 }
 
-const struct unit_fixture unit_fixture = { setup, teardown };
+UNIT_FIXTURE(setup, teardown)

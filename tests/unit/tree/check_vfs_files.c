@@ -200,4 +200,4 @@ TEST(sizes)
 	pf_vfs_release(of);
 }
 
-const struct unit_fixture unit_fixture = { setup, teardown };
+UNIT_FIXTURE(setup, teardown)

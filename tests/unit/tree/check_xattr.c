@@ -189,4 +189,4 @@ TEST(kinds_without_any)
 	ck_assert_int_eq(set(none, "user.x", "", 0, &god), -EOPNOTSUPP);
 }
 
-const struct unit_fixture unit_fixture = { setup, teardown };
+UNIT_FIXTURE(setup, teardown)

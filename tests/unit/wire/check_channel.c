@@ -375,4 +375,4 @@ TEST(only_files_can_be_mapped)
 	pf_channel_release(&c);
 }
 
-const struct unit_fixture unit_fixture = { open_pair, close_pair };
+UNIT_FIXTURE(open_pair, close_pair)

@@ -367,4 +367,4 @@ TEST_TIMES(random_use_keeps_order, 5)
 	check_empty();
 }
 
-const struct unit_fixture unit_fixture = { open_heap, close_heap };
+UNIT_FIXTURE(open_heap, close_heap)

@@ -267,4 +267,4 @@ TEST_TIMES(another_version_is_refused, 2)
 	ck_assert(!pf_state_on());
 }
 
-const struct unit_fixture unit_fixture = { begin, pf_state_close };
+UNIT_FIXTURE(begin, pf_state_close)
