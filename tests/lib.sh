@@ -43,11 +43,11 @@ has_landlock()
 
 mkdir "$work/.faulty"
 faults=$work/.faulty/faults # the faults of the faulty plugin
-# Options that load it.  The plugin reads the file of faults, which a sandbox without Landlock
-# forbids.
+# Options that load it.  The plugin reads the file of faults, and writes beside it, which a
+# sandbox without Landlock forbids.
 faulty_options=(--plugin "faulty=$build/tests/faults/faulty_plugin.so")
 if has_landlock; then
-	faulty_options+=(--sandbox-read "faulty:$work/.faulty")
+	faulty_options+=(--sandbox-write "faulty:$work/.faulty")
 else
 	faulty_options+=(--sandbox faulty:off)
 fi
@@ -223,6 +223,24 @@ faults()
 	mv "$faults.new" "$faults"
 }
 
+# reached WORD [N]: wait until the faulty plugin has held N calls (1) at WORD, which is the test's
+# word for nothing else.
+reached()
+{
+	eventually lib_reached "$@"
+}
+
+lib_reached()
+{
+	[ "$(grep -cxF -e "$1" "$faults.reached")" -ge "${2:-1}" ]
+}
+
+# at_least N FILE: the number in the file, a counter, is N or more.
+at_least()
+{
+	[ "$(bounded cat "$2")" -ge "$1" ]
+}
+
 # mount_pjrtfs [PLUGIN] [pjrtfs options]: mount in a new folder, $mnt; $daemon is the pid.
 #
 # PLUGIN is a name in $plugins ($plugin in the environment, or cpu, if not given), a path, or the
@@ -330,7 +348,7 @@ kill_worker()
 	local of=$mnt/plugins/${1:-${plugin:-cpu}} restarts
 	restarts=$(bounded cat "$of/restarts")
 	kill -KILL "$(bounded cat "$of/pid")"
-	eventually grep -qx $((restarts + 1)) "$of/restarts"
+	eventually at_least $((restarts + 1)) "$of/restarts"
 	eventually grep -qx ready "$of/state"
 }
 

@@ -6,7 +6,7 @@
 requires_mount
 so=$build/tests/faults/faulty_plugin.so
 if has_landlock; then
-	mount_pjrtfs cpu --keep --sandbox-read "$work/.faulty"
+	mount_pjrtfs cpu --keep --sandbox-write "$work/.faulty"
 else
 	mount_pjrtfs cpu --keep --sandbox off
 fi

@@ -38,8 +38,12 @@ static PJRT_Error *fault_of(const char *name, const struct gives *gives,
 		for (;;)
 			pause();
 	}
-	if (fault_arg(fault, "held")) {
-		while (find_named(name, fault) && fault_arg(fault, "held"))
+	if ((arg = fault_arg(fault, "held"))) {
+		char held[TEXT_LEN];
+
+		memcpy(held, fault, TEXT_LEN);
+		tell_reached(arg);
+		while (find_named(name, fault) && !strcmp(fault, held))
 			sleep_ms(10);
 		*fault = '\0';
 		return NULL;

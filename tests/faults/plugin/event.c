@@ -2,6 +2,7 @@
 /* Events: ready at once, late, never, or with an error. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "plugin.h"
 
@@ -55,41 +56,49 @@ void event_fire(PJRT_Event *event)
 
 struct late {
 	PJRT_Event *event;
-	long ms;
+	long ms; /* or, if negative, the fault that holds the event */
+	enum op op;
+	long call;
+	char fault[TEXT_LEN];
 };
 
 static void *late_thread(void *arg)
 {
 	struct late *late = arg;
+	const char *why;
 
-	sleep_ms(late->ms);
+	if (late->ms >= 0)
+		sleep_ms(late->ms);
+	else if (hold(late->op, late->call, late->fault) &&
+		 (why = fault_arg(late->fault, "event-error")))
+		event_carry(late->event, error_from(why, late->op));
 	event_fire(late->event);
 	event_unref(late->event);
 	free(late);
 	return NULL;
 }
 
-static void fire_later(PJRT_Event *event, long ms)
+/* LATE, which is copied, says when. */
+static void fire_later(const struct late *late)
 {
-	struct late *late = malloc(sizeof(*late));
+	struct late *copy = malloc(sizeof(*copy));
 	pthread_t thread;
 
-	if (!late)
+	if (!copy)
 		abort();
-	late->event = event;
-	late->ms = ms;
-	event_ref(event);
-	if (pthread_create(&thread, NULL, late_thread, late))
+	*copy = *late;
+	event_ref(copy->event);
+	if (pthread_create(&thread, NULL, late_thread, copy))
 		abort();
 	pthread_detach(thread);
 }
 
 PJRT_Event *event_late(long ms)
 {
-	PJRT_Event *event = event_alloc();
+	struct late late = { .event = event_alloc(), .ms = ms };
 
-	fire_later(event, ms);
-	return event;
+	fire_later(&late);
+	return late.event;
 }
 
 void event_carry(PJRT_Event *event, PJRT_Error *e)
@@ -102,29 +111,40 @@ void event_carry(PJRT_Event *event, PJRT_Error *e)
 	free(e);
 }
 
-/* When OP's entry makes its event ready: ms to wait, -1 never, 0 at once. */
-static long event_fault(PJRT_Event *event, enum op op)
+/* Apply OP's entry to the event of LATE.  Is it ready later, if ever? */
+static bool event_fault(struct late *late, enum op op, bool *never)
 {
+	PJRT_Event *event = late->event;
 	char fault[TEXT_LEN];
 	const char *arg;
+	bool held;
 
 	if (!find_fault(op, fault))
-		return 0;
+		return false;
 	if ((arg = fault_arg(fault, "event-error")))
 		event_carry(event, error_from(arg, op));
-	if ((arg = fault_arg(fault, "late-event")))
-		return strtol(arg, NULL, 10);
+	held = fault_arg(fault, "held-event") ||
+	       (op == EVENT && fault_arg(fault, "held"));
+	arg = fault_arg(fault, "late-event");
+	if (!arg && op == EVENT)
+		arg = fault_arg(fault, "slow");
+	if (held || arg) {
+		late->ms = held ? -1 : strtol(arg, NULL, 10);
+		late->op = op;
+		late->call = last_call(op);
+		memcpy(late->fault, fault, TEXT_LEN);
+		return true;
+	}
 	if (op != EVENT)
-		return 0;
+		return false;
 	die(fault);
 	if ((arg = fault_arg(fault, "error")))
 		event_carry(event, error_from(arg, op));
 	if ((arg = fault_arg(fault, "enospc-at")) && is_last_call(arg, op))
 		event_carry(event, error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
 					     "faulty: out of memory at event %s", arg));
-	if ((arg = fault_arg(fault, "slow")))
-		return strtol(arg, NULL, 10);
-	return fault_arg(fault, "hang") ? -1 : 0;
+	*never = fault_arg(fault, "hang");
+	return *never;
 }
 
 PJRT_Event *event_alloc(void)
@@ -142,18 +162,16 @@ PJRT_Event *event_alloc(void)
 
 PJRT_Event *event_new(enum op op, PJRT_Error *why)
 {
-	PJRT_Event *event = event_alloc();
-	long of_op, of_all;
+	struct late late = { .event = event_alloc() };
+	bool never = false;
 
 	count_call(EVENT);
-	event_carry(event, why);
-	of_all = event_fault(event, EVENT);
-	of_op = event_fault(event, op);
-	if (of_all > 0 || of_op > 0)
-		fire_later(event, of_all > of_op ? of_all : of_op);
-	else if (of_all == 0)
-		event_fire(event);
-	return event;
+	event_carry(late.event, why);
+	if (!event_fault(&late, EVENT, &never) && !event_fault(&late, op, &never))
+		event_fire(late.event);
+	else if (!never)
+		fire_later(&late);
+	return late.event;
 }
 
 PJRT_Error *event_destroy(PJRT_Event_Destroy_Args *args)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which faults there are now, and what they do to a call. */
+#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -34,13 +36,13 @@ static void __attribute__((__constructor__)) make_key(void)
 }
 
 /* FAULT, or what of it is left after an "nth:N:"; NULL: it is not about this call. */
-static const char *nth(const char *fault, enum op op)
+static const char *nth(const char *fault, long call)
 {
 	char *end;
 
 	if (strncmp(fault, "nth:", strlen("nth:")))
 		return fault;
-	if (strtol(fault + strlen("nth:"), &end, 10) != atomic_load(&calls[op]))
+	if (strtol(fault + strlen("nth:"), &end, 10) != call)
 		return NULL;
 	return end + (*end == ':');
 }
@@ -89,7 +91,7 @@ bool find_named(const char *name, char fault[static TEXT_LEN])
 	return false;
 }
 
-bool find_fault(enum op op, char fault[static TEXT_LEN])
+bool find_fault_of(enum op op, long call, char fault[static TEXT_LEN])
 {
 	size_t name_len = strlen(op_names[op]);
 	char spec[SPEC_LEN], *save = NULL;
@@ -100,13 +102,23 @@ bool find_fault(enum op op, char fault[static TEXT_LEN])
 		s += strspn(s, " \t");
 		if (strncmp(s, op_names[op], name_len) || s[name_len] != '=')
 			continue;
-		s = (char *)(uintptr_t)nth(s + name_len + 1, op);
+		s = (char *)(uintptr_t)nth(s + name_len + 1, call);
 		if (!s || !when(s))
 			continue;
 		snprintf(fault, TEXT_LEN, "%s", when(s));
 		return strcmp(fault, "none") != 0;
 	}
 	return false;
+}
+
+long last_call(enum op op)
+{
+	return atomic_load(&calls[op]);
+}
+
+bool find_fault(enum op op, char fault[static TEXT_LEN])
+{
+	return find_fault_of(op, last_call(op), fault);
 }
 
 const char *fault_arg(const char *fault, const char *name)
@@ -124,6 +136,36 @@ void sleep_ms(long ms)
 
 	while (nanosleep(&t, &t))
 		;
+}
+
+void tell_reached(const char *word)
+{
+	const char *path = getenv("PJRTFS_FAULTY_FILE");
+	char reached[PATH_MAX];
+	int fd;
+
+	if (!*word)
+		return;
+	snprintf(reached, sizeof(reached), "%s.reached", path ? path : "");
+	fd = open(reached, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0 || dprintf(fd, "%s\n", word) < 0)
+		perror(reached);
+	if (fd >= 0)
+		close(fd);
+}
+
+bool hold(enum op op, long call, char fault[static TEXT_LEN])
+{
+	char held[TEXT_LEN];
+	bool has_fault;
+
+	memcpy(held, fault, TEXT_LEN);
+	tell_reached(strchr(held, ':') ? strchr(held, ':') + 1 : "");
+	do {
+		sleep_ms(10);
+		has_fault = find_fault_of(op, call, fault);
+	} while (has_fault && !strcmp(fault, held));
+	return has_fault && !fault_arg(fault, "held") && !fault_arg(fault, "held-event");
 }
 
 PJRT_Error *error_from(const char *arg, enum op op)
@@ -171,7 +213,7 @@ static bool is_nth(const char *arg, long call)
 
 bool is_last_call(const char *arg, enum op op)
 {
-	return is_nth(arg, atomic_load(&calls[op]));
+	return is_nth(arg, last_call(op));
 }
 
 static void print_lines(const char *arg)
@@ -238,18 +280,15 @@ PJRT_Error *inject(enum op op)
 	char fault[TEXT_LEN];
 	const char *arg;
 
-	if (!find_fault(op, fault))
+	if (!find_fault_of(op, call, fault))
 		return NULL;
 	if ((arg = fault_arg(fault, "late"))) {
 		sleep_ms(strtol(arg, NULL, 10));
 		arg += strcspn(arg, ":");
 		memmove(fault, arg + (*arg == ':'), strlen(arg + (*arg == ':')) + 1);
 	}
-	while (fault_arg(fault, "held")) {
-		sleep_ms(10);
-		if (!find_fault(op, fault))
-			return NULL;
-	}
+	if (fault_arg(fault, "held") && !hold(op, call, fault))
+		return NULL;
 	die(fault);
 	make_noise(fault);
 	if (fault_arg(fault, "damage"))

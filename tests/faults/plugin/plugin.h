@@ -67,7 +67,12 @@
  *   babble                    from now on prints for ever, as fast as it can; goes on
  *   store                     (client) prints what the store of a group can do; goes on
  *   none                      nothing
- *   held                      the call goes on when the op has this fault no more
+ *   held[:WORD]               the call goes on when the op has this fault no more, with the fault
+ *                             that it has then, unless that holds calls, too.  The line WORD is
+ *                             appended to PJRTFS_FAULTY_FILE.reached for each call that is
+ *                             held; event=held is held-event
+ *   held-event[:WORD]         (execute, upload, download, copy, uninitialized, event) the same
+ *                             of the event: it is not ready, and then perhaps an event-error
  *   late:MS:fault             that fault, so much later
  *   nth:N:fault               that fault at the op's Nth call only, counted from 1; else
  *                             the op's next entry counts
@@ -85,7 +90,7 @@
  * With PJRTFS_FAULTY_CALLS in the environment, "PJRT_Client_Compile=fault", too, for any function of
  * calls.h, where the fault is one of
  *
- *   error:CODE[:text], abort, segv, exit, hang, held   as above
+ *   error:CODE[:text], abort, segv, exit, hang, held[:WORD]   as above
  *   nothing                   succeeds without doing anything: results stay NULL
  *   short[:N]                 does not write the last field, or N bytes, of its arguments
  *   late-event:MS, event-error:CODE[:text]   as above, of the event that it gives
@@ -152,6 +157,17 @@ enum op {
 
 /* Find the fault of OP: "error:INTERNAL:text".  False when it has none. */
 bool find_fault(enum op op, char fault[static TEXT_LEN]);
+
+/* The same for the CALLth call of OP; find_fault is about the last one. */
+bool find_fault_of(enum op op, long call, char fault[static TEXT_LEN]);
+long last_call(enum op op);
+
+/* Tell the test that a call is held at WORD, unless it is empty. */
+void tell_reached(const char *word);
+
+/* Hold the CALLth call of OP as long as FAULT, "held:WORD", is its fault.  Is there another fault
+ * then, in FAULT? */
+bool hold(enum op op, long call, char fault[static TEXT_LEN]);
 
 /* The same for the function NAME: "PJRT_Client_Compile". */
 bool find_named(const char *name, char fault[static TEXT_LEN]);
