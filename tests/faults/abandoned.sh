@@ -53,6 +53,15 @@ told()
 		(.error.message | test("for 1 s: the worker of plugin faulty is ended")))] | length' \
 		"$mnt/events" | grep -qx "$2"
 }
+# later: a time limit that began after --abandoned-timeout is over
+later()
+{
+	local before
+	before=$(hung)
+	ask '{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["later"],"timeout_ms":1500}' >reply
+	tells reply ETIMEDOUT
+	eventually hangs "$((before + 1))"
+}
 run='printf "x y -> all/z\n" >"$1"'
 control='exec 3<>"$1"; echo "{\"op\":\"execute\",\"executable\":\"add\",\"inputs\":[\"x\",\"y\"],
 	\"outputs\":[\"all/z\"]$2}" >&3; cat <&3'
@@ -80,7 +89,8 @@ wait "$client" 2>/dev/null || :
 told 12345 4 || fail "no event of a command whose time was over"
 start 12345 bash -c "$control" - "$mnt/control" ',"async":true'
 wait "$client"
-sleep 2 # a job is waited for, however long
+later # a job is waited for, however long
+told 12345 4 || fail "a job was abandoned"
 shows "$mnt/plugins/faulty/restarts" 4
 job=$(bounded ls -t "$mnt/jobs" | head -n 1)
 shows "$mnt/jobs/$job/state" running
@@ -93,8 +103,9 @@ start 12345 bash -c "$run" - "$mnt/executables/add/run"
 waiting=$client
 start 0 bash -c "$run" - "$mnt/executables/add/run"
 lose
-sleep 2
+later
 shows "$mnt/plugins/faulty/restarts" 5
+told 12345 5 || fail "an awaited execution was abandoned"
 kill -0 "$waiting" || fail "a client that waits was ended"
 told 0 0 || fail "the owner's execution was abandoned"
 
@@ -130,5 +141,6 @@ others --abandoned-timeout 0
 faults 'execute=hang:here it hangs'
 start 12345 bash -c "$run" - "$mnt/executables/add/run"
 lose
-sleep 2
+later
+! grep -q execution.abandoned "$mnt/events" || fail "an execution was abandoned"
 shows "$mnt/plugins/faulty/restarts" 0

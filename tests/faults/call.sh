@@ -27,23 +27,22 @@ refused()
 		'.ok == false and .error.errno == $errno and .error.code == $code' why >/dev/null ||
 		fail "not $2, $3: $(cat why)"
 }
-# ended SIGNAL COMMAND...: the command hangs, and the signal ends it at once.
+# waits PID: a process of the group waits for pjrtfs to answer its request.
+waits()
+{
+	pgrep -g "$1" | xargs -I '{}' cat '/proc/{}/wchan' | grep -q request_wait_answer
+}
+# ended SIGNAL COMMAND...: the command hangs, and the signal ends it.
 ended()
 {
 	local signal=$1 pid
 	shift
 	perl -e 'setpgrp; $SIG{INT} = "DEFAULT"; exec @ARGV' "$@" >ended.log 2>&1 &
 	pid=$!
-	sleep 0.4
-	kill -0 "$pid" 2>/dev/null || fail "did not hang: $* ($(cat ended.log))"
-	timeout 2 ls -lR "$mnt" >/dev/null || fail "ls waits"
+	eventually waits "$pid"
+	bounded ls -lR "$mnt" >/dev/null || fail "ls waits"
 	kill -"$signal" -- "-$pid"
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
-		grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$pid/status" || break
-		sleep 0.1
-	done
-	! grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$pid/status" ||
-		fail "$signal does not end: $*"
+	lib_gone "$pid" || fail "$signal does not end: $*"
 	! wait "$pid" 2>/dev/null || fail "ended by $signal, but succeeded: $*"
 }
 
@@ -81,64 +80,73 @@ assert p.poll(0) == [(fd, select.POLLOUT)], "no room for the next inputs"
 ' "$call" inputs "$faults"
 
 # -- slow: the write does not wait, the read does; an interrupted reader loses no data
-faults execute=slow:4000
+faults execute=held:slow
 exec 3<>"$call"
-timeout 1 cat inputs >&3 || fail "writing waits for the execution"
+bounded cat inputs >&3 || fail "writing waits for the execution"
+reached slow
 for signal in INT KILL; do
 	ended "$signal" bash -c 'exec cat <&3'
 done
+faults
 bounded cat <&3 >outputs
 [ -s outputs ] || fail "an interrupted reader took the outputs along"
 exec 3<&-
-faults
 
 # -- a write waits for the program to be compiled, alone
-faults compile=slow:4000
+faults compile=held:again
 bounded cp "$data/add.mlir" "$mnt/programs/add.mlir" &
 writer=$!
-eventually grep -qx compiling "$mnt/executables/add/state"
+reached again
 for signal in INT KILL; do
 	ended "$signal" bash -c 'cat inputs 1<>"$1"' - "$call"
 done
-# Python begins a write anew that a signal has interrupted.
+# Python begins a write anew that a signal has interrupted.  The third signal lets the program compile.
 bounded python3 -c '
 import os, signal, sys
-signal.signal(signal.SIGALRM, lambda *_: None)
+call, inputs, faults = sys.argv[1:]
+signals = 0
+def interrupt(*_):
+    global signals
+    signals += 1
+    if signals == 3:
+        os.truncate(faults, 0)
+signal.signal(signal.SIGALRM, interrupt)
 signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
-inputs = open(sys.argv[2], "rb").read()
-fd = os.open(sys.argv[1], os.O_RDWR)
+inputs = open(inputs, "rb").read()
+fd = os.open(call, os.O_RDWR)
 assert os.write(fd, inputs) == len(inputs)
 signal.setitimer(signal.ITIMER_REAL, 0)
 assert os.read(fd, 4096).startswith(b"\x93NUMPY")
-' "$call" inputs || fail "a write that was interrupted cannot be repeated"
+assert signals >= 3, "the write did not wait"
+' "$call" inputs "$faults" || fail "a write that was interrupted cannot be repeated"
 called
 wait "$writer"
-faults
 called
 
 # -- for ever: the reader can be ended, and so can the worker
-faults execute=hang
+faults execute=held:hangs
 ended INT bash -c '{ cat inputs; exec cat <&1 >outputs; } 1<>"$1"' - "$call"
 bounded bash -c '{ cat inputs; cat <&1 >outputs; } 1<>"$1"' - "$call" 2>err &
 hanging=$!
-sleep 2 # until the plugin has it, also on a busy machine
-faults
+reached hangs 2
 kill -KILL "$(bounded cat "$mnt/plugins/faulty/pid")"
 ! wait "$hanging" || fail "what hung succeeded"
 grep -q 'Input/output error' err || fail "what hung says $(cat err)"
+faults
 eventually grep -qx ready "$mnt/plugins/faulty/state"
 called
 
 # -- the mount ends though a call hangs, and one that waits for a compile that does
-faults execute=hang compile=hang
+faults execute=held:call compile=held:never
 bash -c '{ cat inputs; cat <&1 >outputs; } 1<>"$1"' - "$call" 2>/dev/null &
 hanging=$!
 bounded cp "$data/add.mlir" "$mnt/programs/never.mlir" 2>/dev/null &
 compiling=$!
-eventually grep -qx compiling "$mnt/executables/never/state"
-bash -c '{ cat inputs; cat <&1 >outputs; } 1<>"$1"' - "$mnt/executables/never/call" 2>/dev/null &
+reached call
+reached never
+setsid bash -c '{ cat inputs; cat <&1 >outputs; } 1<>"$1"' - "$mnt/executables/never/call" 2>/dev/null &
 waiting=$!
-sleep 0.4
+eventually waits "$waiting"
 kill -TERM "$daemon"
 lib_gone "$daemon" || fail "a call that hangs keeps the daemon"
 for pid in "$hanging" "$compiling" "$waiting"; do
