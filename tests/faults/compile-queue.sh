@@ -68,17 +68,17 @@ unmount_pjrtfs
 # -- equal programs compile once
 mount_pjrtfs faulty --compile-jobs 4
 bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
-faults compile=held
+faults compile=held:one
 bounded cp "$data/add.mlir" "$mnt/programs/one.mlir" &
 first=$!
 eventually compiling one
 bounded cp "$data/add.mlir" "$mnt/programs/two.mlir" &
 second=$!
 eventually compiling two
-sleep 1 # until it has found out that it is not the first
 faults
 wait "$first"
 wait "$second"
+equal "compiles" "$(grep -cx one "$faults.reached")" 1
 equal "one" "$(jq -r .cache "$mnt/executables/one/info.json")" miss
 equal "two" "$(jq -r .cache "$mnt/executables/two/info.json")" hit
 rm "$mnt/programs/one.mlir"
@@ -152,6 +152,7 @@ if [ -n "$others" ]; then
 fi
 
 # -- the time limit: the program fails, and other programs compile meanwhile
+export PJRTFS_FAULTY_CALLS=yes
 mount_pjrtfs faulty --compile-jobs 1 --compile-timeout 5
 bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 faults compile=when:@endless:held
@@ -162,8 +163,9 @@ program quick
 run quick 'x y -> z'
 fails_with '' run endless 'x y -> z'
 shows "$mnt/plugins/faulty/restarts" 0
+faults PJRT_LoadedExecutable_Destroy=held:dropped
+reached dropped # a late result
 faults
-sleep 0.5 # a late result is dropped
 shows "$mnt/executables/endless/state" failed
 program endless
 run endless 'x y -> z'

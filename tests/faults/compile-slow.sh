@@ -4,51 +4,70 @@
 # A program is used, written, moved, removed while it compiles.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
-mount_pjrtfs faulty
+mount_pjrtfs faulty --compile-jobs 4
 to=$mnt/programs
 made=$mnt/executables
 cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 sed 's/@add/@other/' "$data/add.mlir" >other.mlir
 
-# begin NAME: write it in the background, as process $writer, and wait until it compiles.
+# begin NAME [AS]: write it in the background, as process $writer, and hold its compile.
 begin()
 {
-	faults compile=slow:1500
+	faults "compile=held:${2-$1}"
 	bounded cp "$data/add.mlir" "$to/$1.mlir" 2>"$1.err" &
 	writer=$!
-	eventually grep -qx compiling "$made/$1/state"
+	reached "${2-$1}"
+	shows "$made/$1/state" compiling
+}
+
+# waits PID: the process, or one that it started, waits for pjrtfs to answer its request.
+waits()
+{
+	local pid
+	grep -qs request_wait_answer "/proc/$1/wchan" && return
+	for pid in $(pgrep -P "$1"); do
+		waits "$pid" && return
+	done
+	return 1
 }
 
 # -- used: an execution waits for it
 begin used
-run used 'x y -> z'
+run used 'x y -> z' &
+user=$!
+eventually waits "$user"
+faults
+wait "$user"
 shows "$made/used/state" ready
 wait "$writer"
 
 # -- moved: its executable moves too, and the writer still gets the result
 begin moved
-timeout 1 mv "$to/moved.mlir" "$to/there.mlir" || fail "mv waits for a compile"
+bounded mv "$to/moved.mlir" "$to/there.mlir" || fail "mv waits for a compile"
 gone "$made/moved"
 shows "$made/there/state" compiling
+faults
 wait "$writer"
 shows "$made/there/state" ready
 run there 'x y -> z'
 
 # -- removed: at once, and it does not reappear
 begin removed
-timeout 1 rm "$to/removed.mlir" || fail "rm waits for a compile"
+bounded rm "$to/removed.mlir" || fail "rm waits for a compile"
 gone "$made/removed"
+faults
 wait "$writer" || true
 gone "$made/removed" "$to/removed.mlir"
 
 # -- written again: the newest source is compiled, whether or not the first writer succeeds
 begin again
+faults
 bounded cp other.mlir "$to/again.mlir"
 wait "$writer" || grep -q 'cp: ' again.err
 eventually grep -qx ready "$made/again/state"
 same "$to/again.mlir" other.mlir
 run again 'x y -> z'
-begin again
+begin again again2
 faults compile=error:INVALID_ARGUMENT:'the newer one is bad'
 fails_with 'Invalid argument' cp other.mlir "$to/again.mlir"
 wait "$writer" || grep -q 'cp: ' again.err
@@ -59,39 +78,43 @@ shows "$made/again/error" 'compile again: the newer one is bad'
 begin over
 cp other.mlir "$to/new"
 faults
-timeout 1 mv "$to/new" "$to/over.mlir" || fail "mv over a program waits for a compile"
+bounded mv "$to/new" "$to/over.mlir" || fail "mv over a program waits for a compile"
 same "$to/over.mlir" other.mlir
 wait "$writer" || true
 eventually grep -qx ready "$made/over/state"
 run over 'x y -> z'
 
-# -- several compiles at once take about as long as one
-faults compile=slow:1500
-start=$(date +%s%N)
+# -- several compiles are in the plugin at once
+faults compile=held:many
 pids=()
 for i in 1 2 3 4; do
-	bounded cp "$data/add.mlir" "$to/many$i.mlir" &
+	sed "s/@add/@many$i/" "$data/add.mlir" >"many$i.mlir"
+	bounded cp "many$i.mlir" "$to/" &
 	pids+=($!)
 done
+reached many 4
+faults
 for pid in "${pids[@]}"; do
 	wait "$pid"
 done
-[ $((($(date +%s%N) - start) / 1000000)) -lt 4500 ] || fail "compiles wait for one another"
 shows "$mnt/plugins/faulty/restarts" 0
 
 # -- removed while executions wait for it: these end, and all else goes on
 bounded cp "$data/add.mlir" "$to/waited.mlir"
 cat "$data/x.npy" "$data/y.npy" >inputs
-# The worker that has loaded the program is gone, so that the next execution loads it, slowly.
-faults load=slow:1500 compile=slow:1500
+# The worker that has loaded the program is gone, so that the next execution loads it, when it is let.
+faults load=held:waited compile=held:waited
 bounded sh -c 'kill -KILL $(cat "$1")' - "$mnt/plugins/faulty/pid"
 eventually grep -qx ready "$mnt/plugins/faulty/state"
 bounded bash -c '{ cat inputs; cat <&1 >outputs; } 1<>"$1"' - "$made/waited/call" 2>call.err &
 caller=$!
 bounded bash -c 'echo "x y -> z" >"$1"' - "$made/waited/run" 2>run.err &
 runner=$!
-sleep 0.5
-timeout 5 rm "$to/waited.mlir" || fail "rm waits for a load"
+reached waited
+eventually waits "$caller"
+eventually waits "$runner"
+bounded rm "$to/waited.mlir" || fail "rm waits for a load"
+faults
 wait "$caller" && fail "the call succeeded"
 wait "$runner" && fail "the run succeeded"
-timeout 5 ls "$to" >/dev/null || fail "the mount hangs"
+bounded ls "$to" >/dev/null || fail "the mount hangs"

@@ -9,10 +9,6 @@ program()
 	sed "s/@add/@$1/" "$data/add.mlir" >"$1.mlir"
 	bounded cp "$1.mlir" "$mnt/programs/$1.mlir"
 }
-compiling()
-{
-	grep -qx compiling "$mnt/executables/$1/state"
-}
 restarts()
 {
 	bounded cat "$mnt/plugins/faulty/restarts"
@@ -33,14 +29,12 @@ mount_pjrtfs faulty --compile-jobs 4
 bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 
 # -- one of three compiles kills the worker: the other two succeed
-faults compile=when:@slow:held 'compile=when:@killer:abort:LLVM ERROR: killer'
+faults compile=when:@slow:held:slow 'compile=when:@killer:abort:LLVM ERROR: killer'
 program slow1 &
 one=$!
 program slow2 &
 two=$!
-eventually compiling slow1
-eventually compiling slow2
-sleep 1 # until the plugin has them
+reached slow 2
 program killer 2>killed &
 three=$!
 # each of those before is tried alone in the next instance
@@ -58,7 +52,7 @@ run slow2 'x y -> z'
 equal "restarts" "$(restarts)" 2
 # -- neither the daemon nor an execution compiles it again
 fails_with '' run killer 'x y -> z'
-sleep 0.5
+program another
 equal "restarts" "$(restarts)" 2
 shows "$mnt/executables/killer/state" failed
 # but when it is written again

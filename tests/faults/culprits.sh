@@ -90,10 +90,13 @@ for name in shared 1 2 3 4 5 6 7 8; do
 	compile_as 1001 "$name"
 done
 faults execute=abort:ended
+began=$SECONDS
 for name in 1 2 3 4 5 6 7 8; do
+	last=$(date +%s)
 	fails_with 'Input/output error' run_as 1001 "all/$name"
 done
-faults
+took=$((SECONDS - began))
+faults compile=when:@waits:held:waits
 compile_as 1001 waits &
 waits=$!
 eventually grep -qx compiling "$mnt/executables/all/waits/state"
@@ -103,6 +106,10 @@ run_as 1002 all/shared
 new_worker
 run_as 1001 all/shared
 shows "$mnt/executables/all/waits/state" compiling
+reached waits
+# Five deaths within a minute make it wait for a second, each later one for twice as long.
+[ "$took" -ge 60 ] || [ "$(stat -c %Y "$faults.reached")" -ge $((last + 7)) ] || fail "it did not wait"
+faults
 wait "$waits" || fail "waits: $(cat "$mnt/executables/all/waits/error")"
 
 # -- if a program ends the worker when it is loaded again, the user who runs it is the culprit

@@ -29,7 +29,7 @@ damaged='it damaged its rings of requests and replies'
 eventually grep -qx ready "$at/state"
 shows "$at/restarts" 1
 tells "$at/log" "^FATAL: $damaged\$"
-tells "$mnt/metrics.prom" '^pjrtfs_worker_deaths_total\{plugin="faulty"\} 1$' \
+eventually tells "$mnt/metrics.prom" '^pjrtfs_worker_deaths_total\{plugin="faulty"\} 1$' \
 	'^pjrtfs_worker_restarts_total\{plugin="faulty"\} 1$'
 bounded jq -es "any(.event == \"worker.died\" and .object == \"plugins/faulty\" and (.error.message | contains(\"$damaged\")))" \
 	"$mnt/events" >/dev/null || fail "no event says so: $(grep worker "$mnt/events")"
