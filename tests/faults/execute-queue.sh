@@ -120,10 +120,14 @@ jq -e '.result.queue_seconds > 0 and .result.seconds >= .result.queue_seconds' \
 
 # -- endless programs delay their own user only
 if [ -n "$others" ]; then
-	faults execute=hang
+	faults 'execute=hang:here it hangs'
 	last=$(async $((places + 2)))
 	first=$((last - places - 1))
-	eventually is $((last - 2)) running
+	hang()
+	{
+		[ "$(grep -c 'here it hangs' "$mnt/plugins/faulty/log")" = "$places" ]
+	}
+	eventually hang
 	faults
 	as "$(execute free)" >told
 	tells told '"ok":true'

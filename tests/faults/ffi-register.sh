@@ -67,7 +67,7 @@ unmount_pjrtfs
 # -- the mount ends while a library is tried
 cat >slow.c <<-'END'
 	#include <unistd.h>
-	static void __attribute__((constructor)) begin(void) { sleep(60); }
+	static void __attribute__((constructor)) begin(void) { pause(); }
 END
 "${cc[@]}" -shared -fPIC -o slow.so slow.c
 mount_pjrtfs

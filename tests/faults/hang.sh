@@ -11,40 +11,36 @@ b=$mnt/buffers
 cp "$data/add.mlir" "$mnt/programs/"
 cp "$data/x.npy" "$data/y.npy" "$b/"
 
-# meanwhile: everything but what hangs is answered at once
+# meanwhile: everything but what hangs is answered
 meanwhile()
 {
-	timeout 2 ls -lR "$mnt" >list || fail "ls waits"
+	bounded ls -lR "$mnt" >list || fail "ls waits"
 	grep -q add.mlir list || fail "ls shows nothing"
-	timeout 2 cat "$b/x.npy" "$b/x.txt" "$b/x.json" >/dev/null ||
+	bounded cat "$b/x.npy" "$b/x.txt" "$b/x.json" >/dev/null ||
 		fail "cat of a buffer waits"
-	timeout 2 cp "$data/x.npy" "$b/scratch" || fail "cp to a scratch name waits"
-	timeout 2 mv "$b/scratch" "$b/scratch2" || fail "mv waits"
-	timeout 2 rm "$b/scratch2" || fail "rm waits"
-	timeout 2 mkdir "$b/dir" || fail "mkdir waits"
-	timeout 2 rmdir "$b/dir" || fail "rmdir waits"
-	timeout 2 cat "$mnt/health" "$mnt/plugins/faulty/state" >/dev/null ||
+	bounded cp "$data/x.npy" "$b/scratch" || fail "cp to a scratch name waits"
+	bounded mv "$b/scratch" "$b/scratch2" || fail "mv waits"
+	bounded rm "$b/scratch2" || fail "rm waits"
+	bounded mkdir "$b/dir" || fail "mkdir waits"
+	bounded rmdir "$b/dir" || fail "rmdir waits"
+	bounded cat "$mnt/health" "$mnt/plugins/faulty/state" >/dev/null ||
 		fail "cat waits"
 }
-# ended SIGNAL COMMAND...: the command hangs, and the signal ends it within a second.
+# ended SIGNAL OP COMMAND...: the command hangs in that operation, and the signal ends it.
+n=0
 ended()
 {
-	local signal=$1 pid left
-	shift
+	local signal=$1 op=$2 pid
+	shift 2
+	n=$((n + 1))
+	faults "$op=held:$n"
 	# As from a terminal: a group of its own, which does not ignore SIGINT.
 	perl -e 'setpgrp; $SIG{INT} = "DEFAULT"; exec @ARGV' "$@" >ended.log 2>&1 &
 	pid=$!
-	eventually kill -0 -- "-$pid"
-	sleep 0.4
-	kill -0 "$pid" 2>/dev/null || fail "did not hang: $* ($(cat ended.log))"
+	reached "$n"
 	meanwhile
 	kill -"$signal" -- "-$pid"
-	left=20
-	while [ "$left" -gt 0 ] && grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$pid/status"; do
-		sleep 0.05
-		left=$((left - 1))
-	done
-	[ "$left" -gt 0 ] || fail "$signal does not end: $*"
+	lib_gone "$pid" || fail "$signal does not end: $*"
 	! wait "$pid" 2>/dev/null || fail "ended by $signal, but succeeded: $*"
 }
 
@@ -53,77 +49,73 @@ ended()
 for name in INT TERM KILL cat state; do
 	{ cat "$data/add.mlir" && echo "// $name"; } >"$name.mlir"
 done
-faults compile=slow:3000
 for signal in INT TERM KILL; do
-	ended "$signal" cp "$signal.mlir" "$mnt/programs/slow$signal.mlir"
+	ended "$signal" compile cp "$signal.mlir" "$mnt/programs/slow$signal.mlir"
 	tells "$mnt/executables/slow$signal/state" '^(compiling|empty|failed)$'
 done
-ended INT bash -c 'cat "$1" >"$2"' - cat.mlir "$mnt/programs/cat.mlir"
+ended INT compile bash -c 'cat "$1" >"$2"' - cat.mlir "$mnt/programs/cat.mlir"
 # state can be read meanwhile
+faults compile=held:state
 cp state.mlir "$mnt/programs/state.mlir" &
 writer=$!
-eventually grep -qx compiling "$mnt/executables/state/state"
-timeout 1 cat "$mnt/executables/state/info.json" >/dev/null || fail "info.json waits"
+reached state
+shows "$mnt/executables/state/state" compiling
+bounded cat "$mnt/executables/state/info.json" >/dev/null || fail "info.json waits"
 bounded test ! -s "$mnt/executables/state/error"
+faults
 wait "$writer" || fail "a slow compile fails"
 shows "$mnt/executables/state/state" ready
 run state 'x y -> z'
-faults
 
 # -- execute
-faults execute=slow:3000
 for signal in INT KILL; do
-	ended "$signal" bash -c 'echo "x y -> z" >"$1"' - "$mnt/executables/add/run"
+	ended "$signal" execute bash -c 'echo "x y -> z" >"$1"' - "$mnt/executables/add/run"
 done
-ended INT bash -c 'exec 3<>"$1"
+ended INT execute bash -c 'exec 3<>"$1"
 	echo "{\"op\":\"execute\",\"executable\":\"add\",\"inputs\":[\"x\",\"y\"],\"outputs\":[\"z\"]}" >&3
 	cat <&3' - "$mnt/control"
-faults
 # its descriptor's later commands had not begun: they never run
-faults execute=slow:1500
 printf 'x y -> first\nx y -> second\nx y -> third\n' >three
-ended INT bash -c 'cat three >"$1"' - "$mnt/executables/add/run"
+ended INT execute bash -c 'cat three >"$1"' - "$mnt/executables/add/run"
 faults
-sleep 2
-gone "$b/second.npy" "$b/third.npy"
+eventually grep -qx 0 "$mnt/users/0/executions.current"
 run add 'x y -> z'
+gone "$b/second.npy" "$b/third.npy"
 
 # -- upload
-faults upload=slow:3000
 for signal in INT KILL; do
-	ended "$signal" cp "$data/x.npy" "$b/slow$signal.npy"
+	ended "$signal" upload cp "$data/x.npy" "$b/slow$signal.npy"
 done
 faults
-sleep 0.1
 bounded cp "$data/x.npy" "$b/slowINT.npy"
 
 # -- for ever: kill -9 of the worker ends the calls, and the daemon reports it
-faults execute=hang
+faults execute=held:never
 run add 'x y -> never' 2>err &
 hanging=$!
-sleep 0.4
+reached never
 meanwhile
-faults
 kill -KILL "$(bounded cat "$mnt/plugins/faulty/pid")"
 ! wait "$hanging" || fail "what hung succeeded"
 grep -q 'Input/output error' err || fail "what hung says $(cat err)"
 gone "$b/never.npy"
+faults
 eventually grep -qx ready "$mnt/plugins/faulty/state"
 run add 'x y -> z'
 
 # -- an event that never becomes ready hangs like a call
-faults event=hang
-ended INT bash -c 'echo "x y -> never" >"$1"' - "$mnt/executables/add/run"
-ended KILL bash -c 'echo "x y -> never" >"$1"' - "$mnt/executables/add/run"
+ended INT event bash -c 'echo "x y -> never" >"$1"' - "$mnt/executables/add/run"
+ended KILL event bash -c 'echo "x y -> never" >"$1"' - "$mnt/executables/add/run"
 faults
 
 # -- the mount ends though the plugin hangs
-faults compile=hang execute=hang
+faults compile=held:compile execute=held:execute
 run add 'x y -> never' 2>/dev/null &
 one=$!
 bounded cp "$data/add.mlir" "$mnt/programs/hang.mlir" 2>/dev/null &
 two=$!
-sleep 0.4
+reached compile
+reached execute
 kill -TERM "$daemon"
 lib_gone "$daemon" || fail "a plugin that hangs keeps the daemon"
 ! wait "$one" || fail "an execution that hung succeeded"

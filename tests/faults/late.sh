@@ -12,42 +12,52 @@ bounded cp "$data/x.npy" "$data/y.npy" "$b/"
 # late SENTENCE COMMAND: its time is over before it has ended
 late()
 {
-	ask "$(jq -c '. + {"timeout_ms":100}' <<<"$2")" >told
+	ask "$(jq -c '. + {"timeout_ms":500}' <<<"$2")" >told
 	equal "$2" "$(jq -r .error.errno told)" ETIMEDOUT
-	tells told "did not end within 100 ms; $1"
+	tells told "did not end within 500 ms; $1"
+}
+# ended: the executions that a time limit left have ended, and what they gave has its name or is dropped
+ended()
+{
+	faults
+	eventually grep -qx 0 "$mnt/users/0/executions.current"
+	run add 'x y -> later' # the answer of a later one
 }
 execute='{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["z"]}'
 
 # -- results are dropped
-faults execute=slow:500
+faults execute=held:dropped
 late 'what had begun goes on; its results are dropped' "$execute"
-bounded bash -c 'echo "x y -> z timeout_ms=100" >"$1"' - "$mnt/executables/add/run" 2>told || true
+bounded bash -c 'echo "x y -> z timeout_ms=500" >"$1"' - "$mnt/executables/add/run" 2>told || true
 tells told 'Connection timed out'
+reached dropped 2
+ended
+gone "$b/z.npy"
 # -- unless their source is lost
+faults execute=held:donates
 late 'what had begun goes on; its results are dropped, unless it consumes' \
 	"$(jq -c '.donate = ["x"] | .outputs = ["kept"]' <<<"$execute")"
-eventually test -e "$b/kept.npy"
-gone "$b/z.npy"
-bounded cp "$data/x.npy" "$b/"
 faults
-run add 'x y -> z'
-rm "$b/z.npy"
+eventually test -e "$b/kept.npy"
+bounded cp "$data/x.npy" "$b/"
 
 # -- in a batch the step that had begun has its effect, later ones have none
-faults execute=slow:500
+faults execute=held:step
 late 'the steps that had begun go on, the others do not begin' \
 	"$(jq -c '{"op":"batch","steps":[.,(.outputs = ["z2"])]}' <<<"$execute")"
-eventually test -e "$b/z.npy"
-faults
-run add 'x y -> z'
+ended
+bounded test -e "$b/z.npy"
 gone "$b/z2.npy"
 
 # -- arrays that commands make are dropped, too
-faults upload=slow:500
+memory=$(bounded cat "$mnt/users/0/memory.current")
+faults upload=held:array
 late 'what it would have made is dropped' \
 	'{"op":"create","buffer":"c","dtype":"F32","shape":[3],"fill":1}'
+reached array
+[ "$(bounded cat "$mnt/users/0/memory.current")" -gt "$memory" ] || fail "the array does not count"
 faults
-sleep 1
+eventually grep -qx "$memory" "$mnt/users/0/memory.current"
 gone "$b/c.npy"
 
 # -- a compile continues; an execution that waits for it does not begin
