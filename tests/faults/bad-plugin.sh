@@ -13,11 +13,11 @@ refused()
 	local way status
 	for way in -f ''; do
 		status=0
-		PJRTFS_FAULTY=$1 timeout 60 "$pjrtfs" --plugin "faulty=$so" m ${way:+"$way"} \
+		PJRTFS_FAULTY=$1 bounded "$pjrtfs" --plugin "faulty=$so" m ${way:+"$way"} \
 			>out 2>err </dev/null || status=$?
 		equal "status with $1 ($(cat err))" "$status" 1
 		grep -Eq -e "$2" err || fail "$1: '$(cat err)' instead of '$2'"
-		! timeout 5 mountpoint -q m || fail "mounted with $1"
+		! bounded mountpoint -q m || fail "mounted with $1"
 	done
 }
 refused api=major 'plugin faulty: .*99.*PJRT|plugin faulty: .*PJRT.*99'
@@ -35,19 +35,19 @@ cause='E0000 00:00:1.5 x.cc:1] the driver is too old'
 refused "client=error:UNAVAILABLE:no device,init=print:1:$cause" 'plugin faulty: .*the driver is too old'
 refused "client=error:UNAVAILABLE:no device,init=print:1:$cause" 'plugin faulty: no device'
 ! PJRTFS_FAULTY="client=error:UNAVAILABLE:no device,init=print:1:all is well" \
-	timeout 60 "$pjrtfs" --plugin "faulty=$so" m -f 2>err || fail "it started"
+	bounded "$pjrtfs" --plugin "faulty=$so" m -f 2>err || fail "it started"
 ! grep 'all is well' err || fail "a message of the plugin is no explanation"
 
 # All bad: the daemon does not mount, and reports each one.
 all_bad()
 {
-	PJRTFS_FAULTY=init=error:INTERNAL:'no init' timeout 60 "$pjrtfs" m \
+	PJRTFS_FAULTY=init=error:INTERNAL:'no init' bounded "$pjrtfs" m \
 		--plugin "faulty=$so" --plugin "other=$so" -f
 }
 fails_with "plugin other: $so: initialize the plugin: no init" all_bad
 fails_with "plugin faulty: $so: initialize the plugin: no init" all_bad
 fails_with 'none of 2 plugins could be started' all_bad
-! timeout 5 mountpoint -q m || fail "mounted with bad plugins"
+! bounded mountpoint -q m || fail "mounted with bad plugins"
 
 # One bad plugin and a good one: the good one works; the bad one's error says why it failed.
 mount_pjrtfs "faulty=$so,good=$so" \

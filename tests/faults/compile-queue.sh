@@ -184,6 +184,5 @@ for pid in "${writers[@]}"; do
 done
 fails_with 'busy' program p
 tells "$mnt/executables/p/error" '^compile p: plugin faulty still compiles 16 programs that were given up'
-kill -KILL "$(bounded cat "$mnt/plugins/faulty/pid")"
-eventually grep -qx ready "$mnt/plugins/faulty/state"
-eventually program p
+kill_worker faulty
+program p

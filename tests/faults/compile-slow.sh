@@ -104,8 +104,7 @@ bounded cp "$data/add.mlir" "$to/waited.mlir"
 cat "$data/x.npy" "$data/y.npy" >inputs
 # The worker that has loaded the program is gone, so that the next execution loads it, when it is let.
 faults load=held:waited compile=held:waited
-bounded sh -c 'kill -KILL $(cat "$1")' - "$mnt/plugins/faulty/pid"
-eventually grep -qx ready "$mnt/plugins/faulty/state"
+kill_worker faulty
 bounded bash -c '{ cat inputs; cat <&1 >outputs; } 1<>"$1"' - "$made/waited/call" 2>call.err &
 caller=$!
 bounded bash -c 'echo "x y -> z" >"$1"' - "$made/waited/run" 2>run.err &

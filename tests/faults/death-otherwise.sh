@@ -15,8 +15,8 @@ back()
 {
 	faults
 	deaths=$((deaths + 1))
-	eventually grep -qx ready "$at/state"
 	eventually grep -qx "$deaths" "$at/restarts"
+	eventually grep -qx ready "$at/state"
 	eventually grep -qx ok "$mnt/health"
 	run add 'x y -> z'
 	same "$b/x.npy" "$data/x.npy"

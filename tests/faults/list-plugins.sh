@@ -47,13 +47,14 @@ done
 rm d/[!g]*
 
 # -- plugins that crash while they are loaded or started, refuse, or never return
+name=bad${work##*.} # that of no other test's plugin
 bad()
 {
 	PJRTFS_FAULTY=$1 lists 1 "${@:3}"
-	grep -Eq "plugin bad: $work/d/bad_pjrt.so: .*$2" err || fail "$1: $(cat err)"
+	grep -Eq "plugin $name: $work/d/${name}_pjrt.so: .*$2" err || fail "$1: $(cat err)"
 	equal "sentences of $1" "$(wc -l <err)" 1
 }
-ln -s "$faulty" d/bad_pjrt.so
+ln -s "$faulty" "d/${name}_pjrt.so"
 bad open=segv 'signal 11'
 bad open=abort:'in its constructor' 'signal 6 .*in its constructor'
 # ThreadSanitizer changes the status of an exit within dlopen.
@@ -66,8 +67,8 @@ bad client=error:UNAVAILABLE:'nothing here' 'nothing here'
 # A busy machine gives the good one as much time.
 bad client=hang "it was not loaded within $((patience / 6)) s" --timeout $((patience / 6))
 # The process of a plugin that hangs ends with the list.
-! pgrep -f "pjrtfs-worker bad" >/dev/null || fail "a worker stays"
-rm d/bad_pjrt.so
+! pgrep -f "pjrtfs-worker $name" >/dev/null || fail "a worker stays"
+rm "d/${name}_pjrt.so"
 
 # -- directories that cannot be read, are none, or hold too much
 ln -s dirloop dirloop

@@ -13,7 +13,7 @@ trap 'status=$?
 	set +e
 	[ "$status" = 0 ] || cat said
 	kill -CONT "$daemon" 2>/dev/null # (it may have ended)
-	timeout 10 fusermount3 -u -z "$mnt" 2>/dev/null
+	bounded fusermount3 -u -z "$mnt" 2>/dev/null
 	[ -z "$manager" ] || wait "$manager"
 	(exit $status)
 	lib_end' EXIT
@@ -23,6 +23,7 @@ export PJRTFS_FAULTY_FILE=$faults
 begin()
 {
 	: >said
+	address=$1
 	"$top/tests/tools/notify.py" "$1" env ${watchdog:+WATCHDOG_USEC="$watchdog"} "$pjrtfs" "$mnt" -f \
 		"${faulty_options[@]}" --no-cache "${@:2}" >said 2>err &
 	manager=$!
@@ -40,6 +41,32 @@ ends()
 beats()
 {
 	grep -c '^WATCHDOG=1$' said || :
+}
+# seen: said has all messages that were sent
+marks=0
+seen()
+{
+	marks=$((marks + 1))
+	bounded python3 -c 'import re, socket, sys
+to = re.sub("^@", "\0", sys.argv[1])
+socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(sys.argv[2].encode(), to)' \
+		"$address" "MARK=$marks"
+	eventually grep -qx "MARK=$marks" said
+}
+# quiet: no sign comes
+quiet()
+{
+	local n
+	seen
+	n=$(beats)
+	# real time: five times as long as between two signs
+	sleep 0.5
+	seen
+	equal "signs" "$(beats)" "$n"
+}
+stopped() # PID
+{
+	! grep -h '^State:' "/proc/$1/task/"*/status | grep -qv 'T (stopped)'
 }
 has_returned()
 {
@@ -63,23 +90,21 @@ for how in '@ --no-keep' "/ --keep"; do
 	eventually more_beats 3
 
 	# A worker that dies and returns.
-	faults init=hang
+	faults "init=held:$address"
 	worker=$(bounded cat "$mnt/plugins/faulty/pid")
 	kill -KILL "$worker"
 	eventually grep -qx 'STATUS=faulty: restarting' said
+	reached "$address"
 	faults
-	worker=$(pgrep -P "$(bounded cat "$mnt/pid")")
-	kill -KILL "$worker"
 	eventually has_returned
 
 	# A daemon that does not serve gives no sign, and its holder gives none for it.
 	daemon=$(bounded cat "$mnt/pid")
 	kill -STOP "$daemon"
-	n=$(beats)
-	sleep 0.5
-	[ "$(beats)" -le $((n + 1)) ] || fail "a stopped daemon gives signs: $(beats) after $n"
+	eventually stopped "$daemon"
+	quiet
 	kill -CONT "$daemon"
-	eventually more_beats $((n + 2))
+	eventually more_beats $(($(beats) + 1))
 	ends
 done
 
@@ -95,7 +120,7 @@ ends
 watchdog=
 export WATCHDOG_PID=1 WATCHDOG_USEC=200000
 begin "@$work/notify" --no-keep
-sleep 0.5
+quiet
 equal "signs for another process" "$(beats)" 0
 ends
 unset WATCHDOG_PID WATCHDOG_USEC

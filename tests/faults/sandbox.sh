@@ -4,6 +4,7 @@
 # What code in a plugin could do: in each sandbox no more than the tables here say.
 . "$srcdir/tests/lib.sh"
 requires has_landlock
+faulty_options=("${faulty_options[@]/--sandbox-write/--sandbox-read}") # no call is held here
 mkdir files
 # A service of the owner's, beside the test; it ends when its input does.
 exec 3> >(cd files && exec python3 -c '
@@ -51,8 +52,8 @@ at_most()
 	equal "what $mode lets through besides" "$more" ''
 }
 
-# at_least MODE NAME...: these succeeded.
-at_least()
+# lets MODE NAME...: these succeeded.
+lets()
 {
 	local mode=$1 less
 	shift
@@ -62,13 +63,13 @@ at_least()
 
 # Without a sandbox each kind of attempt succeeds; otherwise this test would prove nothing.
 attempts off
-at_least off control_cpuinfo control_thread control_urandom file_stat file_read file_write \
+lets off control_cpuinfo control_thread control_urandom file_stat file_read file_write \
 	file_create file_chmod file_rename file_unlink daemon_kill daemon_prlimit own_memory own_fork \
 	own_vfork_exec socket_inet socket_service socket_unix ipc_shm memory_file
 gone files/target.spare
 
 attempts strict
-at_least strict control_cpuinfo control_thread control_urandom
+lets strict control_cpuinfo control_thread control_urandom
 at_most strict control_cpuinfo control_thread control_urandom file_stat
 test -e files/target.spare || fail "a file was removed"
 
@@ -76,7 +77,7 @@ test -e files/target.spare || fail "a file was removed"
 # these rights, until pjrtfs has its description.
 mount_pjrtfs faulty --sandbox strict --fault "api=attempts:$work/files" --fault client=attempts
 succeeded loading
-at_least loading file_read
+lets loading file_read
 at_most loading control_cpuinfo control_thread control_urandom file_directory file_open_path \
 	file_passwd file_read file_stat kernel_filter kernel_landlock own_environ
 test -e files/target.spare || fail "a file was removed"
@@ -92,7 +93,7 @@ fi
 
 # Drivers make processes, sockets of the machine and memory; they look at themselves.
 attempts device
-at_least device control_cpuinfo control_thread control_urandom own_fork own_thread_name memory_file socket_unix
+lets device control_cpuinfo control_thread control_urandom own_fork own_thread_name memory_file socket_unix
 at_most device control_cpuinfo control_thread control_urandom file_stat file_statfs file_getxattr \
 	file_inotify file_open_path own_clone own_environ own_fork own_limits own_memory \
 	own_setuid own_thread_name own_vfork_exec socket_pair socket_service socket_unix ipc_message ipc_semaphore ipc_shm \
@@ -119,7 +120,7 @@ shows "$mnt/executables/add/state" ready
 unmount_pjrtfs
 mkdir no
 status=0
-PJRTFS_FAULTY_FILE=$faults timeout 60 "$pjrtfs" "${faulty_options[@]}" --sandbox faulty:strict no -f 2>said ||
+PJRTFS_FAULTY_FILE=$faults bounded "$pjrtfs" "${faulty_options[@]}" --sandbox faulty:strict no -f 2>said ||
 	status=$?
 equal "the exit status" "$status" 1
 tells said 'plugin faulty: .*no socket'

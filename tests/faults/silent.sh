@@ -5,26 +5,29 @@
 # A worker that gives no heartbeat: the mount says so after ten seconds, and takes it back when the
 # worker goes on; after --worker-timeout pjrtfs ends it, and the next one serves.
 . "$srcdir/tests/lib.sh"
-mount_pjrtfs --worker-timeout 14
 p=${plugin:-cpu}
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
-run add 'x y -> z'
-pid=$(cat "$mnt/plugins/$p/pid")
-state=$mnt/plugins/$p/state
+# begin SECONDS: mount with that --worker-timeout
+begin()
+{
+	mount_pjrtfs --worker-timeout "$1"
+	cp "$data/add.mlir" "$mnt/programs/"
+	cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+	run add 'x y -> z'
+	pid=$(cat "$mnt/plugins/$p/pid")
+	state=$mnt/plugins/$p/state
+}
 
 # -- silent, and back -------------------------------------------------------------------------
+begin 600
+began=$SECONDS
 kill -STOP "$pid"
-for _ in 1 2 3 4 5; do
-	[ "$(cat "$state")" = ready ] || fail "after some seconds it is $(cat "$state")"
-	sleep 1
-done
 eventually grep -qx silent "$state"
+[ $((SECONDS - began)) -ge 5 ] || fail "it is silent after $((SECONDS - began)) s"
 shows "$mnt/health" "plugin $p is silent"
-grep -qE "^process $pid has given no heartbeat for 1[0-9] s\$" "$mnt/plugins/$p/error" ||
+grep -qE "^process $pid has given no heartbeat for [1-9][0-9]+ s\$" "$mnt/plugins/$p/error" ||
 	fail "error: $(cat "$mnt/plugins/$p/error")"
 grep -qx "pjrtfs_worker_up{plugin=\"$p\"} 0" "$mnt/metrics.prom" || fail "metrics say it is up"
-grep -qE "^pjrtfs_worker_silent_seconds\{plugin=\"$p\"\} 1[0-9]\$" "$mnt/metrics.prom" ||
+grep -qE "^pjrtfs_worker_silent_seconds\{plugin=\"$p\"\} [1-9][0-9]+\$" "$mnt/metrics.prom" ||
 	fail "metrics do not count its silence"
 jq -es "any(.event == \"worker.silent\" and .pid == $pid)" "$mnt/events" >/dev/null ||
 	fail "no event worker.silent"
@@ -37,8 +40,10 @@ eventually grep -q '"event":"worker.answers"' "$mnt/events"
 eventually grep -q "the worker of plugin $p answers again" "$mnt.log"
 shows "$mnt/plugins/$p/restarts" 0
 run add 'x y -> z'
+unmount_pjrtfs
 
 # -- silent for too long: an execution under way fails, later ones run -------------------------
+begin 14
 kill -STOP "$pid"
 bounded bash -c "echo 'x y -> late' >$mnt/executables/add/run" 2>err &&
 	fail "a stopped worker executed"

@@ -10,12 +10,10 @@ at=$mnt/plugins/faulty
 bounded cp "$data/add.mlir" "$mnt/programs/"
 bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 
-# timed_out FILE: it fails, long before the ten seconds that plugins get elsewhere
+# timed_out FILE: it fails after the second that these files give the plugin
 timed_out()
 {
-	local began=$SECONDS
 	fails_with 'Connection timed out' cat "$1"
-	[ $((SECONDS - began)) -lt 8 ] || fail "$1 failed after $((SECONDS - began)) s"
 	tells "$mnt/error" 'no answer within 1 s; the plugin goes on: try again$'
 }
 

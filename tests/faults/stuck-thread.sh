@@ -11,10 +11,10 @@ mkdir "$mnt"
 # shellcheck disable=SC2154 # status is set there
 trap 'status=$?
 	set +e
-	timeout 10 fusermount3 -u -z "$mnt" 2>/dev/null || :
+	bounded fusermount3 -u -z "$mnt" 2>/dev/null || :
 	(exit $status)
 	lib_end' EXIT
-STUCK=$work/stuck LD_PRELOAD=$build/tests/tools/stuck.so timeout 120 "$pjrtfs" "${plugin:-cpu}" \
+STUCK=$work/stuck LD_PRELOAD=$build/tests/tools/stuck.so bounded "$pjrtfs" "${plugin:-cpu}" \
 	"$mnt" --plugin-dir "$plugins" --no-cache </dev/null >out 2>&1 ||
 	fail "cannot mount: $(cat out)"
 bounded mkdir "$mnt/buffers/d"
@@ -34,11 +34,7 @@ waits()
 }
 eventually waits
 kill -KILL "$daemon"
-end=$((SECONDS + patience))
-until timeout 5 stat "$mnt/buffers/d/new" >/dev/null 2>&1; do
-	[ "$SECONDS" -lt "$end" ] || fail "no daemon answers"
-	sleep 0.1
-done
+eventually stat "$mnt/buffers/d/new"
 wait "$maker"
 [ "$(bounded cat "$mnt/pid")" != "$daemon" ] || fail "the daemon lives on"
 same "$mnt/buffers/d/x.npy" "$data/x.npy"

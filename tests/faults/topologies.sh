@@ -33,16 +33,17 @@ cp_as 1002 two.pb good.pb
 restarts 1
 
 # -- a compile at that time is not the culprit: it is tried once more
-faults compile=slow:2000
+faults compile=held:add
 bounded cp "$data/add.mlir" "$mnt/programs/" &
 compile=$!
-eventually grep -qx compiling "$mnt/executables/add/state"
-faults PJRT_TopologyDescription_Deserialize=abort compile=slow:100
+reached add
+faults PJRT_TopologyDescription_Deserialize=abort compile=held:add
 fails_with 'Input/output error' cp_as 1003 two.pb third.pb
+reached add 2
+faults
 wait "$compile" || fail 'the compile was taken for the culprit'
 shows "$mnt/executables/add/state" ready
 restarts 2
-faults
 cp_as 1003 two.pb third.pb # the topology is not known to be the culprit either
 
 # -- the owner is never refused; a compile for a topology ends the worker

@@ -28,25 +28,37 @@ fails_with 'Input/output error' run add 'x odd -> z'
 tells "$mnt/executables/add/run" 'add: input 1: odd: bits fell off'
 gone "$b/z.npy"
 same "$b/odd.npy" odd.npy
-faults upload=late-event:700
-start=$(date +%s%N)
-bounded cp odd.npy "$b/odd.npy"
-[ $((($(date +%s%N) - start) / 1000000)) -ge 600 ] ||
-	fail "cp did not wait for its upload"
+faults upload=held-event:fails
+bounded cp odd.npy "$b/odd.npy" 2>/dev/null &
+upload=$!
+reached fails
+equal "odd" "$(state odd)" '["transferring",null]'
+faults 'upload=event-error:DATA_LOSS:lost in the end'
+! wait "$upload" || fail "cp did not wait for its upload"
+equal "odd" "$(state odd)" '["error","lost in the end"]'
+faults upload=held-event:succeeds
+bounded cp odd.npy "$b/odd.npy" &
+upload=$!
+reached succeeds
+equal "odd" "$(state odd)" '["transferring",null]'
+faults
+wait "$upload"
 equal "odd" "$(state odd)" '["ready",null]'
 run add 'x odd -> z'
 
 # -- a slow upload does not delay other callers
-faults upload=slow:1500
+faults upload=held:slow
 bounded cp "$data/x.npy" "$b/slow.npy" &
 upload=$!
-sleep 0.3
-kill -0 "$upload" || fail "the upload was not slow"
-equal "state meanwhile" "$(timeout 1 jq -r .state "$b/slow.json")" transferring
-timeout 1 ls -l "$b" >/dev/null || fail "ls waits for an upload"
-timeout 1 cat "$b/x.npy" >/dev/null || fail "a reader waits for another's upload"
+reached slow
+equal "state meanwhile" "$(bounded jq -r .state "$b/slow.json")" transferring
+bounded ls -l "$b" >/dev/null || fail "ls waits for an upload"
+bounded cat "$b/x.npy" >/dev/null || fail "a reader waits for another's upload"
 # users of the buffer wait for it
-run add 'x slow -> z'
+job=$(ask '{"op":"execute","executable":"add","inputs":["x","slow"],"outputs":["z"],"async":true}' | jq .job)
+[ "$(bounded cat "$mnt/jobs/$job/state")" != 'done' ] || fail "an execution used what was not there"
+faults
+tells <(ask '{"op":"wait","job":'"$job"'}') '"state":"done"'
 wait "$upload"
 equal "slow" "$(state slow)" '["ready",null]'
 
@@ -77,11 +89,20 @@ run add 'x y -> copied'
 same "$b/copied.npy" "$b/z.npy"
 
 # -- an execution whose event is late, is waited for
-faults execute=late-event:700
-start=$(date +%s%N)
-run add 'x y -> late'
-[ $((($(date +%s%N) - start) / 1000000)) -ge 600 ] ||
-	fail "run did not wait for its event"
+faults execute=held-event:late
+run add 'x y -> late' 2>/dev/null &
+late=$!
+reached late
+faults 'execute=event-error:DATA_LOSS:late oops'
+! wait "$late" || fail "run did not wait for its event"
+tells "$mnt/executables/add/run" 'add: late oops'
+faults execute=held-event:later
+run add 'x y -> late' &
+late=$!
+reached later
+gone "$b/late.npy"
+faults
+wait "$late"
 same "$b/late.npy" "$b/z.npy"
 
 # -- the device's own memory
