@@ -106,8 +106,8 @@ run_as 1002 all/shared
 new_worker
 run_as 1001 all/shared
 shows "$mnt/executables/all/waits/state" compiling
-reached waits
-# Five deaths within a minute make it wait for a second, each later one for twice as long.
+# Five deaths within a minute make it wait for a second, each later one for twice as long, up to 30 s.
+patience=$((patience + 30)) reached waits
 [ "$took" -ge 60 ] || [ "$(stat -c %Y "$faults.reached")" -ge $((last + 7)) ] || fail "it did not wait"
 faults
 wait "$waits" || fail "waits: $(cat "$mnt/executables/all/waits/error")"

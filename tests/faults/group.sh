@@ -89,12 +89,15 @@ same "${members[0]}/buffers/z5.npy" "${members[3]}/buffers/z5.npy"
 
 # -- a server that is away for a while, and comes back empty, ends nothing; nor does one that hangs
 kill -STOP "$redis"
+# real time: shorter than --group-lost
 sleep 1
 for m in "${members[@]}"; do eventually states "$m" connected; done
 no_redis
+# real time: longer than --group-lost
 sleep $((lost + 1))
 redis
 for m in "${members[@]}"; do eventually states "$m" connected; done
+# real time: the same, for what the members have not written again
 sleep $((lost + 1))
 for m in "${members[@]}"; do
 	eventually states "$m" connected
@@ -126,10 +129,11 @@ for pid in "${daemons[0]}" "$(cat "$m/plugins/faulty/pid")"; do
 	tr '\0' '\n' <"/proc/$pid/cmdline" >>seen
 	tr '\0' '\n' <"/proc/$pid/environ" >>seen
 done
-find "$m" -type f ! -name control ! -name run ! -name events ! -name log -exec timeout "$patience" cat {} + >>seen
-timeout 1 cat "$m/events" "$m/plugins/faulty/log" >>seen || true
-"$pjrtfs" --dump-config --group "$url" --group-secret secret >>seen
-cat "$m.log" >>seen
+{
+	find "$m" -type f ! -name control ! -name run -exec timeout "$patience" cat {} +
+	"$pjrtfs" --dump-config --group "$url" --group-secret secret
+	cat "$m.log"
+} >>seen
 [ "$(wc -l <seen)" -gt 50 ] || fail "nothing was looked at"
 ! grep "$secret" seen || fail "the secret is seen"
 faults
@@ -228,7 +232,8 @@ member 1
 complete
 no_redis
 kill -KILL "$(cat "${members[1]}/plugins/faulty/pid")"
-sleep 10
+# real time: twice --group-lost
+sleep $((2 * lost))
 shows "${members[0]}/plugins/faulty/state" ready
 redis
 failed 0 '^process 1 of 2 \(.*\) is gone since [0-9]+ s: the group has ended$'
@@ -271,7 +276,11 @@ size=3
 group
 member 0
 member 1
-sleep 1
+both_wait()
+{
+	[ "$(ask_redis --scan --pattern "pjrtfs:g$n:*:member:*" | wc -l)" = 2 ]
+}
+eventually both_wait
 no_redis
 redis
 member 2
@@ -309,7 +318,7 @@ for i in 0 1; do
 	TMPDIR=$work/tmp PJRTFS_FAULTY_FILE=$faults PJRTFS_GROUP=$url PJRTFS_GROUP_PASSWORD=$secret \
 		PJRTFS_GROUP_LOST=$lost SLURM_PROCID=$i SLURM_NTASKS=2 SLURM_JOB_ID=42 SLURM_STEP_ID=0 \
 		"$pjrtfs" "${faulty_options[@]}" --no-cache --run sh -c \
-		'env >env$0; cat $PJRTFS_MOUNT/plugins/faulty/pid >pid$0.new; mv pid$0.new pid$0; sleep 1000' $i \
+		'env >env$0; cat $PJRTFS_MOUNT/plugins/faulty/pid >pid$0.new; mv pid$0.new pid$0; sleep infinity' $i \
 		>run$i.log 2>&1 </dev/null &
 	runs[i]=$!
 done
@@ -329,7 +338,7 @@ eventually no_keys
 
 # -- members in network namespaces of their own; the link of one of them is cut
 for i in 0 1 2; do
-	unshare --net sleep 1000 &
+	unshare --net sleep infinity &
 	sleepers[i]=$!
 done
 ip link add bridge type bridge
@@ -358,7 +367,8 @@ for i in 0 1 2; do member $i nsenter --net="/proc/${sleepers[i]}/ns/net"; done
 complete
 ip link set link1 down
 failed 0 '^process 1 of 3 .* is gone since'
-sleep $((3 * lost)) # so their keys, and why they have ended, are gone, too
+# real time: so their keys, and why they have ended, are gone, too
+sleep $((3 * lost))
 shows "${members[1]}/plugins/faulty/state" ready
 ip link set link1 up
 failed 1 '^process [012] of 3 .* is gone since'

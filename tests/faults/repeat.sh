@@ -52,31 +52,38 @@ tells "$mnt/executables/add/run" '^error: EIO: add: the worker of plugin faulty 
 same "$b/x.npy" "$data/x.npy"
 unmount_pjrtfs
 begin ''
-faults execute=slow:300
+faults execute=nth:2:held:first
 run add 'x y -> x repeat=50' 2>err &
 pid=$!
-sleep 1
+reached first
+faults execute=nth:3:held:second
+reached second
 kill -KILL "$(bounded cat "$mnt/plugins/faulty/pid")"
 ! wait "$pid" || fail "it succeeded"
 tells "$mnt/executables/add/run" \
-	'^error: EIO: after [1-9] of 50 repetitions, whose state is kept under its names: add: .*Killed'
+	'^error: EIO: after 1 of 50 repetitions, whose state is kept under its names: add: .*Killed'
 state
 
-# -- cancellation and time limits take effect after at most one run
+# -- cancellation and time limits take effect after the run under way
+faults
 eventually grep -qx ready "$mnt/plugins/faulty/state"
 bounded cp "$data/x.npy" "$b/"
+faults execute=nth:1:held:cancelled # the new process's first
 job=$(ask '{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["x"],
 	"repeat":50,"async":true}' | jq -r .job)
-sleep 1
+reached cancelled
 say "$mnt/jobs/$job/cancel" now
+faults
 eventually grep -qx cancelled "$mnt/jobs/$job/state"
-equal "its end" "$(jq -r .result.error.message "$mnt/jobs/$job/result.json" |
-	sed 's/[1-9] of/N of/')" \
-	'after N of 50 repetitions, whose state is kept under its names: add: cancelled'
+equal "its end" "$(jq -r .result.error.message "$mnt/jobs/$job/result.json")" \
+	'after 1 of 50 repetitions, whose state is kept under its names: add: cancelled'
 state
 bounded cp "$data/x.npy" "$b/"
+faults execute=nth:2:held:late
 fails_with 'timed out' run add 'x y -> x repeat=50 timeout_ms=700'
+reached late
 tells "$mnt/executables/add/run" 'it ends with the repetition under way, and its state is kept'
+faults
 eventually grep -qx '0 0 0' "$b/x.txt"
 state
 shows "$mnt/health" ok

@@ -68,8 +68,8 @@ def alive():
 
 
 def settled(objects, memory):
-    """The objects and the bytes in use, once they are as wanted, or after a second."""
-    end = time.monotonic() + 1
+    """The objects and the bytes in use, once they are as wanted, or when the patience ends."""
+    end = time.monotonic() + cases.PATIENCE
     while (alive(), used()) != (objects, memory) and time.monotonic() < end:
         time.sleep(0.01)
     return alive(), used()
@@ -85,6 +85,7 @@ def faults_of(gives):
     faults = [(f"error:{code}:it is {code}", code) for code in CODES] + [("nothing", None)]
     if gives == "EVENT":
         faults += [(f"event-error:{code}:it is {code}", code) for code in CODES]
+        # real time: what awaits the event takes at least as long
         faults += [(f"late-event:{LATE * 1000:.0f}", "late"), ("no-event", "lacks")]
     elif gives == "LIST":
         faults += [("no-list", "lacks")]
