@@ -77,6 +77,26 @@ def settled(objects, memory):
 
 # --- what must hold -----------------------------------------------------------------------------
 
+
+def check_codes():
+    """The code itself is in a reply, and the number of the launch gets to the plugin."""
+    request = {"op": "execute", "executable": "add", "inputs": ["x", "y"], "outputs": ["result"]}
+    before = content(cases.buffers + "/result.npy")
+    for code, name in CODES.items():
+        set_faults(f"execute=error:{code}:it is {code}")
+        reply = cases.command(**request)
+        set_faults()
+        equal(f"the reply to {code}", reply.get("error"),
+              {"errno": name, "code": code, "message": f"add: it is {code}"})
+    cases.refused("ECONNABORTED", "add: faulty: launch 2147483647", **request, launch_id=2147483647)
+    equal("what failed executions do not replace", content(cases.buffers + "/result.npy"), before)
+    equal("a compile's NOT_FOUND",
+          outcome("COMPILE", "compile=error:NOT_FOUND:no such function"),
+          ("EOPNOTSUPP", "close programs/p.mlir: the program calls a function that the plugin "
+                         "lacks: no such function\n"))
+    clear()
+
+
 LATE = 0.1  # seconds
 
 
@@ -228,4 +248,5 @@ if __name__ == "__main__":
     all_rows = rows_of(table)
     check_rows(all_rows, sys.argv[6:])
     prepare(mnt, path_of_faults)
+    check_codes()
     sys.exit(1 if check_all(all_rows) + check_start(all_rows) else 0)
