@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# buffers/: rm, mv, cp, mkdir, scratch names, and which names there may be.
+# buffers/: rm, mv, cp, mkdir, scratch names, and odd names.
 . "$srcdir/tests/lib.sh"
 requires jq --version
 mount_pjrtfs
@@ -20,7 +20,6 @@ equal "name" "$(bounded jq -r .name "$b/a.json")" a
 bounded mv "$b/a.npy" "$b/y.npy"
 listed 'y.npy '
 shows "$b/y.txt" $'1 2 3\n4 5 6'
-fails_with '' run add 'a y -> z'
 run add 'y y -> z'
 shows "$b/z.txt" $'2 4 6\n8 10 12'
 
@@ -34,8 +33,6 @@ listed 'copy.npy y.npy z.npy '
 # -- rm
 bounded rm "$b/copy.npy" "$b/y.npy" "$b/z.npy"
 listed ''
-fails_with '' run add 'z z -> w'
-tells "$mnt/executables/add/run" 'there is no buffer z'
 
 # -- a name of another format replaces: one stem, one buffer
 cp "$data/x.npy" "$b/x.npy"
@@ -50,8 +47,6 @@ head -c 100 /dev/urandom >junk
 bounded cp junk "$b/junk.bin"
 same "$b/junk.bin" junk
 equal "kinds" "$(bounded ls "$b" | tr '\n' ' ')" 'junk.bin x.npy x.npy.part '
-fails_with '' run add 'x junk -> z'
-fails_with '' run add 'x junk.bin -> z'
 gone "$b/junk.json" "$b/x.npy.json" "$b/junk.txt"
 # renamed to a real name: commits
 before=$(bounded stat -c %i "$b/x.npy")
@@ -68,8 +63,6 @@ head -c 140 "$data/x.npy" | bounded tee "$b/half" >/dev/null
 fails_with 'cannot move' mv "$b/half" "$b/x.npy"
 same "$b/x.npy" "$data/y.npy"
 equal "x's state" "$(bounded jq -r .state "$b/x.json")" ready
-fails_with 'cannot move' mv "$b/half" "$b/new.npy"
-gone "$b/new.npy"
 # and the other way
 bounded mv "$b/x.npy" "$b/x.bak"
 gone "$b/x.npy" "$b/x.txt"
@@ -107,32 +100,14 @@ bounded mv "$b/ns/deep" "$b/up"
 run add 'up/x up/x -> two'
 bounded mv "$b/ns/x.npy" "$b/up/y.npy"
 same "$b/up/y.npy" "$data/y.npy"
-fails_with 'File exists' touch "$b/up.npy"
-fails_with 'File exists' touch "$b/up.txt"
-fails_with 'File exists' mkdir "$b/two"
-fails_with 'rror' run add 'up/x up/x -> up'
-gone "$b/up.npy"
-fails_with 'rror' run add 'up/x up/x -> nowhere/z'
-tells "$mnt/executables/add/run" 'no directory nowhere'
-fails_with 'rror' run add 'up up/x -> z'
 bounded rm -r "$b"/*
 listed ''
 
-# -- names that cannot be
-fails_with '' touch "$b/"$'new\nline.npy'
-fails_with '' touch "$b/"$'\xff\xfe.npy'
-fails_with 'too long' touch "$b/$(printf '%0300d' 0).npy"
-fails_with 'too long' mkdir "$b/$(printf '%0300d' 0)"
-fails_with '' mkdir "$b/"$'new\nline'
-cp "$data/x.npy" "$b/a.npy"
-fails_with '' mv "$b/a.npy" "$b/"$'\x01.npy'
-fails_with 'ln: ' ln "$b/a.npy" "$b/b.npy"
-fails_with 'mkfifo: ' mkfifo "$b/fifo"
-# and names that can
+# -- names with odd characters
 for name in 'with space' '-dash' 'ümläut' '"quoted"' 'a.b' '0' "$(printf '%0250d' 0)"; do
 	cp "$data/x.npy" "$b/$name.npy"
 	same "$b/$name.npy" "$data/x.npy"
 	bounded jq -e '.name != ""' "$b/$name.json" >/dev/null
 	bounded rm "$b/$name.npy"
 done
-listed 'a.npy '
+listed ''

@@ -172,3 +172,13 @@ done >many
 ask "$(cat many)" | jq .id >ids
 seq 200 | cmp - ids || fail "200 commands: $(wc -l <ids) replies"
 shows "$mnt/health" ok
+
+# -- a command that is too large is refused alone
+{
+	printf '{"op":"stat","buffer":"'
+	head -c 70000000 /dev/zero | tr '\0' x
+	printf '"}\n'
+} >huge
+bounded bash -c 'exec 3<>"$1"; cat huge >&3; echo "{\"op\":\"stat\",\"buffer\":\"x\"}" >&3; cat <&3' \
+	huge "$c" >replies
+equal "replies around a huge command" "$(jq -c .ok replies | tr '\n' ' ')" 'false true '

@@ -153,6 +153,13 @@ except OSError as e:
     pass' "$r"
 shows "$mnt/buffers/py2.txt" "$sum"
 
+# -- the same buffer twice is two arguments; names that look like paths and lists are names
+bounded mkdir "$mnt/buffers/buffers"
+bounded cp "$data/y.npy" "$mnt/buffers/buffers/x.npy"
+bounded cp "$data/y.npy" "$mnt/buffers/x,"
+run add 'buffers/x buffers/x.npy -> buffers/z'
+shows "$mnt/buffers/buffers/z.txt" $'20 40 60\n80 100 120'
+
 # -- run is not truncated, moved or removed
 : >"$r"
 fails_with 'rm: ' rm "$r"

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What is refused: which errno, which sentence, where it is told; and nothing is changed by it.
+# shellcheck disable=SC2016 # what another shell expands
+. "$srcdir/tests/lib.sh"
+requires jq --version
+requires python3 --version
+mount_pjrtfs ${others:+-o allow_other}
+chmod 755 "$work"
+b=$mnt/buffers
+bounded python3 -B "$top/tests/tools/refused.py" "$data/refused.tsv" "$mnt"
+
+# -- each tool reports it, found at the header by a write or at the end by the close
+printf "\x93NUMPY\x01\x00\x02\x00{}" >begin.npy
+head -c 140 "$data/x.npy" >half.npy
+for f in begin half; do
+	fails_with 'Invalid argument' cp "$f.npy" "$b/cp.npy"
+	fails_with 'Invalid argument' bash -c 'cat "$1.npy" >"$2/cat.npy"' - "$f" "$b"
+	fails_with 'Invalid argument' dd if="$f.npy" of="$b/dd.npy" status=none
+	fails_with 'Invalid argument' bash -c 'tee "$2/tee.npy" <"$1.npy" >/dev/null' - "$f" "$b"
+	tar cf "$f.tar" "$f.npy"
+	fails_with 'Invalid argument' tar -C "$b" -xf "$f.tar"
+	fails_with 'Invalid argument' mv "$f.npy" "$b/mv.npy"
+	[ -e "$f.npy" ] || fail "mv removed what it could not move"
+	fails_with 'OSError: [Errno 22]' python3 -c 'import sys
+with open(sys.argv[2], "wb") as f:
+    f.write(open(sys.argv[1] + ".npy", "rb").read())' "$f" "$b/python.npy"
+done
+# numpy.save writes through a second descriptor, ignores what its close says, and hears the first's
+fails_with 'OSError: [Errno 22]' python3 -c 'import os, sys
+f = open(sys.argv[1], "wb")
+second = os.dup(f.fileno())
+os.write(second, open("half.npy", "rb").read())
+try:
+    os.close(second)
+    sys.exit("the first close says nothing")
+except OSError:
+    pass
+f.close()' "$b/saved.npy"
+tells "$mnt/error" '^close buffers/saved.npy: .*12 came'
+
+# -- a refused upload keeps its bytes and frees the value before
+bounded cp "$data/x.npy" "$b/over.npy"
+fails_with 'Invalid argument' cp half.npy "$b/over.npy"
+same "$b/over.npy" half.npy
+fails_with 'Invalid argument' run add 'x over -> z'
+bounded cp "$data/x.npy" "$b/over.npy"
+run add 'x over -> z'
+
+# -- files of other formats: the line that converts them is in README and the manual, and is Python
+for ext in npz pt gguf onnx; do
+	fails_with 'Invalid argument' touch "$b/NAME.$ext"
+	line=$(bounded jq -r .error "$b/NAME.json" | sed "s/^.*made by: //")
+	bounded grep -qF -- "$line" "$mnt/README" || fail "the README has not: $line"
+	grep -qF -- "$line" "$top/docs/pjrtfs.5.pod" || fail "the manual has not: $line"
+	python3 -c 'import ast, shlex, sys; ast.parse(shlex.split(sys.argv[1])[2])' "$line"
+done
+equal "its inode" "$(bounded stat -c %i "$b/NAME.json")" "$(bounded stat -c %i "$b/NAME.json")"
+if find_numpy; then
+	"$python" -c 'import numpy as n
+n.savez("arrays.npz", first=n.arange(6, dtype="f4").reshape(2, 3), second=n.array([1, -2]))'
+	fails_with 'Invalid argument' cp arrays.npz "$b/"
+	bounded jq -r .error "$b/arrays.json" | sed "s|^.*made by: python3|$python|" >convert.sh
+	bounded sh convert.sh
+	bounded cp first.npy second.npy "$b/"
+	shows "$b/first.txt" $'0 1 2\n3 4 5'
+	shows "$b/second.txt" '1 -2'
+fi
+
+# -- each refusal is kept for its user
+if [ -n "$others" ]; then
+	bounded chmod 777 "$b"
+	fails_with 'Invalid argument' as 1001 touch "$b/mine.npz"
+	as 1001 grep -q numpy "$b/mine.json"
+	fails_with 'ermission denied' as 1002 cat "$b/mine.json"
+fi
+shows "$mnt/health" ok
+shows "$mnt/plugins/${plugin:-cpu}/restarts" 0
