@@ -4,11 +4,15 @@
 # PLUGIN: each
 # SANITIZE: asan
 # COST: 5 CPU-s in 15 s
-# What was compiled once is loaded the next time: after a restart, by others, and by name.
+# What was compiled once is loaded the next time, and shows and does all that a compiled program does:
+# after a restart, by others, by name, for any devices, not for another plugin.
 . "$srcdir/tests/lib.sh"
 requires jq --version
+requires xz --version
 p=${plugin:-cpu}
 export PJRTFS_CACHE_DIR=$work/kept
+tar -xJf "$top/tests/conformance/cases.tar.xz" cases/multi/matmul_2x2_gspmd
+exported=$data/jax/f.jax_exported
 
 # cached NAME: hit or miss
 cached()
@@ -29,6 +33,19 @@ test_stat()
 {
 	[ "$(jq -r ".$1" "$mnt/cache/stats.json")" = "$2" ]
 }
+# put NAME FILE [OPTIONS]: compile it, with these options from the start
+put()
+{
+	touch "$mnt/programs/$1.${2##*.}"
+	[ -z "${3-}" ] || say "$mnt/executables/$1/options.json" "$3"
+	bounded cp "$2" "$mnt/programs/$1.${2##*.}"
+}
+# again: compile add once more
+again()
+{
+	bounded rm "$mnt/programs/add.mlir"
+	bounded cp "$data/add.mlir" "$mnt/programs/"
+}
 begin()
 {
 	mount_pjrtfs "$@"
@@ -42,39 +59,129 @@ func.func @main(%a: tensor<2x3xf32> {tf.aliasing_output = 1 : i32}, %b: tensor<2
   return %0, %1 : tensor<3x2xf32>, tensor<2x3xf32>
 }
 END
+cat >alias.mlir <<'END'
+func.func @main(%a: tensor<2x3xf32>, %b: tensor<2x3xf32> {tf.aliasing_output = 0 : i32})
+    -> (tensor<2x3xf32>) {
+  %0 = stablehlo.add %a, %b : tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+END
+
+cat >sum.mlir <<'END'
+module @sum attributes {mhlo.num_replicas = 2 : i32} {
+  func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+    %0 = "stablehlo.all_reduce"(%x) ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<3xf32>) -> tensor<3xf32>
+    return %0 : tensor<3xf32>
+  }
+}
+END
+sed '/num_replicas/s/attributes.*{/{/; s/@sum/@negate/' sum.mlir |
+	perl -0pe 's/%0 = "stablehlo.all_reduce".*?-> tensor<3xf32>/%0 = stablehlo.negate %x : tensor<3xf32>/s' >negate.mlir
+programs='add alias export far flags two replicas four as sum negate any'
+put_all()
+{
+	bounded test -e "$mnt/programs/add.mlir" || put add "$data/add.mlir"
+	put alias alias.mlir
+	put export "$exported"
+	put far "$data/add.mlir" '{"device":2}'
+	put flags "$data/add.mlir" '{"env_option_overrides":{"xla_cpu_enable_fast_min_max":false}}'
+	put two two.mlir
+	put replicas "$data/jax/two-replicas.mlirbc" '{"device_assignment":[[3],[1]]}'
+	put four cases/multi/matmul_2x2_gspmd/program.mlir
+	put sum sum.mlir
+	put negate negate.mlir '{"device":3}'
+	put any negate.mlir '{"compile_portable_executable":true}'
+	ask '{"op":"compile","program":"add","as":"as","options":{"device":"'"$p"':1"}}' >reply
+	tells reply '"ok":true'
+}
+# unnumbered: the bytes, sorted, of a HloModuleProto without its field 5, the number that a
+# plugin gives to each module in turn; maps are in any order each time
+unnumbered()
+{
+	perl -0777 -ne 'my $all = "";
+	while (/\G([\x80-\xff]*[\0-\x7f])/gc) {
+		my ($tag, $field) = ($1, $1);
+		die "a field of type ", ord($tag) & 7 unless (ord($tag) & 5) == 0;
+		/\G([\x80-\xff]*[\0-\x7f])/gc or die "cut";
+		$field .= $1;
+		if (ord($tag) & 2) {
+			my ($len, $shift) = (0, 0);
+			$len |= (ord($_) & 127) << $shift, $shift += 7 for split //, $1;
+			$field .= substr($_, pos, $len);
+			pos($_) += $len;
+		}
+		$all .= $field unless $tag eq "\x28";
+	}
+	print sort split //, $all'
+}
+# save INTO: what each of them shows
+save()
+{
+	local name f
+	for name in $programs; do
+		mkdir -p "$1/$name"
+		for f in signature.json options.json cost.json memory.json; do
+			bounded cat "$mnt/executables/$name/$f" >"$1/$name/$f"
+		done
+		bounded cat "$mnt/executables/$name/optimized.hlo.pb" >optimized
+		bounded jq 'del(.compile_seconds, .cache)' "$mnt/executables/$name/info.json" \
+			>"$1/$name/info.json"
+		equal "size of $name's optimized program" \
+			"$(bounded stat -c %s "$mnt/executables/$name/optimized.hlo.pb")" \
+			"$(stat -c %s optimized)"
+		unnumbered <optimized >"$1/$name/optimized.hlo.pb"
+	done
+}
 
 # -- the first time
 begin
-bounded cp "$data/add.mlir" two.mlir "$mnt/programs/"
-equal "add" "$(cached add)" miss
-equal "two" "$(cached two)" miss
-run add 'x y -> z'
-cp "$mnt/executables/two/signature.json" two.signature
-jq 'del(.compile_seconds)' "$mnt/executables/two/info.json" >two.info
-bounded cp "$mnt/executables/two/optimized.hlo.pb" .
-wants entries 2
-equal "misses" "$(stat_of misses)" 2
+put add "$data/add.mlir"
+wants entries 1
+key=$(ls "$work/kept/entries")
+equal "the key's length" "${#key}" 64
+put_all
+for name in $programs; do
+	equal "$name, the first time" "$(cached "$name")" miss
+done
+wants entries 12
+equal "misses" "$(stat_of misses)" 12
 equal "hits" "$(stat_of hits)" 0
+save compiled
+[ -s compiled/export/optimized.hlo.pb ] || fail "no optimized program"
 # the same again, under another name, is not compiled again
-bounded cp two.mlir "$mnt/programs/again.mlir"
+put again two.mlir
 equal "again" "$(cached again)" hit
-equal "entries" "$(stat_of entries)" 2
+equal "entries" "$(stat_of entries)" 12
 # with other options it is another program
 say "$mnt/executables/again/options.json" '{"device_assignment":[[1]]}'
 equal "again on another device" "$(cached again)" miss
-wants entries 3
+# the module of an export has another key than the export
+perl -0777 -ne 'my $at = index($_, "ML\xefR");
+	print substr($_, $at, unpack("V", substr($_, $at - 4, 4)))' "$exported" >module.mlirbc
+put module module.mlirbc
+equal "the module alone" "$(cached module)" miss
+wants entries 14
 unmount_pjrtfs
 
 # -- another daemon: the same numbers, the same signature, the same facts
 begin
-bounded cp "$data/add.mlir" two.mlir "$mnt/programs/"
-equal "add" "$(cached add)" hit
-equal "two" "$(cached two)" hit
+put_all
+for name in $programs; do
+	equal "$name, the second time" "$(cached "$name")" hit
+done
+save loaded
+diff -r compiled loaded || fail "programs from the cache show something else"
+jq -e '.devices == [2]' loaded/far/info.json >/dev/null || fail "far is elsewhere"
+jq -e '.device_assignment == [[3],[1]]' loaded/replicas/info.json >/dev/null ||
+	fail "replicas is elsewhere"
+equal "misses" "$(stat_of misses)" 14
+equal "directory" "$(stat_of directory)" "$work/kept"
 run add 'x y -> z'
 shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
-same "$mnt/executables/two/signature.json" two.signature
-jq 'del(.compile_seconds)' "$mnt/executables/two/info.json" | sed 's/"hit"/"miss"/' |
-	cmp - two.info || fail "the facts of a loaded program are others"
 packed 'C*' 1 0 1 0 | npy '|b1' '(4,)' >u.npy
 bounded cp u.npy "$mnt/buffers/"
 run two 'x y u -> t m'
@@ -86,13 +193,26 @@ ask '{"op":"execute","executable":"two","inputs":["gone","y","u"],"outputs":["t"
 tells reply '"ok":true'
 tells "$mnt/buffers/gone.json" '"state":"donated"'
 shows "$mnt/buffers/m.txt" $'10 40 90\n160 250 360'
-# what the compiler left of it can be had of a loaded one, too
-bounded cp "$mnt/executables/two/optimized.hlo.pb" again.hlo.pb
-equal "its size" "$(stat -c %s again.hlo.pb)" "$(stat -c %s optimized.hlo.pb)"
-equal "its size" "$(stat -c %s again.hlo.pb)" \
-	"$(bounded stat -c %s "$mnt/executables/two/optimized.hlo.pb")"
-equal "misses" "$(stat_of misses)" 3
-equal "directory" "$(stat_of directory)" "$work/kept"
+# they run where they were compiled for
+for d in 1 2; do bounded cp "$data/x.npy" "$data/y.npy" "$mnt/devices/$p/$d/buffers/"; done
+run far 'x y -> z'
+tells "$mnt/executables/far/run" "^ok: z F32\\[2,3\\] on $p:2 in "
+shows "$mnt/devices/$p/2/buffers/z.txt" $'11 22 33\n44 55 66'
+run as 'x y -> z'
+tells "$mnt/executables/as/run" "^ok: z F32\\[2,3\\] on $p:1 in "
+for d in 0 1 3; do echo "1 2 $d" >"$mnt/devices/$p/$d/buffers/v.txt"; done
+ask '{"op":"execute","executable":"sum","inputs":[["v"],["v"]],"outputs":[["s"],["s"]]}' >reply
+tells reply '"ok":true'
+shows "$mnt/devices/$p/1/buffers/s.txt" '2 4 1'
+run negate 'v -> n'
+shows "$mnt/devices/$p/3/buffers/n.txt" '-1 -2 -3'
+run any 'v -> n'
+shows "$mnt/buffers/n.txt" '-1 -2 -0'
+# and what they were optimized to can be compiled
+bounded cp "$mnt/executables/add/optimized.hlo.pb" "$mnt/programs/optimized.hlo.pb"
+run optimized 'x y -> z'
+shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
+bounded rm "$mnt/programs/optimized.hlo.pb"
 
 # -- a worker dies: the next one loads its programs from the cache
 hits=$(stat_of hits)
@@ -103,8 +223,6 @@ equal "add" "$(cached add)" hit
 equal "hits" "$(stat_of hits)" $((hits + 1))
 
 # -- entries describe themselves
-key=$(cd "$mnt/cache/entries" && grep -l '"program":"add"' -- *)
-equal "the key's length" "${#key}" 64
 tells "$mnt/cache/entries/$key" '"plugin":"'"$p"'"' '"platform":"cpu"' '"uses":[2-9]' \
 	'"size":[1-9]' '"last_use":[1-9][0-9]*\.' '"compile_seconds":'
 equal "size" "$(stat -c %s "$work/kept/entries/$key")" \
@@ -116,9 +234,10 @@ fails_with 'No such file' cat "$mnt/cache/entries/${key%?}x"
 fails_with '' touch "$mnt/cache/entries/new"
 
 # -- evicting one; clearing; the limit
+entries=$(stat_of entries)
 bounded rm "$mnt/cache/entries/$key"
 gone "$work/kept/entries/$key" "$mnt/cache/entries/$key"
-equal "entries" "$(stat_of entries)" 2
+equal "entries" "$(stat_of entries)" $((entries - 1))
 equal "evictions" "$(stat_of evictions)" 1
 evicted()
 {
@@ -128,7 +247,7 @@ evicted()
 equal "evictions that are told" "$(evicted)" 1
 bounded cp "$data/add.mlir" "$mnt/programs/new.mlir"
 equal "new" "$(cached new)" miss
-wants entries 3
+wants entries "$entries"
 shows "$mnt/cache/max" 2147483648
 say "$mnt/cache/max" 1G
 shows "$mnt/cache/max" 1073741824
@@ -146,17 +265,18 @@ say "$mnt/cache/max" 2G
 # -- if another process holds the lock, only operations that need the lock wait
 exec 9<"$work/kept/lock"
 flock 9
-served=0
-for _ in 1 2 3 4 5; do
+served_meanwhile()
+{
+	local clearing served=0
 	fails_with 'busy' say "$mnt/cache/clear" x &
 	clearing=$!
-	sleep 0.5
-	shows "$mnt/health" ok
-	sleep 0.3 # had it waited for clear, that would have ended by now
-	kill -0 $clearing 2>/dev/null && served=1
-	wait $clearing
-done
-equal "served while clear waits" $served 1
+	while kill -0 $clearing 2>/dev/null; do
+		shows "$mnt/health" ok
+		served=$((served + 1))
+	done
+	wait $clearing && [ "$served" -gt 3 ] # one may begin before clear waits
+}
+eventually served_meanwhile
 exec 9<&-
 equal "clear" "$(bounded cat "$mnt/cache/clear")" ''
 before=$(stat_of entries)
@@ -172,10 +292,10 @@ bounded grep -qx "pjrtfs_cache_evictions_total $(stat_of evictions)" "$mnt/metri
 equal "files" "$(find "$work/kept/entries" -type f | wc -l)" 0
 run add 'x y -> z' # what is loaded stays
 
+
 # -- what a plugin cannot load is compiled anew
-bounded cp "$data/add.mlir" "$mnt/programs/"
+again
 wants entries 1
-unmount_pjrtfs
 perl -e '
 	use Digest::SHA qw(sha256);
 	local $/;
@@ -185,58 +305,68 @@ perl -e '
 	substr($b, 48, 32) = sha256(substr($b, 256));
 	substr($b, 216, 32) = sha256(substr($b, 0, 216));
 	seek(F, 0, 0); print F $b; close F' "$work/kept/entries/$key"
-begin
-bounded cp "$data/add.mlir" "$mnt/programs/"
+again
 equal "add" "$(cached add)" miss
 run add 'x y -> z'
 shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
 equal "damaged" "$(stat_of damaged)" 1
 wants entries 1
-unmount_pjrtfs
-begin
-bounded cp "$data/add.mlir" "$mnt/programs/"
+again
 equal "add" "$(cached add)" hit
-unmount_pjrtfs
 
 # -- one flipped byte is found before the plugin sees it
 perl -e 'open(F, "+<", $ARGV[0]); seek(F, -1, 2); read(F, $c, 1); seek(F, -1, 2);
 	print F chr(ord($c) ^ 16)' "$work/kept/entries/$key"
-begin
-bounded cp "$data/add.mlir" "$mnt/programs/"
+again
 equal "add" "$(cached add)" miss
 equal "damaged" "$(stat_of damaged)" 2
 bounded grep -q "\"cache.damaged\".*\"object\":\"cache/entries/$key\"" "$mnt/events"
 wants entries 1
+
+# -- a directory that is removed is made again
+for what in "$work/kept" "$work/kept/entries $work/kept/tmp $work/kept/lock $work/kept/stats"; do
+	# shellcheck disable=SC2086 # several words
+	rm -r $what
+	again
+	equal "add" "$(cached add)" miss
+	wants entries 1
+	equal "entries" "$(find "$work/kept/entries" -type f | wc -l)" 1
+	again
+	equal "add" "$(cached add)" hit
+done
 unmount_pjrtfs
 
 # -- none at all
-begin --no-cache
+mount_pjrtfs --no-cache
 bounded cp "$data/add.mlir" "$mnt/programs/"
 equal "add" "$(cached add)" miss
 gone "$mnt/cache"
 unmount_pjrtfs
 equal "entries" "$(find "$work/kept/entries" -type f | wc -l)" 1
 
-# -- a directory that is removed is made again
-begin
-bounded cp "$data/add.mlir" "$mnt/programs/"
-equal "add" "$(cached add)" hit
-for what in "$work/kept" "$work/kept/entries $work/kept/tmp $work/kept/lock $work/kept/stats"; do
-	# shellcheck disable=SC2086 # several words
-	rm -r $what
-	bounded rm "$mnt/programs/add.mlir"
-	bounded cp "$data/add.mlir" "$mnt/programs/"
-	equal "add" "$(cached add)" miss
-	wants entries 1
-	equal "entries" "$(find "$work/kept/entries" -type f | wc -l)" 1
-	bounded rm "$mnt/programs/add.mlir"
-	bounded cp "$data/add.mlir" "$mnt/programs/"
-	equal "add" "$(cached add)" hit
-done
-unmount_pjrtfs
-
 # -- with other compiler flags it is another program
 XLA_FLAGS=--xla_cpu_enable_fast_min_max=false mount_pjrtfs --cache-dir "$work/kept"
 bounded cp "$data/add.mlir" "$mnt/programs/"
 equal "add" "$(cached add)" miss
 unmount_pjrtfs
+
+# -- three plugins of one platform, one cache: none runs what another compiled
+# (here in the default directory)
+PJRTFS_CACHE_DIR='' XDG_CACHE_HOME=$work/xdg mount_pjrtfs cpu,cpu-0.81,cpu-0.115
+bounded cp "$data/add.mlir" "$mnt/programs/"
+for round in miss hit; do
+	for p in cpu cpu-0.81 cpu-0.115; do
+		ask '{"op":"compile","program":"add","as":"'"$round-$p"'","options":{"device":"'"$p"':0"}}' >reply
+		tells reply '"ok":true'
+		bounded cp "$data/x.npy" "$data/y.npy" "$mnt/devices/$p/0/buffers/"
+		run "$round-$p" 'x y -> z'
+		shows "$mnt/devices/$p/0/buffers/z.txt" $'11 22 33\n44 55 66'
+		equal "$p" "$(cached "$round-$p")" $round
+		bounded jq -r .fingerprint "$mnt/executables/$round-$p/info.json" >>fingerprints
+	done
+	wants entries 4 # with that of add itself, which is compiled without options
+done
+# Their own fingerprints would not have kept them apart.
+[ "$(sort -u fingerprints | wc -l)" -lt 3 ] || fail "the fingerprints differ by now"
+equal "plugins known" "$(wc -l <"$work/xdg/pjrtfs/plugins")" 3
+equal "its mode" "$(stat -c %a "$work/xdg/pjrtfs")" 700

@@ -22,7 +22,8 @@ bounded jq -e '.dtype == "F32" and .shape == [2, 3] and .bytes == 24 and .state 
 	.device == "'"${plugin:-cpu}:0"'" and .on_device_bytes == 24 and .memory == "device"' \
 	"$b/x.json" >/dev/null || fail "x.json: $(bounded cat "$b/x.json")"
 equal "size of x.json" "$(bounded stat -c %s "$b/x.json")" "$(bounded cat "$b/x.json" | wc -c)"
-# -- .txt: dtype and shape from the text, rows, blocks, and what is wrong in which line
+
+# -- .txt: dtype and shape from the text, rows, blocks
 bounded cp "$b/x.txt" "$b/t.txt"
 run add 'x t -> sum'
 shows "$b/sum.txt" $'2 4 6\n8 10 12'
