@@ -6,11 +6,7 @@
 . "$srcdir/tests/lib.sh"
 requires jq --version
 mount_pjrtfs --memory-limit 64M
-races=10000
-if sanitized; then
-	races=1000
-fi
-PJRTFS_TEST_RACES=$races timeout -k 5 $((patience * 6)) \
+PJRTFS_TEST_RACES=$((1000 * times)) timeout -k 5 $((patience * 6 * times)) \
 	python3 -B "$top/tests/tools/race.py" "$mnt"
 # Deferred frees end soon.
 bounded find "$mnt/buffers" -type f -delete

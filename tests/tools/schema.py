@@ -94,6 +94,22 @@ def of_several(value, schema, where):
             yield f"{where}: fits {n} of {keyword}; the nearest: {'; '.join(nearest[:3])}"
 
 
+_right = set()  # objects for which that was found: (reference, text)
+
+
+def check_named(value, ref, where):
+    """What is wrong by the definition REF; once for equal objects, as long batches have."""
+    key = (ref, json.dumps(value)) if isinstance(value, dict) and len(value) < 100 else None
+    if key in _right:
+        return
+    wrong = False
+    for sentence in check(value, resolve(ref), where):
+        wrong = True
+        yield sentence
+    if key and not wrong:
+        _right.add(key)
+
+
 def check(value, schema, where="it"):
     """Sentences: what is wrong with VALUE."""
     if schema is True:
@@ -106,7 +122,7 @@ def check(value, schema, where="it"):
     if unknown:
         raise ValueError(f"keywords that tests/tools/schema.py does not know: {unknown}")
     if "$ref" in schema:
-        yield from check(value, resolve(schema["$ref"]), where)
+        yield from check_named(value, schema["$ref"], where)
     if "type" in schema and not is_type(value, schema["type"]):
         yield f"{where}: {value!r} is not of type {schema['type']}"
         return
@@ -122,7 +138,7 @@ def check(value, schema, where="it"):
 
 
 def errors(value, ref):
-    return list(check(value, resolve(ref)))
+    return list(check_named(value, ref, "it"))
 
 
 def reply_errors(op, reply, is_async=False):
