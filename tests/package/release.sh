@@ -25,9 +25,9 @@ if git -C "$top" ls-files >files; then # a checkout, not an unpacked release
 	equal "what the release lacks" "$(comm -23 wanted there)" ''
 fi
 
-cd pjrtfs-*/
+cd pjrtfs-*/ || exit
 mkdir build
-cd build
+cd build || exit
 ../configure -q --with-pjrt-include="$header"
 make -j"$(nproc)" distcheck TESTS="$check" >"$work/out" 2>&1 ||
 	fail "make distcheck: $(grep -v '^PASS' "$work/out" | tail -n 100)"
