@@ -17,6 +17,12 @@ begin()
 	state=$mnt/plugins/$p/state
 }
 
+# The kernel stops each thread when it next runs it.
+stopped()
+{
+	! grep -h '^State:' "/proc/$pid/task/"*/status | grep -qv 'T (stopped)'
+}
+
 # -- silent, and back -------------------------------------------------------------------------
 begin 600
 began=$SECONDS
@@ -45,6 +51,7 @@ unmount_pjrtfs
 # -- silent for too long: an execution under way fails, later ones run -------------------------
 begin 14
 kill -STOP "$pid"
+eventually stopped
 bounded bash -c "echo 'x y -> late' >$mnt/executables/add/run" 2>err &&
 	fail "a stopped worker executed"
 grep -q 'Input/output error' err || fail "it failed with: $(cat err)"
