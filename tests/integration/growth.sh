@@ -16,7 +16,7 @@ END
 bounded cp add.mlir "$mnt/programs/"
 ask '{"op":"batch","steps":[{"op":"create","buffer":"x","dtype":"F32","shape":[],"fill":2},{"op":"create","buffer":"y","dtype":"F32","shape":[],"fill":3}]}' >reply
 tells reply '"ok":true'
-commands=${GROWTH_COMMANDS:-$few}
+commands=${GROWTH_COMMANDS:-$((few * times))}
 GROWTH_WORKER=plugins/${plugin:-cpu}/pid timeout -k 5 $((patience * 6 + commands / 500)) \
 	"$build/tests/tools/growth" "$mnt" "$commands" $growth
 shows "$mnt/buffers/z1.txt" 5

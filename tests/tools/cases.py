@@ -28,6 +28,7 @@ import traceback
 import schema
 
 PATIENCE = float(os.environ.get("PJRTFS_TEST_PATIENCE", "20"))
+TIMES = int(os.environ.get("PJRTFS_TEST_TIMES", "1"))  # of what the everyday run repeats
 
 # programs that several tests run
 ADD = b"""func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {

@@ -28,7 +28,8 @@ from cases import (Refused, case, command, content, equal, eventually, floats, h
                    used)
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data")
-SETTINGS = os.environ.get("PJRTFS_TEST_NO_MEMORY", "5 once all every larger").split()
+SETTINGS = os.environ.get("PJRTFS_TEST_NO_MEMORY",
+                          f"{max(1, 10 // cases.TIMES)} once all every larger").split()
 STEP, VARIANTS = int(SETTINGS[0]), SETTINGS[1:]
 OFF, ONCE, ALL_FROM, EVERY, LARGER = range(5)
 MOST = 20000  # allocations of an operation that are tried
@@ -140,9 +141,9 @@ def operation(allowed="", once=None, stays=False, state=False):
             succeed(op, d)
             numbers = {
                 "once": (ONCE, once or range(1, MOST, STEP)),
-                "all": (ALL_FROM, range(1, 60, STEP)),
-                "every": (EVERY, range(2, 40, STEP)),
-                "larger": (LARGER, [1 << i for i in range(20, 3, -STEP)]),
+                "all": (ALL_FROM, range(1 + STEP // 2, 60, STEP)),
+                "every": (EVERY, range(2, 40, (STEP + 1) // 2)),
+                "larger": (LARGER, [1 << i for i in range(20, 3, -((STEP + 1) // 2))]),
             }
             swept = 0
             for variant in ["once"] if once else VARIANTS:

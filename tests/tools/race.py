@@ -7,7 +7,7 @@ import cases
 from cases import (case, child, command, content, end_of, equal, eventually, fails, floats,
                    holds, make)
 
-N = int(os.environ.get("PJRTFS_TEST_RACES", "1000"))
+N = 1000 * cases.TIMES
 
 
 def stamped(i):
