@@ -154,6 +154,7 @@ class Disturber:
         if v1:
             os.mkdir(v1)
             put(v1 + "/cpu.cfs_quota_us", quota)
+            put(v1 + "/cpu.shares", 1024 * (LOOPS + 2))  # as without a group
         else:
             put(f"{self.cgroup}/cpu.max", f"{quota} 100000")
         try:

@@ -17,17 +17,17 @@ visits = {}
 
 def place():
     """The line of a test's program that led here, or None."""
-    frame = sys._getframe(2)
+    frame = sys._getframe(1).f_back
     for _ in range(8):
+        if not frame:
+            break
         name = frame.f_code.co_filename
         if name == __file__ or name.startswith("<frozen"):
-            return None  # the log, an import
+            break  # the log, an import
         if "/tests/" in name and "-packages/" not in name or \
                 name in ("<stdin>", "<string>") and not frame.f_back:
             return f"{os.path.basename(name)}, line {frame.f_lineno}"
         frame = frame.f_back
-        if not frame:
-            return None
     return None
 
 
