@@ -16,11 +16,14 @@ processes()
 # after MNT WORKER DAEMON: the mount and both processes have ended.
 nothing_left()
 {
+	local pid
 	lib_gone "$3" || fail "the daemon $3 stays"
 	lib_gone "$2" || fail "the worker $2 stays"
 	! timeout 5 mountpoint -q "$1" || fail "$1 is still mounted"
 	timeout 5 rmdir "$1"
-	[ -z "$(processes)" ] || fail "these stay: $(processes)"
+	for pid in $(processes); do # the daemon's holder ends after it
+		lib_gone "$pid" || fail "the process $pid stays: $(cat "/proc/$pid/cmdline")"
+	done
 	ls -A "$TMPDIR" >left
 	[ ! -s left ] || fail "left in the folder for temporary files: $(cat left)"
 }
