@@ -89,10 +89,15 @@ void pf_buffer_save_locked(struct pf_buffer *b)
 		     b->err.text ? strlen(b->err.text) : 0);
 }
 
-/* Append TEXT, or if THERE is false an empty one, with its NUL. */
+/*
+ * Append TEXT, or if THERE is false an empty one, with its NUL.  Where TEXT is NULL, GCC 14
+ * calls strlen in "there ? strlen(text) : 0" before it looks at THERE.
+ */
 static void add_text(struct pf_buf *texts, const char *text, bool there)
 {
-	pf_buf_append(texts, there ? text : "", there ? strlen(text) + 1 : 1);
+	if (!there)
+		text = "";
+	pf_buf_append(texts, text, strlen(text) + 1);
 }
 
 void pf_executable_save_locked(struct pf_executable *x)
