@@ -237,13 +237,13 @@ static const char *target_of(struct pf_slice name)
 
 static int no_index(struct search *s, const char *target, struct pf_slice config)
 {
-	const char *found = config.len ? (const char *)config.p : "none";
-	size_t len = config.len ? config.len : strlen(found);
-
+	if (!config.len)
+		config = (struct pf_slice){ (const uint8_t *)"none", strlen("none") };
 	return pf_err_set(s->err, -EINVAL,
 			  "a custom call of %s: expected the number of a callback among "
 			  "its attributes ({index = 0 : ui64}), found %.*s",
-			  target, len < 200 ? (int)len : 200, found);
+			  target, config.len < 200 ? (int)config.len : 200,
+			  (const char *)config.p);
 }
 
 static int read_instruction(struct search *s, struct pf_slice proto)
