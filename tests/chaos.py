@@ -57,10 +57,13 @@ class Disturbance:
     def start(self, cgroup, init):
         """The test's first process exists: INIT; its group of the cgroup2 hierarchy, or None."""
         if self.mode in WORK and init:
+            # Blocked from its first instruction: stop may come before it has set itself up.
+            old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             # pylint: disable-next=consider-using-with # until stop
             self.process = subprocess.Popen(
                 [sys.executable, "-SB", os.path.abspath(__file__), self.mode, str(self.seed),
                  cgroup or "-", str(init), self.log, str(os.getpid())], stdin=subprocess.DEVNULL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, old)
 
     def stop(self):
         """End it; return a line for each time at which it disturbed."""
