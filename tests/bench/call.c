@@ -26,7 +26,7 @@ static const char add[] =
 	"}\n";
 
 enum { INNER = 2000, FIRST = 200, MOUNTS = 20, PER_MOUNT = 5, CHILD_S = 120, N = 6 };
-enum { QUICK_INNER = 20, QUICK_EACH = 10, QUICK_PROCESSES = 10 };
+enum { QUICK_INNER = 20, QUICK_PROCESSES = 2 };
 
 struct matrix {
 	char header[BENCH_NPY];
@@ -38,7 +38,6 @@ struct client {
 	struct bench *bench;
 	struct bench_table *table;
 	unsigned round;
-	unsigned each;                     /* rounds in a process */
 	unsigned first_direct, first_call; /* rows: a program's first operations */
 	unsigned inner;
 	int call, control, run; /* descriptors */
@@ -179,7 +178,7 @@ static void measure(void *arg)
 	c->control = bench_open(bench_path(c->bench, "control"), O_RDWR);
 	c->table->rows[c->first_call].sample[c->round] = time_of(c, op_call, FIRST);
 	c->table->rows[c->first_direct].sample[c->round] = time_of(c, op_direct, FIRST);
-	bench_rounds(c->table, c->round, c->round + c->each, c);
+	bench_rounds(c->table, c->round, c->round + 1, c);
 }
 
 /* Calls in a second: the whole loop, not its median. */
@@ -250,11 +249,7 @@ int main(int argc, char **argv)
 
 	bench_begin(&b, argc, argv);
 	c.inner = b.quick ? QUICK_INNER : INNER;
-	c.each = b.quick ? QUICK_EACH : 1;
-	t.rounds = (b.rounds  ? b.rounds
-		    : b.quick ? QUICK_PROCESSES
-			      : MOUNTS * PER_MOUNT) *
-		   c.each;
+	t.rounds = b.rounds ? b.rounds : b.quick ? QUICK_PROCESSES : MOUNTS * PER_MOUNT;
 	direct =
 		bench_add(&t, "direct: upload x 2, execute, ToHostBuffer", row_direct, 0);
 	null = bench_add(&t, "control: empty line, read", row_null, 0);
@@ -272,14 +267,12 @@ int main(int argc, char **argv)
 	set_matrix(&c.in[0], 0);
 	set_matrix(&c.in[1], 100);
 	bench_mount(&b);
-	for (c.round = 0; c.round < t.rounds; c.round += c.each) {
-		unsigned process = c.round / c.each;
-
-		if (process && process % PER_MOUNT == 0) {
+	for (c.round = 0; c.round < t.rounds; c.round++) {
+		if (c.round && c.round % PER_MOUNT == 0) {
 			bench_stop_daemon(&b);
 			bench_start_daemon(&b);
 		}
-		if (process % PER_MOUNT == 0)
+		if (c.round % PER_MOUNT == 0)
 			prepare(&c);
 		bench_in_child(measure, &c, CHILD_S);
 	}

@@ -68,8 +68,9 @@ __attribute__((__constructor__)) static void start(void)
 	counts = (struct counts *)at + worker;
 }
 
-#define COUNT(what, n) \
-	(counts ? (void)atomic_fetch_add_explicit(&counts->what, n, memory_order_relaxed) \
+#define COUNT(what, n)                                                                   \
+	(counts ? (void)atomic_fetch_add_explicit(&counts->what, n,                      \
+						  memory_order_relaxed)                  \
 		: (void)0)
 
 /* --- the kernel's connection ------------------------------------------------------------- */
@@ -80,8 +81,7 @@ ssize_t read(int fd, void *buf, size_t len)
 	const struct fuse_in_header *in = buf;
 
 	/* Nothing else that the daemon reads begins with its length and an opcode. */
-	if (n >= (ssize_t)sizeof(*in) && in->len == (size_t)n &&
-	    in->opcode < OPCODES)
+	if (n >= (ssize_t)sizeof(*in) && in->len == (size_t)n && in->opcode < OPCODES)
 		COUNT(requests[in->opcode], 1);
 	return n;
 }
@@ -118,7 +118,8 @@ void *mempcpy(void *restrict dst, const void *restrict src, size_t len)
 /* With _FORTIFY_SOURCE the compiler calls these, where it knows the room at DST. */
 void *__memmove_chk(void *dst, const void *src, size_t len, size_t room);
 void *__memcpy_chk(void *restrict dst, const void *restrict src, size_t len, size_t room);
-void *__mempcpy_chk(void *restrict dst, const void *restrict src, size_t len, size_t room);
+void *__mempcpy_chk(void *restrict dst, const void *restrict src, size_t len,
+		    size_t room);
 
 void *__memmove_chk(void *dst, const void *src, size_t len, size_t room)
 {

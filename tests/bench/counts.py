@@ -261,7 +261,7 @@ def compare(rows, table, tolerance):
     if rows.keys() != table.keys():
         print("FAIL: the table has not the same operations:", *sorted(rows.keys() ^ table.keys()))
         failed = True
-    for name in rows.keys() & table.keys():
+    for name in (name for name in rows if name in table):
         for what, most, now, more in differences(table[name], rows[name], tolerance):
             if now > most + more:
                 print(f"FAIL: {name}: {what}: expected {most}, found {now}")

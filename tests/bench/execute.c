@@ -235,9 +235,9 @@ int main(int argc, char **argv)
 	unsigned processes, direct, null;
 
 	bench_begin(&b, argc, argv);
-	processes = b.quick ? 3 : PROCESSES;
+	processes = b.quick ? 1 : PROCESSES;
 	c.inner = b.quick ? 20 : INNER;
-	t.rounds = b.rounds ? b.rounds : b.quick ? 45 : processes * PER_PROCESS;
+	t.rounds = b.rounds ? b.rounds : b.quick ? 2 : processes * PER_PROCESS;
 	direct = bench_add(&t, "direct: execute, await, read the pointer", row_direct, 0);
 	bench_add(&t, "direct: upload x 2, execute, ToHostBuffer", row_direct_copies, 0);
 	bench_add(&t, "two round trips through a pipe", row_pipe, 0);

@@ -254,7 +254,7 @@ int main(int argc, char **argv)
 	c.inner = b.quick ? QUICK_INNER : INNER;
 	c.listed = b.quick ? QUICK_LISTED : LISTED;
 	bench_npy_header(c.in.header, N);
-	make_tables(&c, b.rounds ? b.rounds : b.quick ? 50 : 21);
+	make_tables(&c, b.rounds ? b.rounds : b.quick ? 2 : 21);
 	bench_mount(&b);
 	make_places(&c, &b);
 	bench_in_child(measure, &c, CHILD_S);

@@ -417,7 +417,7 @@ int main(int argc, char **argv)
 	down.title = titles[1];
 	make_tables(&c);
 	for (int i = 0; i < 4; i++) {
-		tables[i]->rounds = b.rounds ? b.rounds : b.quick ? 25 : 9;
+		tables[i]->rounds = b.rounds ? b.rounds : b.quick ? 2 : 9;
 		bench_prepare(tables[i]);
 	}
 	bench_mount(&b);
