@@ -16,7 +16,7 @@ late_step()
 	late_visits[$hash]=$visit
 	hash=$(((hash + visit * 7919) * 1103515245 + 12345 & 0x7fffffff))
 	if [ $((visit <= 10 && (hash >> 12) % (visit == 1 ? 15 : 60) == 0)) = 1 ]; then
-		{ echo "$EPOCHREALTIME: ${0##*/}, line ${BASH_LINENO[0]}, visit $visit:" \
+		{ echo "$EPOCHREALTIME: ${BASH_SOURCE[1]:-$0}, line ${BASH_LINENO[0]}, visit $visit:" \
 			"700 ms late" >>"$LATE_LOG"; } 2>/dev/null || :
 		"$late_sleep" 0.7 || :
 	fi
