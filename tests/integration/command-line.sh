@@ -26,19 +26,10 @@ refused()
 	equal "lines about ${*:3} ($(cat err))" "$(wc -l <err)" 1
 	! mountpoint -q m || fail "mounted: ${*:3}"
 }
-refused 2 'MOUNTPOINT'
 refused 2 'unknown option --nothing; see --help' --nothing m
-refused 2 'unknown option -x; see --help' -x m
-refused 2 '--plugin needs an argument' m --plugin
-refused 2 '-o needs an argument' m -o
 refused 2 'memory limit.*from 1M on.*10Q' --plugin-dir "$plugins" "$name" m --memory-limit 10Q
 refused 2 'plugin nothing: not found: looked for nothing/pjrt_plugin.so' --plugin-dir "$plugins" nothing m
-refused 2 'plugin such: ./no/such.so: No such file' ./no/such.so m
-refused 2 "plugin name a b: expected up to 32 letters, digits, '.', '_' and '-', the first of them not '.'" \
-	--plugin "a b=$plugins/$name/pjrt_plugin.so" m
 refused 2 'mount point nowhere: No such file or directory$' "$name" nowhere --plugin-dir "$plugins"
-refused 2 'mount point nowhere: No such file or directory; expected \[SOURCE\] MOUNTPOINT' \
-	nowhere --plugin "$name" --plugin-dir "$plugins"
 if [ -w /dev/fuse ]; then
 	touch file
 	refused 1 'file' "$name" file -f --plugin-dir "$plugins"
@@ -62,8 +53,6 @@ if [ -w /dev/fuse ]; then
 			mount_without "$name" m -f --plugin-dir "$plugins"
 	fi
 fi
-
-refused 2 'remount: .*unmount it' "$name" m --plugin-dir "$plugins" -o remount,ro
 
 # -- words for mount(8) are ignored; pjrtfs's own work in -o, too
 mount_pjrtfs "$name" -o defaults,nofail,_netdev,noauto,user,x-systemd.automount -o relatime,comment=x \
