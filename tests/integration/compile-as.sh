@@ -92,26 +92,12 @@ run space/inner 'x y -> z'
 bounded rmdir "$x/space/inner"
 bounded rmdir "$mnt/programs/space"
 gone "$x/space"
-refused EEXIST 'there is a program' '{"op":"compile","program":"add","as":"add"}'
 refused EEXIST 'there is an executable' '{"op":"compile","program":"add","as":"add-2"}'
 bounded mkdir "$mnt/programs/dir"
 refused EEXIST 'there is a directory' '{"op":"compile","program":"add","as":"dir"}'
-refused ENOENT 'no such directory' '{"op":"compile","program":"add","as":"no/such"}'
-refused EINVAL 'extension' '{"op":"compile","program":"add","as":"b.mlir"}'
-refused EINVAL '.*' '{"op":"compile","program":"add","as":""}'
-refused EINVAL '.*' '{"op":"compile","program":"add","as":".."}'
 refused ENOENT 'there is no program add-2' '{"op":"compile","program":"add-2","as":"b"}'
-refused ENOENT 'there is no program add.hlo.pb' '{"op":"compile","program":"add.hlo.pb","as":"b"}'
-refused ENOENT 'there is no program q' '{"op":"compile","program":"q"}'
-touch "$mnt/programs/empty.mlir" "$mnt/programs/scratch"
-refused ENOENT 'no program yet' '{"op":"compile","program":"empty","as":"b"}'
-refused ENOENT 'there is no program scratch' '{"op":"compile","program":"scratch","as":"b"}'
 
 # -- a failed compile leaves no executable
-refused EINVAL 'unknown option' '{"op":"compile","program":"add","as":"b","options":{"x":1}}'
-refused EINVAL 'expected an object' '{"op":"compile","program":"add","as":"b","options":[]}'
-refused EINVAL 'unknown key' '{"op":"compile","program":"add","as":"b","option":{}}'
-refused EINVAL '.program. is missing' '{"op":"compile","as":"b"}'
 echo 'func.func @main( {' >bad.mlir
 cp bad.mlir "$mnt/programs/" 2>/dev/null || true
 refused EINVAL '^compile: b: ' '{"op":"compile","program":"bad","as":"b"}'

@@ -68,24 +68,12 @@ refused()
 	shows "$x/p/state" ready
 	shows "$x/p/options.json" '{"compile_portable_executable":true}'
 }
-refused '{"replicas":2}' 'unknown option "replicas"'
-refused '{"num_replicas":"2"}' 'num_replicas: expected an integer'
-refused '{"num_replicas":0}' 'num_replicas: expected an integer of 1 or more'
-refused '{"num_replicas":64,"num_partitions":64}' '64 replicas of 64 partitions need 4096 devices, found 4$'
 refused '{"num_replicas":8}' 'mount with --devices 8$'
 tells "$x/p/error" '^options of p: 8 replicas of 1 partition need 8 devices, found 4: mount'
 refused '{"devise":1}' 'unknown option "devise" \(did you mean "device"\?\)'
-refused '{"device":99}' 'has no device 99'
 refused '{"num_replicas":2,"device_assignment":[[0],[99]]}' 'has no device 99'
-refused '{"num_replicas":2,"device":1}' 'one for several'
 refused '{"plugin":"tpu"}' 'there is no plugin tpu in this mount'
-refused '{"device":"tpu:0"}' 'there is no plugin tpu in this mount'
-refused '{"device":1,"compile_portable_executable":true}' 'is for any device'
-refused '{"env_option_overrides":{"xla_cpu_enable_fast_min_max":null}}' 'xla_cpu_enable'
-refused '[]' 'JSON object|expected'
 refused '{} and more' 'byte 4: expected nothing behind the JSON object, found "and more'
-refused '{}{}' 'nothing behind the JSON object'
-refused '{"num_replicas":1,"num_replicas":1}' 'num_replicas.*twice'
 printf '{}\0{}' >zero
 fails_with 'Invalid argument' cp zero "$x/p/options.json"
 tells "$x/p/error" 'byte 3: expected nothing behind the JSON object, found a zero byte'

@@ -98,23 +98,7 @@ for line in '{"inputs":["x","y"],"outputs":["t"]} x y -> t' \
 	gone "$mnt/buffers/t.npy"
 done
 
-# -- lines that are wrong: echo fails, and run says why
-wrong() # LINE PATTERN
-{
-	fails_with 'nvalid argument' say "$r" "$1"
-	tells "$r" "^error: EINVAL: add: .*$2"
-}
-wrong 'x y' 'no .->'
-wrong 'x y z' 'no .->'
-wrong 'x -> y -> z' 'two'
-wrong 'x "y -> z' 'quote'
-wrong 'x y -> z colour=red' 'colour=red'
-wrong 'x y=1 -> z' 'y=1'
-wrong 'garbage' 'no .->'
-wrong 'x y -> ""' 'name'
-fails_with '' say "$r" 'x y -> .'
-fails_with '' say "$r" 'x y -> ../z'
-fails_with '' say "$r" 'x y -> /z'
+# -- lines that cannot be one
 printf 'x\0y -> z\n' >nul
 fails_with 'nvalid argument' bash -c 'cat nul >"$1"' - "$r"
 {
