@@ -67,9 +67,18 @@ n.savez("arrays.npz", first=n.arange(6, dtype="f4").reshape(2, 3), second=n.arra
 	shows "$b/second.txt" '1 -2'
 fi
 
-# -- each refusal is kept for its user
+# -- another login session has its own sentence
+fails_with '' mkdir "$mnt/x"
+bounded setsid --wait bash -c 'cat "$1/error"; touch "$1/y" 2>/dev/null || cat "$1/error"' - "$mnt" >other
+tells other '^create y: '
+equal "lines" "$(wc -l <other)" 1
+tells "$mnt/error" '^mkdir x: '
+
+# -- and another user, whose refusals are that user's
 if [ -n "$others" ]; then
 	bounded chmod 777 "$b"
+	as 1001 cat "$mnt/error" >other
+	same other /dev/null
 	fails_with 'Invalid argument' as 1001 touch "$b/mine.npz"
 	as 1001 grep -q numpy "$b/mine.json"
 	fails_with 'ermission denied' as 1002 cat "$b/mine.json"
