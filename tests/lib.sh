@@ -380,6 +380,14 @@ ask()
 		"${2:-$mnt/control}" "$1"
 }
 
+# settle [MNT]: all is visible that was done in the mount before: events, logs, the cache, frees.
+settle()
+{
+	local said
+	said=$(ask '{"op":"settle"}' "${1:-$mnt}/control")
+	[ "$said" = '{"ok":true}' ] || fail "settle: $said"
+}
+
 # shows FILE TEXT: the file holds the text and a newline.
 shows()
 {

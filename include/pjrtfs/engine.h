@@ -418,6 +418,8 @@ struct pf_sync_call {
 	/* The call only shows what the worker knows: it is -ETIMEDOUT at once if another such call
 	 * had no answer in time, and the worker has answered none since. */
 	bool brief;
+	/* A struct pf_req_id alone: the worker gets it after all frees before it. */
+	bool in_order;
 	/* -ETIMEDOUT leaves the call under way: the next one of this op and id that keeps gets its
 	 * answer, or waits for it.  A failure that no caller waits for is dropped. */
 	bool keeps;
@@ -440,6 +442,13 @@ struct pf_sync_call {
  */
 int pf_sync_call(struct pf_sync_call *call, void *reply, size_t reply_min,
 		 struct pf_err *err);
+
+/*
+ * Wait until the process of WORKER, if it has one, has freed what it was asked to free before, and
+ * the log has the lines that it printed before.  -ETIMEDOUT: it does not answer within SECONDS, or
+ * did not the last time either.  Blocks.
+ */
+int pf_worker_settle(struct pf_worker *worker, unsigned seconds, struct pf_err *err);
 
 /*
  * Load a plugin to see what it is, in a worker of its own: CONFIG's, without arena, pool and

@@ -81,6 +81,32 @@ static inline void pf_sleeper_release(struct pf_sleeper *s)
 	sem_destroy(&s->woken);
 }
 
+/*
+ * Turns: what operations have caused and is not visible yet.  A thread that answers requests is in a
+ * turn while it does, and so until it has finished what follows an answer; work that is put off (a
+ * queue of another thread) begins a turn and ends it when it is done.
+ */
+
+/* Begin a turn, which any thread may end; within a turn of this thread: one that is as old. */
+unsigned pf_turn_begin(void);
+void pf_turn_end(unsigned turn);
+
+/* This thread is in a turn from pf_turn_enter to pf_turn_leave; pairs may be nested. */
+void pf_turn_enter(void);
+void pf_turn_leave(void);
+
+/* This thread does one piece of work, until pf_turn_no_more.  It is in a turn from pf_turn_linger on,
+ * which is called before each answer; so what takes long before is in none.  Other threads, which may
+ * not linger, do nothing in pf_turn_linger. */
+void pf_turn_may_linger(void);
+void pf_turn_linger(void);
+void pf_turn_next(void); /* the rest is for answers that are not given yet */
+void pf_turn_no_more(void);
+
+/* Wait until the turns that have begun by now have ended: false: not within MS.  The caller is in no
+ * turn.  Blocks. */
+bool pf_turns_await(unsigned ms);
+
 /* Timers: functions that a thread calls after some milliseconds, unless they are disarmed. */
 
 /* One timer, embedded in a struct of its user, who sets fire; the rest is private. */

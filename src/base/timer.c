@@ -55,7 +55,9 @@ static void *run(void *arg)
 		t->first = timer->next;
 		timer->armed = false;
 		pf_unlock(&t->lock);
+		pf_turn_enter();
 		timer->fire(timer);
+		pf_turn_leave();
 		pf_lock(&t->lock);
 	}
 	pf_unlock(&t->lock);

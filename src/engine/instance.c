@@ -12,6 +12,7 @@
 #include "pjrtfs/shm.h"
 #include "pjrtfs/state.h"
 #include "pjrtfs/wire.h"
+#include "pjrtfs/wait.h"
 
 enum {
 	MAX_CALLS = 65536,       /* under way at once */
@@ -32,8 +33,7 @@ static void refuse_more(struct pf_instance *instance, const struct pf_err *why)
 	pf_ring_close(&instance->channel.reply);
 }
 
-/* Have the monitor look at the instance. */
-static void nudge_monitor(const struct pf_instance *instance)
+void pf_instance_nudge(const struct pf_instance *instance)
 {
 	uint64_t one = 1;
 
@@ -45,7 +45,7 @@ static void nudge_monitor(const struct pf_instance *instance)
 static void break_locked(struct pf_instance *instance)
 {
 	if (!instance->dead && !atomic_exchange(&instance->broken, true))
-		nudge_monitor(instance);
+		pf_instance_nudge(instance);
 }
 
 /*
@@ -354,7 +354,7 @@ static void dispatch(struct pf_instance *instance, const void *message, size_t l
 		pf_ring_wake(&instance->channel.request);
 	answering = (struct answering){ NULL };
 	if (atomic_load_explicit(&instance->leaves_at, memory_order_relaxed))
-		nudge_monitor(instance); /* it may have been the last call */
+		pf_instance_nudge(instance); /* it may have been the last call */
 }
 
 /* Take one reply and answer its call.  False: the ring is empty or closed. */
@@ -371,7 +371,9 @@ static bool take_one(struct pf_instance *instance)
 	if (n < 0)
 		return false;
 	pf_ring_wake(&instance->channel.reply);
+	pf_turn_enter();
 	dispatch(instance, message, (size_t)n);
+	pf_turn_leave();
 	return true;
 }
 
@@ -421,6 +423,7 @@ static void fail_calls(struct pf_instance *instance, const struct pf_err *why, b
 	struct pf_call *call;
 	size_t pos = 0;
 
+	pf_turn_enter();
 	pf_lock(&instance->lock);
 	calls = instance->calls;
 	memset(&instance->calls, 0, sizeof(instance->calls));
@@ -439,6 +442,7 @@ static void fail_calls(struct pf_instance *instance, const struct pf_err *why, b
 		call->done(call, quoted.code, &quoted, NULL, 0);
 	}
 	pf_map_release(&calls);
+	pf_turn_leave();
 }
 
 /* Has the process executed one request for longer than it may? */
@@ -515,7 +519,7 @@ void pf_instance_leave(struct pf_instance *instance, unsigned ms)
 	int64_t stays = 0;
 
 	atomic_compare_exchange_strong(&instance->leaves_at, &stays, pf_now_ms() + ms);
-	nudge_monitor(instance);
+	pf_instance_nudge(instance);
 }
 
 /* Must INSTANCE end though calls are under way? */
@@ -557,7 +561,7 @@ static void count_seconds(struct pf_instance *instance)
 		report = !atomic_exchange(&instance->stopped, true) || report;
 	report = has_idled(instance) || report;
 	if (report)
-		nudge_monitor(instance);
+		pf_instance_nudge(instance);
 }
 
 static void *reply_main(void *arg)
@@ -638,6 +642,27 @@ int pf_instance_call(struct pf_instance *instance, struct pf_call *call, void *r
 	r = send_call(instance, call, request, len, tail, tail_len, err);
 	pf_instance_unref(instance);
 	return r;
+}
+
+int pf_instance_call_in_order(struct pf_instance *instance, struct pf_call *call,
+			      struct pf_req_id *request, struct pf_err *err)
+{
+	int r;
+
+	request->head.len = sizeof(*request);
+	PF_LOCK_SCOPE(&instance->lock);
+	/* It is not a use of the process, which may be idle. */
+	instance->idle_tag += instance->idle_tag == instance->last_tag;
+	r = add_call_locked(instance, call, request->head.op);
+	if (r == -EIO)
+		return dead_error(instance, err);
+	if (r == 0) {
+		request->head.tag = call->tag;
+		r = post_locked(instance, request, sizeof(*request), NULL, 0);
+		if (r < 0)
+			pf_map_remove(&instance->calls, call->tag);
+	}
+	return r < 0 ? pf_err_set(err, r, "no memory for a call of a worker") : 0;
 }
 
 static void post_free(struct pf_instance *instance, enum pf_op op, uint64_t id)

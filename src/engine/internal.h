@@ -223,6 +223,13 @@ int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool
 		    struct pf_plugin_log *log, struct pf_instance **ret,
 		    struct pf_err *err);
 
+/* Have the monitor look at the instance. */
+void pf_instance_nudge(const struct pf_instance *instance);
+
+/* As pf_instance_call, but the worker gets REQUEST after the frees that were posted before. */
+int pf_instance_call_in_order(struct pf_instance *instance, struct pf_call *call,
+			      struct pf_req_id *request, struct pf_err *err);
+
 /* Seconds for which the process has given no heartbeat: those in which it should have, while the
  * daemon ran. */
 unsigned pf_instance_silent_s(const struct pf_instance *instance);
@@ -380,6 +387,10 @@ struct pf_worker {
 	struct pf_err first; /* why it failed; code 0: it succeeded */
 	bool has_place;      /* it counts in shared->n_own */
 	bool again;          /* the latest start followed a death; the monitor's */
+	/* How often pf_worker_settle has asked for what the process printed before, and which of
+	 * these requests are fulfilled. */
+	uint64_t log_asked, log_read;
+	pthread_cond_t log_settled; /* log_read did change */
 	pid_t pid;
 	unsigned restarts;
 	struct pf_err why;       /* of the last death or failed start */

@@ -14,6 +14,7 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 #include "pjrtfs/wire.h"
+#include "pjrtfs/wait.h"
 
 enum {
 	BACKOFF_FIRST_MS = 100,
@@ -50,6 +51,22 @@ static void report_silence(struct pf_worker *w)
 		pf_log(PF_LOG_INFO, "the worker of plugin %s answers again", w->label);
 }
 
+static uint64_t log_asked(struct pf_worker *w)
+{
+	PF_LOCK_SCOPE(&w->lock);
+	return w->log_asked;
+}
+
+/* What the process printed before the request ASKED is in the log. */
+static void log_was_read(struct pf_worker *w, uint64_t asked)
+{
+	PF_LOCK_SCOPE(&w->lock);
+	if (w->log_read == asked)
+		return;
+	w->log_read = asked;
+	pthread_cond_broadcast(&w->log_settled);
+}
+
 enum { STOP = 0, EVENT = 1, RETIRED = 2 };
 
 /*
@@ -68,7 +85,7 @@ static int await_process(struct pf_worker *w, int timeout_ms)
 	int64_t end = timeout_ms < 0 ? INT64_MAX : pf_now_ms() + timeout_ms;
 	bool closed = false, pausing = false;
 	const char *words;
-	uint64_t count;
+	uint64_t count, asked;
 
 	for (;;) {
 		int ms = pausing ? PRINT_PAUSE_MS : pf_plugin_log_due_ms(&w->log);
@@ -81,13 +98,16 @@ static int await_process(struct pf_worker *w, int timeout_ms)
 		/* A plugin that prints for ever is read slowly, so that it does not keep a
 		 * processor busy. */
 		p[2].fd = pausing || closed ? -1 : w->process.err_fd;
-		if (poll(p, 4, ms) < 0 && errno != EINTR)
+		asked = pausing ? w->log_read : log_asked(w);
+		if (poll(p, 4, asked == w->log_read ? ms : 0) < 0 && errno != EINTR)
 			abort(); /* only a programming error */
 		pausing = p[2].revents &&
 			  pf_process_drain(&w->process, &w->log) >= PF_PROCESS_AT_ONCE;
 		if (p[2].revents & (POLLHUP | POLLERR) && !pausing)
 			closed = true; /* it may close its output and live on */
 		pf_plugin_log_tick(&w->log);
+		/* A pipe has no room for more than one call has read. */
+		log_was_read(w, asked);
 		if (p[1].revents)
 			return STOP;
 		/* A page of an earlier instance's pool may be what was lost. */
@@ -379,6 +399,7 @@ static bool reap(struct pf_worker *w, bool died, unsigned *deaths, struct pf_err
 	else if (w->in_group)
 		leave_group(w);
 	pf_process_reap(&w->process, w->name, &w->log, &bare);
+	log_was_read(w, log_asked(w));
 	*why = died ? bare : instance->why; /* that of pf_instance_retire */
 	if (why->code < 0)                  /* 0: the worker is stopped */
 		pf_instance_quote(instance, why);
@@ -437,7 +458,9 @@ static void announce(struct pf_worker *w, enum pf_worker_state state,
 		w->why = *why;
 	waiters = pf_steal(&w->waiters);
 	pf_unlock(&w->lock);
+	pf_turn_enter();
 	pf_wake_all(waiters);
+	pf_turn_leave();
 }
 
 /* It will not be started again. */

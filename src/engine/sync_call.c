@@ -218,6 +218,8 @@ static int send(struct pf_sync_call *c, size_t reply_min, struct shared **ret,
 		r = silent ? pf_err_set(err, -ETIMEDOUT,
 					"the plugin's worker does not answer")
 			   : pf_err_set(err, -ENOMEM, "no memory for a call of a worker");
+	else if (c->in_order)
+		r = pf_instance_call_in_order(c->instance, &s->call, c->request, err);
 	else
 		r = pf_instance_call(c->instance, &s->call, c->request, c->len, c->tail,
 				     c->tail_len, err);

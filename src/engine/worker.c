@@ -26,6 +26,7 @@ static void free_parts(struct pf_worker *w)
 	pf_custom_calls_unref(w->custom_calls);
 	pf_plugin_log_release(&w->log);
 	pthread_cond_destroy(&w->started);
+	pthread_cond_destroy(&w->log_settled);
 	pthread_mutex_destroy(&w->lock);
 	free(w->name);
 	free(w->path);
@@ -45,7 +46,8 @@ static struct pf_worker *new_worker(const char *name, const char *path, char *la
 		free(label);
 		return NULL;
 	}
-	if (pthread_mutex_init(&w->lock, NULL) || pthread_cond_init(&w->started, NULL))
+	if (pthread_mutex_init(&w->lock, NULL) || pthread_cond_init(&w->started, NULL) ||
+	    pthread_cond_init(&w->log_settled, NULL))
 		abort();
 	w->label = label;
 	w->stop_fd = eventfd(0, EFD_CLOEXEC);
@@ -365,4 +367,47 @@ bool pf_worker_wait(struct pf_worker *w, struct pf_wait *waiter)
 	PF_CLEANUP(pf_instance_unrefp) struct pf_instance *instance = NULL;
 
 	return pf_worker_await(w, waiter, &instance, NULL) == 0;
+}
+
+/* Wait until the monitor has read what the process of INSTANCE has printed, or has reaped it. */
+static void read_log(struct pf_worker *w, struct pf_instance *instance)
+{
+	uint64_t asked;
+
+	PF_LOCK_SCOPE(&w->lock);
+	if (w->instance != instance)
+		return;
+	asked = ++w->log_asked;
+	pf_instance_nudge(instance);
+	while (w->log_read < asked)
+		pthread_cond_wait(&w->log_settled, &w->lock);
+}
+
+int pf_worker_settle(struct pf_worker *w, unsigned seconds, struct pf_err *err)
+{
+	PF_CLEANUP(pf_instance_unrefp) struct pf_instance *instance = NULL;
+	struct pf_req_id req = { .head.op = PF_OP_SETTLE };
+	struct pf_sync_call call = { .request = &req,
+				     .len = sizeof(req),
+				     .timeout_s = seconds,
+				     .brief = true,
+				     .in_order = true };
+	struct pf_rep_head reply;
+	int r;
+
+	pf_lock(&w->lock);
+	if (w->instance)
+		instance = pf_instance_ref(w->instance);
+	pf_unlock(&w->lock);
+	if (!instance)
+		return 0;
+	call.instance = instance;
+	r = pf_sync_call(&call, &reply, sizeof(reply), err);
+	/* If it has ended, its objects are gone, and the end has answered the call. */
+	if (r < 0 && pf_instance_alive(instance))
+		return r == -ETIMEDOUT
+			       ? pf_err_set(err, r, "plugin %s does not answer", w->label)
+			       : pf_err_wrap(err, r, "plugin %s", w->label);
+	read_log(w, instance);
+	return 0;
 }

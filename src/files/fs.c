@@ -148,7 +148,9 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 
 	if (!fs)
 		return pf_err_set(err, r, "no memory for the file system");
-	if (pthread_mutex_init(&fs->homes_lock, NULL))
+	if (pthread_mutex_init(&fs->homes_lock, NULL) ||
+	    pthread_mutex_init(&fs->settling.lock, NULL) ||
+	    pthread_cond_init(&fs->settling.changed, NULL))
 		abort();
 	fs->config = *config;
 	if (config->cache && config->telemetry)

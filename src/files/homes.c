@@ -116,6 +116,7 @@ void pf_fs_stop(struct pf_fs *fs)
 	for (struct home *home = fs->homes; home; home = home->next)
 		for (unsigned i = 0; i < fs->n_workers; i++)
 			pf_worker_stop(home->workers[i]);
+	files_end_settling(fs);
 }
 
 void files_free_homes(struct pf_fs *fs)
@@ -126,5 +127,7 @@ void files_free_homes(struct pf_fs *fs)
 		fs->homes = home->next;
 		home_free(fs, home);
 	}
+	pthread_cond_destroy(&fs->settling.changed);
+	pthread_mutex_destroy(&fs->settling.lock);
 	pthread_mutex_destroy(&fs->homes_lock);
 }

@@ -55,6 +55,17 @@ struct deferred_frees {
 	uint64_t bytes;
 };
 
+struct settle;
+
+/* The commands "settle" that wait, and the thread that answers them: commands/settle.c. */
+struct settling {
+	pthread_mutex_t lock; /* rank 5; protects the fields below */
+	pthread_cond_t changed;
+	struct settle *next, *present; /* those of the next round, and of this one */
+	pthread_t thread;
+	bool runs, stops;
+};
+
 enum { FILES_REFUSALS = 64 };
 
 /* How the nodes that users make come back in a restarted daemon: the restored_as of their kinds.  The
@@ -109,6 +120,7 @@ struct pf_fs {
 	struct pf_node *executables; /* owned reference */
 	struct pf_node *topologies;  /* owned reference */
 	struct pf_state_dir *state_dir; /* owned; NULL: none */
+	struct settling settling;
 	struct deferred_frees deferred_frees;
 	/* Nodes with the reasons why names in buffers/ were refused, and the place of the next
 	 * one: owned references, under the name lock. */
@@ -122,6 +134,10 @@ struct pf_fs {
 /* Open config.state_dir, make nodes of its files, and keep changes there from now on.  *RET is the
  * caller's, also after a failure: it cannot be read or locked, or not as it must be. */
 int pf_state_dir_open(struct pf_fs *fs, struct pf_state_dir **ret, struct pf_err *err);
+
+/* Wait until what has changed by now is written, at the next comparison; none is made for this more
+ * often than else.  -EIO: a file could not be written.  Blocks.  NULL is allowed. */
+int pf_state_dir_settle(struct pf_state_dir *d, struct pf_err *err);
 
 /* Write what has changed, for at most MS milliseconds or so, and keep nothing more.  Blocks.  NULL
  * is allowed. */
@@ -264,6 +280,9 @@ int files_ask_worker(struct pf_worker *worker, enum pf_op op, uint64_t id,
  * which runs on a thread of its own and may set OF->state. */
 void files_open_slowly(struct pf_open *of, struct pf_reply *reply,
 		       int (*open)(struct pf_open *of, struct pf_err *err));
+
+/* End the thread that answers "settle"; the workers have ended. */
+void files_end_settling(struct pf_fs *fs);
 
 /* --- events: the name lock may be held in all of these ------------------------------ */
 

@@ -498,16 +498,50 @@ static bool is_behind(const struct pf_state_dir *d)
 	return d->n_later || d->n_failed || d->compared != pf_tree_changes(d->fs->tree);
 }
 
-/* Wait for MS; true: the mount ends. */
-static bool pause_ms(struct pf_state_dir *d, uint64_t ms)
+/* Wait until NEXT, or, if pf_state_dir_settle asks, until SOONEST; *RET is how often it has asked.
+ * Both are of CLOCK_MONOTONIC, in ms.  True: the mount ends. */
+static bool pause_until(struct pf_state_dir *d, int64_t soonest, int64_t next,
+			uint64_t *ret)
 {
-	struct timespec until = pf_time_in(CLOCK_MONOTONIC, ms);
+	struct timespec until;
+	int64_t now, end;
 
 	PF_LOCK_SCOPE(&d->lock);
-	while (!d->stopping &&
-	       pthread_cond_timedwait(&d->cond, &d->lock, &until) != ETIMEDOUT)
-		;
+	while (!d->stopping) {
+		now = pf_now_ms();
+		end = d->asked > d->passed ? soonest : next;
+		if (now >= end)
+			break;
+		until = pf_time_in(CLOCK_MONOTONIC, (uint64_t)(end - now));
+		pthread_cond_timedwait(&d->cond, &d->lock, &until);
+	}
+	*ret = d->asked;
 	return d->stopping;
+}
+
+/* The comparison that PASSED requests asked for is over. */
+static void pass(struct pf_state_dir *d, uint64_t passed)
+{
+	PF_LOCK_SCOPE(&d->lock);
+	d->passed = passed;
+	pthread_cond_broadcast(&d->cond);
+}
+
+int pf_state_dir_settle(struct pf_state_dir *d, struct pf_err *err)
+{
+	uint64_t asked;
+
+	if (!d)
+		return 0;
+	PF_LOCK_SCOPE(&d->lock);
+	asked = ++d->asked;
+	pthread_cond_broadcast(&d->cond);
+	while (d->passed < asked && !d->stopping)
+		pthread_cond_wait(&d->cond, &d->lock);
+	if (!d->n_failing)
+		return 0;
+	return pf_err_set(err, -EIO, "the state directory lacks %u file%s: %s",
+			  d->n_failing, d->n_failing == 1 ? "" : "s", d->failing.text);
 }
 
 /* Milliseconds until the next comparison. */
@@ -522,15 +556,18 @@ static uint64_t next_ms(const struct pf_state_dir *d)
 static void *state_main(void *arg)
 {
 	struct pf_state_dir *d = arg;
-	uint64_t wait = EACH_MS;
+	/* The next comparison; a settle has one earlier only if none was made for as long. */
+	int64_t next = pf_now_ms() + EACH_MS, soonest = 0;
+	uint64_t asked;
 
 	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
-	while (!pause_ms(d, wait)) {
-		wait = EACH_MS;
-		if (!is_behind(d))
-			continue;
-		compare_all(d, 0);
-		wait = next_ms(d);
+	while (!pause_until(d, soonest, next, &asked)) {
+		next = pf_now_ms() + EACH_MS;
+		if (is_behind(d)) {
+			compare_all(d, 0);
+			next = soonest = pf_now_ms() + (int64_t)next_ms(d);
+		}
+		pass(d, asked);
 	}
 	return NULL;
 }
@@ -669,7 +706,7 @@ void pf_state_dir_finish(struct pf_state_dir *d, uint64_t ms)
 		return;
 	pf_lock(&d->lock);
 	d->stopping = true;
-	pthread_cond_signal(&d->cond);
+	pthread_cond_broadcast(&d->cond);
 	pf_unlock(&d->lock);
 	pthread_join(d->thread, NULL);
 	d->running = false;

@@ -53,7 +53,8 @@ struct pf_state_dir {
 	pthread_mutex_t lock; /* rank 10; protects the fields below */
 	pthread_cond_t cond;
 	bool stopping;
-	struct pf_err failing; /* the last comparison's first failure */
+	uint64_t asked, passed; /* comparisons: how many were asked for, and are over */
+	struct pf_err failing;  /* the last comparison's first failure */
 	unsigned n_failing;
 	struct names unread; /* files that could not be read at the start */
 };

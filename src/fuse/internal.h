@@ -9,6 +9,7 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/fuse.h"
 #include "pjrtfs/vfs.h"
+#include "pjrtfs/wait.h"
 
 #define FUSE_USE_VERSION 314
 
@@ -59,6 +60,8 @@ struct pf_mount {
 	struct pf_gone *gone;  /* owned: names that the kernel may drop; NULL: none */
 	unsigned n_gone;       /* there */
 	pthread_cond_t wake;   /* changed, n_gone or notifier_stops did */
+	bool round_begun;      /* changed is not empty: */
+	unsigned round;        /* the turn that ends when the kernel has been told */
 	bool notifier_stops;
 };
 

@@ -570,16 +570,21 @@ static void *serve(void *arg)
 		if (r <= 0)
 			break;
 		pf_follow(&follow, &buf);
+		pf_turn_enter(); /* before another thread leads, and reads a later request */
 		if (is_long(mount, &buf) || (is_heavy(&buf) && another_waits(session))) {
 			pf_follow_none(&follow);
 			pf_unlock(&mount->lead);
 			if (!process(mount, &buf))
 				insist(mount, &buf);
+			pf_turn_leave();
 			pf_lock(&mount->lead);
 		} else if (!process(mount, &buf)) {
 			pf_unlock(&mount->lead);
 			insist(mount, &buf);
+			pf_turn_leave();
 			pf_lock(&mount->lead);
+		} else {
+			pf_turn_leave();
 		}
 	}
 	fuse_session_exit(session);

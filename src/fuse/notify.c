@@ -73,6 +73,15 @@ static void drop_gone(struct pf_mount *mount, const struct pf_gone *gone, unsign
 	}
 }
 
+/* MOUNT->changed has its first or another node. */
+static void begin_round_locked(struct pf_mount *mount)
+{
+	if (!mount->round_begun)
+		mount->round = pf_turn_begin();
+	mount->round_begun = true;
+	pthread_cond_signal(&mount->wake);
+}
+
 static void on_change(void *arg, uint64_t ino, enum pf_change change, const char *name)
 {
 	struct pf_mount *mount = arg;
@@ -96,7 +105,7 @@ static void on_change(void *arg, uint64_t ino, enum pf_change change, const char
 		return;
 	/* Without memory for it the kernel learns of the change when the file is next opened. */
 	if (pf_map_put(&mount->changed, ino, encode(ino, data)) == 0)
-		pthread_cond_signal(&mount->wake);
+		begin_round_locked(mount);
 }
 
 static void *run(void *arg)
@@ -106,6 +115,8 @@ static void *run(void *arg)
 	pf_lock(&mount->lock);
 	while (!mount->notifier_stops) {
 		struct pf_map changed = mount->changed;
+		bool round_begun = mount->round_begun;
+		unsigned round = mount->round;
 		struct pf_gone *gone = NULL;
 		size_t pos = 0;
 		void *value;
@@ -118,12 +129,15 @@ static void *run(void *arg)
 			continue;
 		}
 		mount->changed = (struct pf_map){ 0 };
+		mount->round_begun = false;
 		pf_unlock(&mount->lock);
 		while ((value = pf_map_next(&changed, &pos)))
 			invalidate(mount, (uintptr_t)value >> 1, (uintptr_t)value & 1);
 		pf_map_release(&changed);
 		drop_gone(mount, gone, gone ? MAX_GONE : 0);
 		pf_gone_free(gone, gone ? MAX_GONE : 0);
+		if (round_begun)
+			pf_turn_end(round);
 		pf_lock(&mount->lock);
 	}
 	pf_unlock(&mount->lock);
@@ -158,5 +172,8 @@ void pf_notifier_stop(struct pf_mount *mount)
 		pf_fuse_requests_disconnect(mount);
 		until = pf_time_in(CLOCK_REALTIME, 10);
 	} while (pthread_timedjoin_np(mount->notifier, NULL, &until));
+	if (mount->round_begun)
+		pf_turn_end(mount->round);
+	mount->round_begun = false;
 	mount->notifies = false;
 }

@@ -9,6 +9,7 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 #include "pjrtfs/executable.h"
+#include "pjrtfs/wait.h"
 
 static void compile_free(struct compile *c)
 {
@@ -41,6 +42,7 @@ static void publish(struct compile *c, struct pf_loaded *loaded, const char *use
 	struct pf_err superseded = PF_ERR_INIT;
 	double seconds = 0; /* if it did not begin */
 
+	pf_turn_linger(); /* until the cache has it */
 	pf_lock(&x->lock);
 	if (c->generation != x->generation) {
 		if (x->state != PF_EXECUTABLE_COMPILING && x->err.code == -ECANCELED)

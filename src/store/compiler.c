@@ -7,6 +7,7 @@
 
 #include "internal.h"
 #include "pjrtfs/base.h"
+#include "pjrtfs/wait.h"
 
 enum {
 	MAX_JOBS = 32,   /* compiles at a time that have not run for long */
@@ -32,7 +33,9 @@ static void run_locked(struct pf_compiler *c)
 	c->ready = job->next;
 	c->n_ready--;
 	pf_unlock(&c->lock);
+	pf_turn_may_linger();
 	job->run(job);
+	pf_turn_no_more();
 	pf_sched_release(c->sched, &slot);
 	pf_lock(&c->lock);
 	if (--c->n_jobs == 0)

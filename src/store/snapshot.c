@@ -10,6 +10,7 @@
 #include "pjrtfs/array.h"
 #include "pjrtfs/array_files.h"
 #include "pjrtfs/json.h"
+#include "pjrtfs/wait.h"
 
 /* Elements whose rendering, or packing, takes about 1 ms; elements whose text stat(2) renders. */
 enum { SLOW_TEXT = 8192, SLOW_PACKED = 1 << 20, STAT_TEXT = 4096 };
@@ -236,6 +237,7 @@ static void print_piece(struct pf_rendering *r, struct pf_buf *piece)
 	served = served_locked(r);
 	pf_unlock(&v->lock);
 	pf_wake_all(served);
+	pf_turn_next();
 }
 
 static void print_text(struct pf_background *background)

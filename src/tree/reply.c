@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "internal.h"
+#include "pjrtfs/wait.h"
 
 void pf_reply_init(struct pf_reply *reply, const struct pf_reply_ops *ops)
 {
@@ -58,6 +59,7 @@ static int finish(struct pf_reply *reply)
 
 void pf_reply_send(struct pf_reply *reply, int code, const void *data, size_t len)
 {
+	pf_turn_linger();
 	if (code == 0 && reply->finish)
 		code = finish(reply);
 	else if (code < 0)

@@ -8,12 +8,14 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "internal.h"
 #include "pjrtfs/base.h"
+#include "pjrtfs/wait.h"
 
 enum {
 	MIN_THREADS = 4,
@@ -23,10 +25,23 @@ enum {
 	STACK = 16 << 20, /* compilers recurse */
 	SPIN_US = 100,    /* before a thread sleeps; requests back to back come sooner */
 	ALIGNMENT = 64,
+	SETTLE_MS = 60000,
 };
 
 #define REQ(request) sizeof(struct pf_req_##request)
 #define REP(reply) sizeof(struct pf_rep_##reply)
+
+/* What was freed before is gone, and what was printed before is in the pipe. */
+static int handle_settle(struct pf_work *work, struct pf_err *err)
+{
+	(void)work;
+	if (!pf_turns_await(SETTLE_MS))
+		return pf_err_set(err, -ETIMEDOUT,
+				  "the plugin has not freed a program within %d s",
+				  SETTLE_MS / 1000);
+	(void)fflush(stdout);
+	return 0;
+}
 
 /* A handler gets no message of another size. */
 static const struct {
@@ -63,6 +78,7 @@ static const struct {
 	[PF_OP_GROUP] = { pf_handle_group, "group", REQ(id), REP(block) },
 	[PF_OP_SEND] = { pf_handle_send, "send", REQ(send), REP(head) },
 	[PF_OP_RECEIVE] = { pf_handle_receive, "receive", REQ(receive), REP(array) },
+	[PF_OP_SETTLE] = { handle_settle, "settle", REQ(id), REP(head) },
 	[PF_OP_MEMORY_STATS] = { pf_handle_memory_stats, "memory stats", REQ(id),
 				 REP(block) },
 };
@@ -154,6 +170,13 @@ static void note_transfer(const struct pf_work *work)
 		pf_cross_host_expect(q->id);
 }
 
+static bool is_free(const struct pf_work *work)
+{
+	const struct pf_msg_head *head = work->message;
+
+	return work->len >= sizeof(*head) && head->op == PF_OP_EXECUTABLE_FREE;
+}
+
 /*
  * Take a request that is worth a thread of its own; its length, or as pf_ring_take says.
  *
@@ -177,6 +200,9 @@ static ssize_t take(struct pf_work *work, void *message)
 			break;
 		answer(work);
 	} while (true);
+	/* The plugin may take long for it, so it is done here; a later PF_OP_SETTLE awaits it. */
+	if (is_free(work))
+		pf_turn_enter();
 	return n;
 }
 
@@ -204,6 +230,8 @@ static void *serve(void *arg)
 		get_busy(worker);
 		pf_ring_wake(ring);
 		answer(&work);
+		if (is_free(&work))
+			pf_turn_leave();
 		atomic_fetch_add(&worker->idle, 1);
 	}
 	return NULL;

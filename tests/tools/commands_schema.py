@@ -60,6 +60,7 @@ def examples(d):
     yield delete
     ask(fd, {**create, "uninitialized": False})
     yield register()
+    yield {"op": "settle"}
 
 
 def changed(request):

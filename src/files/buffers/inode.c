@@ -109,6 +109,7 @@ static void free_first_locked(struct pf_fs *fs, int64_t now, uint64_t room)
 		d->first = inode->next_deferred;
 		d->bytes -= inode->deferred_bytes;
 		inode_free_data(fs, inode);
+		pf_turn_end(inode->deferred);
 		inode_unref(inode);
 	}
 }
@@ -153,6 +154,7 @@ static void free_or_defer_locked(struct pf_fs *fs, struct buffer_inode *inode)
 	free_first_locked(fs, now, limit / PART - bytes);
 	atomic_fetch_add(&inode->refs, 1);
 	inode->next_deferred = NULL;
+	inode->deferred = pf_turn_begin();
 	inode->deferred_bytes = bytes;
 	inode->free_at = now + KEEP_MS;
 	*(d->first ? &d->last->next_deferred : &d->first) = inode;

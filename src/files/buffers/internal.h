@@ -24,6 +24,7 @@ struct buffer_inode {
 	 * name lock. */
 	struct buffer_inode *next_deferred;
 	uint64_t deferred_bytes;
+	unsigned deferred; /* the turn that ends when it is freed */
 	int64_t free_at;
 	struct pf_node *listed;                 /* weak; NULL once unlinked */
 	struct pf_node *views[PF_FORMAT_COUNT]; /* owned references */

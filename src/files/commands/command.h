@@ -18,6 +18,7 @@ command_op op_reshard;
 command_op op_register;
 command_op op_send;
 command_op op_receive;
+command_op op_settle;
 
 /* The element type and the shape that a command names.  -EINVAL; -EOPNOTSUPP: WORKER's plugin is older
  * than the type. */

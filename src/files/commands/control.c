@@ -104,6 +104,7 @@ static const struct {
 	{ "send", op_send, false, "the other process gets the array if it has come",
 	  false },
 	{ "receive", op_receive, false, DROPPED, false },
+	{ "settle", op_settle, false, "what it waits for goes on", false },
 };
 
 static int unknown_op(const char *name, struct pf_err *err)

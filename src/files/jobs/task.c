@@ -8,6 +8,7 @@
 #include "files/internal.h"
 #include "jobs.h"
 #include "pjrtfs/json.h"
+#include "pjrtfs/wait.h"
 
 static void timed_out(struct pf_timer *timer);
 static void abandoned(struct pf_timer *timer);
@@ -86,6 +87,7 @@ static void answer(struct task *t, int code, struct json_object *reply)
 	struct pf_err err = PF_ERR_INIT;
 	bool first;
 
+	pf_turn_linger();
 	pf_lock(&t->lock);
 	first = !t->answered;
 	t->answered = true;

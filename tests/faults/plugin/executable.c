@@ -146,6 +146,7 @@ PJRT_Error *deserialize(PJRT_Executable_DeserializeAndLoad_Args *args)
 
 PJRT_Error *loaded_destroy(PJRT_LoadedExecutable_Destroy_Args *args)
 {
+	(void)inject(DESTROY);
 	count_thing(EXECUTABLES, -1);
 	free(args->executable);
 	return NULL;

@@ -42,6 +42,7 @@
  *   open         the library's constructor: dlopen(3)
  *   send         PJRT_Transfers_PJRT_Client_CrossHostSendBuffers
  *   receive      PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers
+ *   destroy      PJRT_LoadedExecutable_Destroy, which cannot fail
  *
  * fault                       what happens
  *   error:CODE[:text]         an error; CODE without PJRT_Error_Code_: INTERNAL; \n in the
@@ -152,6 +153,7 @@ enum op {
 	OPEN,
 	SEND,
 	RECEIVE,
+	DESTROY,
 	N_OPS
 };
 
