@@ -111,4 +111,4 @@ TEST(a_thread_may_go_on_after_an_answer)
 	ck_assert(pf_turns_await(0));
 }
 
-const struct unit_fixture unit_fixture = { begin, end };
+UNIT_FIXTURE(begin, end)
