@@ -47,9 +47,11 @@ marks=0
 seen()
 {
 	marks=$((marks + 1))
-	bounded python3 -c 'import re, socket, sys
-to = re.sub("^@", "\0", sys.argv[1])
-socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(sys.argv[2].encode(), to)' \
+	# shellcheck disable=SC2016 # Perl's variables
+	bounded perl -MSocket -e '
+		my ($to, $text, $s) = @ARGV;
+		$to =~ s/^@/\0/;
+		socket($s, AF_UNIX, SOCK_DGRAM, 0) && send($s, $text, 0, pack_sockaddr_un($to)) or die $!' \
 		"$address" "MARK=$marks"
 	eventually grep -qx "MARK=$marks" said
 }
