@@ -79,7 +79,7 @@ assert os.read(fd, 4096).startswith(b"\x93NUMPY")
 assert p.poll(0) == [(fd, select.POLLOUT)], "no room for the next inputs"
 ' "$call" inputs "$faults"
 
-# -- slow: the write does not wait, the read does; an interrupted reader loses no data
+# -- a held execution: the write does not wait, the read does; an interrupted reader loses no data
 faults execute=held:slow
 exec 3<>"$call"
 bounded cat inputs >&3 || fail "writing waits for the execution"

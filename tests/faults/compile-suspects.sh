@@ -29,12 +29,12 @@ mount_pjrtfs faulty --compile-jobs 4
 bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 
 # -- one of three compiles kills the worker: the other two succeed
-faults compile=when:@slow:held:slow 'compile=when:@killer:abort:LLVM ERROR: killer'
-program slow1 &
+faults compile=when:@long:held:long 'compile=when:@killer:abort:LLVM ERROR: killer'
+program long1 &
 one=$!
-program slow2 &
+program long2 &
 two=$!
-reached slow 2
+reached long 2
 program killer 2>killed &
 three=$!
 # each of those before is tried alone in the next instance
@@ -42,13 +42,13 @@ eventually restarted 1
 faults 'compile=when:@killer:abort:LLVM ERROR: killer'
 ! wait "$three" || fail "killer compiles"
 grep -q 'Input/output error' killed || fail "cp says $(cat killed)"
-wait "$one" || fail "slow1 was failed: $(cat "$mnt/executables/slow1/error")"
-wait "$two" || fail "slow2 was failed: $(cat "$mnt/executables/slow2/error")"
+wait "$one" || fail "long1 was failed: $(cat "$mnt/executables/long1/error")"
+wait "$two" || fail "long2 was failed: $(cat "$mnt/executables/long2/error")"
 shows "$mnt/executables/killer/state" failed
 tells "$mnt/executables/killer/error" \
 	'^compile killer: the worker of plugin faulty died of signal 6 .*LLVM ERROR: killer$'
-run slow1 'x y -> z'
-run slow2 'x y -> z'
+run long1 'x y -> z'
+run long2 'x y -> z'
 equal "restarts" "$(restarts)" 2
 # -- neither the daemon nor an execution compiles it again
 fails_with '' run killer 'x y -> z'
