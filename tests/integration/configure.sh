@@ -18,16 +18,16 @@ exec $cc "\$@" -L"$work/lib"
 END
 chmod +x linker
 
-# configured WANT: configure says this about the LAPACK, when it looks for it and at the end.
+# configured WANT [VARIABLE=VALUE...]: configure, in tree, says this about the LAPACK, when it looks for it
+# and at the end.
 configured()
 {
+	rm -rf tree
 	mkdir tree
-	(cd tree && timeout -k 5 $((patience * 10)) "$top/configure" CC="$work/linker" \
+	(cd tree && timeout -k 5 $((patience * 10)) "$top/configure" CC="$work/linker" "${@:2}" \
 		--with-pjrt-include="$header" >../said 2>&1) || fail "configure failed: $(cat said)"
 	tells said "^checking for liblapack\.so\.3\.\.\. $1\$" "^ *LAPACK +$1\$"
-	rm -r tree
 }
-configured 'none, so programs with linear algebra cannot run: apt install libopenblas0-pthread'
 lapack=yes configured 'liblapack\.so\.3'
 
 # Without libhiredis all is built, and a group is refused with a sentence.
@@ -37,9 +37,9 @@ case " $* " in *" hiredis "*) exit 1 ;; esac
 exec pkg-config "$@"
 END
 chmod +x pkg-config
-mkdir tree bin
-(cd tree && timeout -k 5 $((patience * 10)) "$top/configure" PKG_CONFIG="$work/pkg-config" CFLAGS=-O0 \
-	--with-pjrt-include="$header" >../said 2>&1) || fail "configure failed: $(cat said)"
+mkdir bin
+configured 'none, so programs with linear algebra cannot run: apt install libopenblas0-pthread' \
+	PKG_CONFIG="$work/pkg-config" CFLAGS=-O0
 tells said '^ *--group +no, for lack of libhiredis: apt install libhiredis-dev$'
 timeout -k 5 $((patience * 30)) make -C tree pjrtfs-worker >said 2>&1 || fail "$(cat said)"
 requires_mount

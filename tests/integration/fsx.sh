@@ -7,14 +7,14 @@
 requires jq --version
 mount_pjrtfs
 b=$mnt/buffers
-many=50000 few=4000
+many=$((20000 * times)) few=$((2000 * times))
 if sanitized; then
 	many=2000 few=500
 fi
 # fsx FILE OPTION...: the same, or the test ends with what was done last
 fsx()
 {
-	timeout -k 5 $((patience * 6)) "$build/tests/tools/fsx" "${@:2}" "$1" ||
+	timeout -k 5 $((patience * 6 * times)) "$build/tests/tools/fsx" "${@:2}" "$1" ||
 		fail "$1: not as in tmpfs"
 }
 

@@ -62,7 +62,7 @@ ends()
 	grep -vE "$allowed" err >bad || true
 	[ ! -s bad ] || fail "$*: $(cat bad)"
 }
-for _ in 1 2 3 4; do
+for _ in $(seq $((1 + times))); do
 	mkdir copy
 	ends cp -r "$mnt/." copy
 	same copy/buffers/x.npy "$data/x.npy"
