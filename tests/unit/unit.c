@@ -17,7 +17,12 @@ static struct unit_file *files, *last_file;
 
 void unit_add(struct unit_file *file, struct unit_test *test)
 {
+	const char *slash = strrchr(file->path, '/'),
+		   *name = slash ? slash + 1 : file->path;
+
 	if (!file->first) {
+		snprintf(file->name, sizeof(file->name), "%.*s", (int)strcspn(name, "."),
+			 name);
 		*(last_file ? &last_file->next : &files) = file;
 		last_file = file;
 	}
@@ -25,41 +30,22 @@ void unit_add(struct unit_file *file, struct unit_test *test)
 	file->last = test;
 }
 
-/* The name of FILE without its folder and ".c", owned. */
-static char *name_of(const struct unit_file *file)
-{
-	const char *slash = strrchr(file->path, '/'),
-		   *name = slash ? slash + 1 : file->path;
-
-	return strndup(name, strcspn(name, "."));
-}
-
 START_TEST(nothing)
 {
 }
 END_TEST
 
-/* One result of the file, whose name tells TAP that it was skipped and WHY. */
-static void add_skipped(TCase *tc, const struct unit_file *file, const char *why)
-{
-	TTest *skipped = malloc(sizeof(*skipped));
-	char *name;
-
-	if (!skipped || asprintf(&name, "none # SKIP %s", why) < 0)
-		abort();
-	*skipped = (TTest){ name, nothing->fn, file->path, 1 };
-	tcase_add_test(tc, skipped);
-}
-
-static void add_file(Suite *suite, const struct unit_file *file)
+static void add_file(Suite *suite, struct unit_file *file)
 {
 	const char *why = file->needs ? file->needs() : NULL;
-	TCase *tc = tcase_create(name_of(file));
+	TCase *tc = tcase_create(file->name);
 
 	tcase_set_timeout(tc, TIMEOUT_SECONDS);
 	suite_add_tcase(suite, tc);
-	if (why) {
-		add_skipped(tc, file, why);
+	if (why) { /* TAP knows a skipped test by its name */
+		snprintf(file->result, sizeof(file->result), "none # SKIP %s", why);
+		file->skipped = (TTest){ file->result, nothing->fn, file->path, 1 };
+		tcase_add_test(tc, &file->skipped);
 		return;
 	}
 	if (file->setup || file->teardown)
@@ -73,16 +59,31 @@ static int add_files(Suite *suite, const char *name)
 {
 	int n = 0;
 
-	for (const struct unit_file *f = files; f; f = f->next) {
-		char *own = name_of(f);
-
-		if (!name || !strcmp(own, name)) {
+	for (struct unit_file *f = files; f; f = f->next)
+		if (!name || !strcmp(f->name, name)) {
 			add_file(suite, f);
 			n++;
 		}
-		free(own);
-	}
 	return n;
+}
+
+static void list_files(void)
+{
+	for (const struct unit_file *f = files; f; f = f->next)
+		puts(f->name);
+}
+
+/* A leak between the tests of a program counts then, and a crash ends it. */
+static bool may_run_without_fork(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+	for (const struct unit_file *f = files; f; f = f->next)
+		if (f->forks)
+			return false;
+	return !getenv("CK_FORK");
+#else
+	return false;
+#endif
 }
 
 int main(int argc, char **argv)
@@ -92,19 +93,22 @@ int main(int argc, char **argv)
 	int failed;
 
 	if (argc == 2 && !strcmp(argv[1], "-l")) {
-		for (const struct unit_file *f = files; f; f = f->next)
-			puts(name_of(f));
+		list_files();
+		srunner_free(runner);
 		return EXIT_SUCCESS;
 	}
 	for (int i = 1; i < argc; i++)
 		if (!add_files(suite, argv[i])) {
 			fprintf(stderr, "%s has no file %s; -l lists them\n",
 				program_invocation_short_name, argv[i]);
+			srunner_free(runner);
 			return 2;
 		}
 	if (argc == 1)
 		add_files(suite, NULL);
 	srunner_set_tap(runner, "-");
+	if (may_run_without_fork())
+		srunner_set_fork_status(runner, CK_NOFORK);
 	srunner_run_all(runner, CK_SILENT);
 	failed = srunner_ntests_failed(runner);
 	srunner_free(runner);

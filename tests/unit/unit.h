@@ -7,7 +7,24 @@
 #define PJRTFS_TESTS_UNIT_UNIT_H
 
 #include <check.h>
+#include <stdbool.h>
 #include <stdlib.h>
+
+/*
+ * Check writes to a file after each assertion that held, for the report of a test that crashes.  It
+ * does so once for each assertion of a test: in a loop that would take longer than most tests.
+ */
+static inline void unit_mark(_Atomic bool *marked, const char *file, int line)
+{
+	if (!*marked)
+		_mark_point(file, line);
+	*marked = true;
+}
+#define _mark_point(file, line)                                                          \
+	({                                                                               \
+		static _Atomic bool unit_marked;                                         \
+		unit_mark(&unit_marked, file, line);                                     \
+	})
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -47,6 +64,16 @@
 		unit_file.needs = why_not;                                               \
 	}
 
+/*
+ * Run each test in a process of its own also where AddressSanitizer looks for leaks at the end of
+ * each process, which takes longer than most tests: the program's other files do so, too.
+ */
+#define UNIT_FORKS                                                                       \
+	__attribute__((constructor)) static void add_forks(void)                         \
+	{                                                                                \
+		unit_file.forks = true;                                                  \
+	}
+
 struct unit_test {
 	const TTest *const *test;
 	int times;
@@ -57,6 +84,11 @@ struct unit_test {
 
 struct unit_file {
 	const char *path;
+	char name[32]; /* the path's last part, without ".c" */
+	char result
+		[128]; /* if it is skipped: the name of its only test, which says why */
+	TTest skipped;
+	bool forks;
 	void (*setup)(void), (*teardown)(void);
 	const char *(*needs)(void);
 	struct unit_test *first, *last;

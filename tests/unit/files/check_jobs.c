@@ -353,3 +353,6 @@ TEST(numbers_of_jobs_are_limited)
 }
 
 UNIT_FIXTURE(set_up, tear_down)
+
+/* The numbers of jobs are those of a process. */
+UNIT_FORKS

@@ -212,3 +212,6 @@ TEST(structs_are_those_of_XLA)
 	ck_assert_uint_eq(offsetof(struct pjrtfs_ffi_metadata, traits), 32);
 	ck_assert_uint_eq(offsetof(struct pjrtfs_ffi_metadata_query, metadata), 24);
 }
+
+/* Handlers are registered once for a process and a plugin. */
+UNIT_FORKS
