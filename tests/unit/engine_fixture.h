@@ -150,14 +150,20 @@ static inline int try_worker(const char *program, const char *plugin, const char
 			     struct pf_err *err)
 {
 	struct json_object *options = json_tokener_parse("{\"cpu_device_count\":2}");
+	/* The plugin reads that file. */
+	struct json_object *sandbox =
+		getenv("PJRTFS_FAULTY_FILE") ? json_tokener_parse("{\"sandbox\":\"off\"}")
+					     : NULL;
 	struct pf_worker_config config = { .name = name,
 					   .path = plugin,
 					   .program = program,
 					   .options = options,
+					   .sandbox = sandbox,
 					   .arena = arena,
 					   .pool_size = FIXTURE_POOL };
 	int r = pf_worker_new(&config, &worker, err);
 
+	json_object_put(sandbox);
 	json_object_put(options);
 	return r;
 }
@@ -168,6 +174,21 @@ static inline void start_worker(const char *plugin)
 
 	ck_assert_msg(try_worker(worker_program(), plugin, "test", &err) == 0, "%s",
 		      err.text);
+}
+
+/* Wait until the plugin has printed TEXT. */
+static inline void await_print(const char *text)
+{
+	char log[8192] = "";
+
+	while (!strstr(log, text)) {
+		struct pf_lines_reader reader = { 0 };
+		size_t n = pf_plugin_log_read(pf_worker_plugin_log(worker), &reader, 0,
+					      log, sizeof(log) - 1);
+
+		log[n] = '\0';
+		usleep(1000);
+	}
 }
 
 static inline void stop_worker(void)

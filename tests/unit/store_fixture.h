@@ -26,6 +26,27 @@ static inline void start_faulty(const char *fault)
 	start_worker(faulty_plugin());
 }
 
+static char fault_file[] = "/tmp/check_faults.XXXXXX";
+
+/* The same, but only until let_go: "compile=held" holds compiles. */
+static inline void start_held(const char *fault)
+{
+	int fd;
+
+	strcpy(fault_file, "/tmp/check_faults.XXXXXX");
+	fd = mkstemp(fault_file);
+	ck_assert_int_eq(write(fd, fault, strlen(fault)), (ssize_t)strlen(fault));
+	close(fd);
+	setenv("PJRTFS_FAULTY_FILE", fault_file, 1);
+	start_worker(faulty_plugin());
+	unsetenv("PJRTFS_FAULTY_FILE");
+}
+
+static inline void let_go(void)
+{
+	ck_assert_int_eq(unlink(fault_file), 0);
+}
+
 /* A value of an array of DTYPE with LEN bytes from SRC, in the arena. */
 static inline struct pf_value *value_of(enum pf_dtype dtype, const struct pf_shape *shape,
 					const void *src, size_t len, unsigned device)

@@ -91,12 +91,12 @@ TEST(stopping_ends_a_restart)
 	struct event waiting;
 
 	start_worker(faulty_plugin());
-	setenv("PJRTFS_FAULTY", "client=hang", 1);
+	setenv("PJRTFS_FAULTY", "client=hang:it hangs", 1);
 	kill_worker();
 	while (pf_worker_state(worker) == PF_WORKER_READY)
 		usleep(1000);
 	ck_assert(pf_worker_wait(worker, event_init(&waiting)));
-	usleep(200000); /* so that the next process most likely hangs by now */
+	await_print("it hangs");
 	pf_worker_stop(worker);
 	ck_assert_int_eq(event_count(&waiting), 1);
 	stop_worker();

@@ -333,7 +333,7 @@ TEST_ON_PLUGINS(nobody_is_there)
 	ends(&run, NULL, PF_PJRT_FAILED_PRECONDITION);
 	/* a host that comes within the grace */
 	start(&run, x);
-	usleep(100000);
+	usleep(100000); /* real time: PF_CALLBACK_GRACE_MS is 5 s */
 	join(&h, x);
 	take(&h);
 	ck_assert_int_eq(give(&h, &err), 0);

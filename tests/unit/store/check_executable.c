@@ -119,11 +119,20 @@ TEST(a_failed_source_leaves_no_runnable_program)
 
 /* --- superseding --------------------------------------------------------------------- */
 
+/* Wait until no compile runs or waits. */
+static void compiles_end(void)
+{
+	struct pf_sched_entry entry;
+
+	while (pf_compiler_list(compiler, &entry, 1))
+		usleep(1000);
+}
+
 TEST(the_newest_source_is_compiled)
 {
 	struct event first, second;
 
-	start_faulty("compile=slow:300");
+	start_held("compile=held");
 	x = executable_of(add_program);
 	ck_assert_int_eq(pf_executable_compile(x, event_init(&first), &err), 0);
 	ck_assert_int_eq(pf_executable_result(x, &err), -EINPROGRESS);
@@ -131,9 +140,10 @@ TEST(the_newest_source_is_compiled)
 	ck_assert_int_eq(pf_executable_compile(x, event_init(&second), &err), 0);
 	ck_assert(event_within(&first, 0)); /* woken by the second, not by its end */
 	check_state("compiling");
+	let_go();
 	event_wait(&second);
 	ck_assert_int_eq(pf_executable_result(x, &err), 0);
-	usleep(100000);
+	compiles_end();
 	ck_assert_int_eq(event_count(&first), 1);
 	ck_assert_int_eq(event_count(&second), 1);
 	check_state("ready");
@@ -143,14 +153,15 @@ TEST(emptying_ends_a_compile)
 {
 	struct event ended;
 
-	start_faulty("compile=slow:300");
+	start_held("compile=held");
 	x = executable_of(add_program);
 	ck_assert_int_eq(pf_executable_compile(x, event_init(&ended), &err), 0);
 	ck_assert_int_eq(pf_executable_truncate(x, 0, &err), 0);
 	event_wait(&ended);
 	check_state("empty");
 	ck_assert_int_eq(pf_executable_result(x, &err), -ECANCELED);
-	usleep(500000);
+	let_go();
+	compiles_end();
 	check_state("empty");
 }
 
@@ -158,7 +169,7 @@ TEST(a_compile_can_be_abandoned)
 {
 	struct event ended, again;
 
-	start_faulty("compile=slow:300");
+	start_held("compile=held");
 	x = executable_of(add_program);
 	ck_assert(!pf_executable_abandon(x)); /* nothing is compiled yet */
 	check_state("empty");
@@ -169,6 +180,7 @@ TEST(a_compile_can_be_abandoned)
 	ck_assert_int_eq(pf_executable_result(x, &err), -ECANCELED);
 	ck_assert_str_eq(err.text, "its compile was cancelled");
 	ck_assert(!pf_executable_abandon(x));
+	let_go();
 	/* The source is there still. */
 	ck_assert_int_eq(pf_executable_compile(x, event_init(&again), &err), 0);
 	event_wait(&again);
@@ -194,11 +206,12 @@ TEST(unloading_leaves_the_source)
 
 TEST(a_compile_outlives_its_executable)
 {
-	start_faulty("compile=slow:200");
+	start_held("compile=held");
 	x = executable_of(add_program);
 	ck_assert_int_eq(pf_executable_compile(x, NULL, &err), 0);
 	pf_executable_unref(pf_steal(&x));
-	usleep(400000);
+	let_go();
+	compiles_end();
 }
 
 /* --- the source ---------------------------------------------------------------------- */
@@ -211,7 +224,7 @@ TEST(writing_while_it_compiles_copies)
 	struct pf_bytes *before, *near, *now;
 	uint64_t len, now_len;
 
-	start_faulty("compile=slow:200");
+	start_held("compile=held");
 	x = executable_of(add_program);
 	memset(padding, ' ', sizeof(padding));
 	ck_assert_int_eq(pf_executable_write(x, padding, sizeof(padding),
@@ -233,6 +246,7 @@ TEST(writing_while_it_compiles_copies)
 			 0);
 	for (int i = 0; i < 256; i++)
 		ck_assert_int_eq(*(char *)pf_bytes_at(near, (uint64_t)i), 'n');
+	let_go();
 	event_wait(&ended);
 	pf_bytes_unref(near);
 	pf_bytes_unref(before);

@@ -246,12 +246,12 @@ TEST(stopping_ends_running_executions)
 {
 	struct named_exec runs[20];
 
-	prepare_faulty("execute=hang");
+	prepare_faulty("execute=hang:it hangs");
 	for (int i = 0; i < 20; i++) {
 		run_init(&runs[i], x, args, 2, 1);
 		pf_execution_start(runs[i].e, false);
 	}
-	usleep(200000);
+	await_print("it hangs");
 	pf_worker_stop(worker);
 	for (int i = 0; i < 20; i++) {
 		event_wait(&runs[i].ended);

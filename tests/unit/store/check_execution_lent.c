@@ -289,13 +289,13 @@ TEST(stopping_ends_running_executions)
 	struct pf_executable *x;
 	struct trial t[20];
 
-	start_faulty("execute=hang");
+	start_faulty("execute=hang:it hangs");
 	x = compiled(add_program);
 	for (int i = 0; i < 20; i++) {
 		trial_init(&t[i], x, load(x));
 		pf_execution_start(t[i].e, false);
 	}
-	usleep(200000);
+	await_print("it hangs");
 	pf_worker_stop(worker);
 	for (int i = 0; i < 20; i++) {
 		event_wait(&t[i].ended);
