@@ -63,20 +63,40 @@ TEST(timers_fire_in_order)
 	}
 }
 
+struct gate {
+	struct pf_timer timer;
+	_Atomic bool closed, open;
+};
+
+/* Keep the timers' thread from the others. */
+static void pass_gate(struct pf_timer *timer)
+{
+	struct gate *gate = pf_container_of(timer, struct gate, timer);
+
+	atomic_store(&gate->closed, true);
+	while (!atomic_load(&gate->open))
+		usleep(1000);
+}
+
 TEST(a_cancelled_timer_does_not_fire)
 {
+	struct gate gate = { .timer = { .fire = pass_gate } };
 	struct timed soon = { .timer = { .fire = fire }, .number = 1 };
 	struct timed off[3] = { { .timer = { .fire = fire } },
 				{ .timer = { .fire = fire } },
 				{ .timer = { .fire = fire } } };
 
+	pf_timer_arm(timers, &gate.timer, 1);
+	while (!atomic_load(&gate.closed))
+		usleep(1000);
 	for (int i = 0; i < 3; i++)
-		pf_timer_arm(timers, &off[i].timer, (uint64_t)(20 + i));
-	pf_timer_arm(timers, &soon.timer, 60);
+		pf_timer_arm(timers, &off[i].timer, (uint64_t)(1 + i));
+	pf_timer_arm(timers, &soon.timer, 10);
 	for (int i = 2; i >= 0; i--) {
 		ck_assert(pf_timer_disarm(timers, &off[i].timer));
 		ck_assert(!pf_timer_disarm(timers, &off[i].timer));
 	}
+	atomic_store(&gate.open, true);
 	while (!atomic_load(&fired))
 		usleep(1000);
 	ck_assert_uint_eq(order[0], 1);

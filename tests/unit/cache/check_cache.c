@@ -70,7 +70,7 @@ TEST(lru)
 	reopen(10000);
 	for (unsigned n = 0; n < 4; n++) {
 		ck_assert_int_eq(put(n, 1800), 0);
-		usleep(20000);
+		usleep(20000); /* real time: files' times tell which was used last */
 	}
 	ck_assert_int_eq(get(0, 1800), 1);
 	usleep(20000);

@@ -283,7 +283,7 @@ TEST(waiting_for_the_host_is_no_overrun)
 	ck_assert_uint_eq(pf_instance_execute_s(instance), 1);
 	post_reply(&m, sizeof(m));
 	event_wait(&arrived);
-	sleep(4);
+	sleep(4); /* real time: the limit of an execution is in seconds */
 	ck_assert_ptr_null(pf_instance_unfit(instance));
 	pf_invocation_fail(got, PF_PJRT_CANCELLED, "no longer");
 	for (int i = 0; i < 600 && !pf_instance_unfit(instance); i++)

@@ -135,9 +135,9 @@ TEST_EACH(a_broken_ring_ends_the_calls, indexes)
 	atomic_store(words + 8, indexes[_i].tail);
 	pf_ring_wake(&peer.reply); /* wakes the reply thread */
 	before = cpu_seconds();
-	usleep(500000);
+	usleep(500000); /* real time: what is measured is that no thread spins in it */
 	ck_assert_double_le(cpu_seconds() - before, 0.25);
-	ck_assert_msg(event_within(&q.answered, 5), "the call is never answered");
+	event_wait(&q.answered);
 	ck_assert_int_lt(q.code, 0);
 	ck_assert_int_lt(ask_id(&late, 2, NULL), 0);
 }

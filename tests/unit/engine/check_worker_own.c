@@ -135,6 +135,7 @@ TEST(an_idle_process_ends_and_the_next_call_starts_another)
 
 TEST(a_process_with_a_call_under_way_is_not_idle)
 {
+	/* real time: the call takes longer than a process may be idle */
 	setenv("PJRTFS_FAULTY", "stats=slow:3000", 1);
 	start_shared(SOON_S);
 	ask_own();
@@ -151,7 +152,8 @@ TEST(no_call_is_lost_when_a_process_ends)
 		struct pf_instance *instance = use(own);
 
 		pause.tv_nsec = i * 80000000;
-		nanosleep(&pause, NULL);
+		nanosleep(&pause,
+			  NULL); /* real time: the call comes about when it ends */
 		ck_assert(ask(instance) || !pf_instance_alive(instance));
 		pf_instance_unref(instance);
 		ask_own();

@@ -8,12 +8,14 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "mount_fixture.h"
 #include "pjrtfs/vfs.h"
 
 static _Atomic bool done;
+static _Atomic unsigned polls; /* requests of the kernel, each before its caller sleeps */
 
 static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
@@ -26,6 +28,7 @@ static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 static short state_poll(struct pf_open *of)
 {
 	(void)of;
+	polls++;
 	return done ? POLLIN : 0;
 }
 
@@ -43,6 +46,7 @@ static const struct pf_kind root = {
 static void setup(void)
 {
 	done = false;
+	polls = 0;
 	mount_setup(&root);
 }
 
@@ -91,7 +95,7 @@ static void use(int (*wait_for)(int fd, int ms), int go)
 	expect(wait_for(other, 0) == 1, 3);
 	expect(wait_for(fd, 0) == 0, 4);
 	expect(wait_for(fd, 50) == 0, 5);
-	expect(write(go, "", 1) == 1, 6);
+	expect(write(go, "", 1) == 1 && read(go, text, 1) == 1, 6);
 	expect(wait_for(fd, -1) == 1, 7);
 	expect(wait_for(twin, 0) == 1, 8);
 	memset(text, 0, sizeof(text));
@@ -99,20 +103,40 @@ static void use(int (*wait_for)(int fd, int ms), int go)
 	_exit(0);
 }
 
+/* Wait for another poll than the first N. */
+static void await_poll(unsigned n)
+{
+	while (polls <= n)
+		usleep(1000);
+}
+
+/* Let the other process go on to its poll without end. */
+static void await_sleep(int go)
+{
+	unsigned n;
+	char c;
+
+	ck_assert_int_eq(read(go, &c, 1), 1);
+	n = polls;
+	ck_assert_int_eq(write(go, "", 1), 1);
+	await_poll(n);
+}
+
 TEST_EACH(an_event_wakes_a_polling_process, ways)
 {
 	struct pf_node *node = pf_dir_lookup(pf_tree_root(tree), "state");
 	int go[2], status;
-	char c;
+	unsigned n;
 	pid_t pid;
 
-	ck_assert_int_eq(pipe(go), 0);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, go), 0);
 	pid = fork();
 	if (pid == 0)
 		use(ways[_i], go[1]);
-	ck_assert_int_eq(read(go[0], &c, 1), 1);
-	pf_node_ready(node); /* wakes the process without an event */
-	usleep(100000);
+	await_sleep(go[0]);
+	n = polls;
+	pf_node_ready(node); /* wakes the process without an event: it polls again */
+	await_poll(n);
 	done = true;
 	pf_node_ready(node);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
@@ -124,12 +148,12 @@ TEST_EACH(an_event_wakes_a_polling_process, ways)
 TEST(unmounting_wakes_a_polling_process)
 {
 	int go[2];
-	char c;
 	pid_t pid;
 
-	ck_assert_int_eq(pipe(go), 0);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, go), 0);
 	pid = fork();
 	if (pid == 0) {
+		char c;
 		int fd;
 
 		/* The mount ends when no process has its device open: close it here, too. */
@@ -138,12 +162,11 @@ TEST(unmounting_wakes_a_polling_process)
 		alarm(PATIENCE_S);
 		fd = open_in("state", O_RDONLY);
 		by_poll(fd, 0);
-		if (write(1, "", 1) == 1)
+		if (write(1, "", 1) == 1 && read(1, &c, 1) == 1)
 			by_poll(fd, -1);
 		_exit(0);
 	}
-	ck_assert_int_eq(read(go[0], &c, 1), 1);
-	usleep(100000);
+	await_sleep(go[0]);
 	mount_teardown();
 	waitpid(pid, NULL, 0);
 	setup(); /* what the fixture takes down */

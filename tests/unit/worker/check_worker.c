@@ -162,7 +162,8 @@ TEST_ON_PLUGINS(large_results_lie_in_the_pool)
 	ck_assert_int_eq(execute(&d, 1, args, 1, 200), 0);
 	numbers = large_result(&d, &off);
 	kill(d.pid, SIGKILL);
-	usleep(20000);
+	ck_assert_int_eq(waitid(P_PID, (id_t)d.pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT),
+			 0);
 	ck_assert_int_eq(first_wrong(numbers, N), -1);
 	ck_assert_int_eq(WTERMSIG(stop(&d)), SIGKILL);
 }
