@@ -57,9 +57,8 @@ struct pf_mount {
 	bool suspending;       /* or pf_mount_suspend: parked requests stay */
 	int failed;            /* -errno of reading the device, or 0 */
 	struct pf_map changed; /* inodes to be invalidated, by number */
-	struct pf_gone *gone;  /* owned: names that the kernel may drop; NULL: none */
-	unsigned n_gone;       /* there */
-	pthread_cond_t wake;   /* changed, n_gone or notifier_stops did */
+	struct pf_buf gone;    /* owned: names that the kernel may drop (struct pf_gone) */
+	pthread_cond_t wake;   /* changed, gone or notifier_stops did */
 	bool round_begun;      /* changed is not empty: */
 	unsigned round;        /* the turn that ends when the kernel has been told */
 	bool notifier_stops;
@@ -71,8 +70,8 @@ struct pf_gone {
 	char *name; /* owned */
 };
 
-/* notify.c: free N names of GONE, and GONE. */
-void pf_gone_free(struct pf_gone *gone, unsigned n);
+/* notify.c: free NAMES (struct pf_gone). */
+void pf_gone_free(struct pf_buf *names);
 
 /* The reply to the kernel on success. */
 enum pf_fuse_request_kind {

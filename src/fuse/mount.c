@@ -776,7 +776,7 @@ void pf_mount_free(struct pf_mount *mount)
 	}
 	pf_close_all(mount);
 	pf_map_release(&mount->changed);
-	pf_gone_free(mount->gone, mount->n_gone);
+	pf_gone_free(&mount->gone);
 	free(mount->init.mem);
 	free(mount->path);
 	pthread_cond_destroy(&mount->wake);

@@ -12,7 +12,8 @@
  * lives as long.  It drops a name that a process removes, but it does not know that another
  * view of a buffer, or the directory of an executable or a job, went away at the same time.
  * So these names are collected, and the kernel drops them, so many at a time that no request
- * waits for it.
+ * waits for it.  While the thread is behind there are more of them: each takes less memory
+ * than its node, which would stay.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 
-enum { MAX_GONE = 256 /* names that are collected */ };
+enum { MANY_GONE = 256 /* names that the kernel drops at a time, or more */ };
 
 /* A value in the map of changed nodes: the number, and whether the bytes changed too. */
 static void *encode(uint64_t ino, bool data)
@@ -34,35 +35,40 @@ static void invalidate(struct pf_mount *mount, uint64_t ino, bool data)
 	fuse_lowlevel_notify_inval_inode(mount->session, ino, data ? 0 : -1, 0);
 }
 
-void pf_gone_free(struct pf_gone *gone, unsigned n)
+void pf_gone_free(struct pf_buf *names)
 {
-	while (n--)
+	struct pf_gone *gone = (struct pf_gone *)(void *)names->data;
+
+	for (size_t n = names->len / sizeof(*gone); n--;)
 		free(gone[n].name);
-	free(gone);
+	pf_buf_release(names);
 }
 
-/* Without memory, or if the thread is behind, the kernel keeps the name. */
+/* Without memory the kernel keeps the name. */
 static void collect(struct pf_mount *mount, uint64_t dir, const char *name)
 {
-	struct pf_gone *gone;
+	struct pf_gone gone = { .dir = dir };
 
 	PF_LOCK_SCOPE(&mount->lock);
-	if (!mount->gone)
-		mount->gone = calloc(MAX_GONE, sizeof(*mount->gone));
-	if (!mount->gone || mount->n_gone == MAX_GONE)
+	gone.name = strdup(name);
+	if (!gone.name)
 		return;
-	gone = &mount->gone[mount->n_gone];
-	gone->dir = dir;
-	gone->name = strdup(name);
-	if (gone->name && ++mount->n_gone == MAX_GONE)
+	pf_buf_append(&mount->gone, &gone, sizeof(gone));
+	if (mount->gone.failed) {
+		mount->gone.failed = false;
+		free(gone.name);
+	}
+	if (mount->gone.len >= MANY_GONE * sizeof(gone))
 		pthread_cond_signal(&mount->wake);
 }
 
 /* Have the kernel drop the names, except those that there are again: a process may work in a
  * directory of that name. */
-static void drop_gone(struct pf_mount *mount, const struct pf_gone *gone, unsigned n)
+static void drop_gone(struct pf_mount *mount, const struct pf_buf *names)
 {
-	for (; n--; gone++) {
+	const struct pf_gone *gone = (const void *)names->data;
+
+	for (size_t n = names->len / sizeof(*gone); n--; gone++) {
 		PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL, *node = NULL;
 
 		dir = pf_tree_by_ino(mount->tree, gone->dir);
@@ -117,13 +123,13 @@ static void *run(void *arg)
 		struct pf_map changed = mount->changed;
 		bool round_begun = mount->round_begun;
 		unsigned round = mount->round;
-		struct pf_gone *gone = NULL;
+		struct pf_buf gone = PF_BUF_INIT;
 		size_t pos = 0;
 		void *value;
 
-		if (mount->n_gone == MAX_GONE) {
-			gone = pf_steal(&mount->gone);
-			mount->n_gone = 0;
+		if (mount->gone.len >= MANY_GONE * sizeof(struct pf_gone)) {
+			gone = mount->gone;
+			mount->gone = (struct pf_buf)PF_BUF_INIT;
 		} else if (!changed.used) {
 			pthread_cond_wait(&mount->wake, &mount->lock);
 			continue;
@@ -134,8 +140,8 @@ static void *run(void *arg)
 		while ((value = pf_map_next(&changed, &pos)))
 			invalidate(mount, (uintptr_t)value >> 1, (uintptr_t)value & 1);
 		pf_map_release(&changed);
-		drop_gone(mount, gone, gone ? MAX_GONE : 0);
-		pf_gone_free(gone, gone ? MAX_GONE : 0);
+		drop_gone(mount, &gone);
+		pf_gone_free(&gone);
 		if (round_begun)
 			pf_turn_end(round);
 		pf_lock(&mount->lock);
