@@ -6,7 +6,7 @@
 requires jq --version
 rounds=${PJRTFS_TEST_ROUNDS:-10}
 state=$work/state
-many=30000
+many=3000
 mount_pjrtfs faulty --fault serialize=works
 b=$mnt/buffers
 log=$mnt/plugins/faulty/log
@@ -31,7 +31,7 @@ settle
 head -c 1048576 /dev/zero >zeros
 for i in $(seq "$rounds"); do
 	# -- what the plugin prints, in both logs
-	# (so much that it is read in parts, with pauses; of so much, its own log has no end)
+	# (more than a pipe holds)
 	faults "execute=print:$many:this is what it prints in the round with the number $i" serialize=works
 	run add 'x y -> z'
 	settle
@@ -43,7 +43,7 @@ for i in $(seq "$rounds"); do
 	tells "$mnt/metrics.prom" "^pjrtfs_executions_total.*\"ok\"} $i\$"
 
 	# -- the cache, though the plugin serializes slowly
-	faults serialize=late:50:works
+	faults serialize=late:500:works
 	n=$(entries)
 	program "$i" >"$mnt/programs/p$i.mlir"
 	settle
