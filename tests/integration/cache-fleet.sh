@@ -20,7 +20,8 @@ program()
 # keeps N: the cache has so many entries; a program is ready before its own is written
 keeps()
 {
-	eventually tells "$mnt/cache/stats.json" "\"entries\": *$1,"
+	settle
+	tells "$mnt/cache/stats.json" "\"entries\": *$1,"
 }
 # says PROPERTY VALUE: of cache/stats.json
 says()

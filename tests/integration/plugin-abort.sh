@@ -29,7 +29,7 @@ shows "$x/state" failed
 tells "$x/error" "^compile overflow: .*worker of plugin $p died of signal 6 \(Aborted\)" \
 	'printed last: .*overflow'
 equal "lines of the error" "$(bounded wc -l <"$x/error")" 1
-eventually tells "$mnt/plugins/$p/log" 'overflow'
+tells "$mnt/plugins/$p/log" 'overflow'
 fails_with '' run overflow '-> z2'
 gone "$b/z2.npy"
 
