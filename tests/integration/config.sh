@@ -85,7 +85,8 @@ trap end EXIT
 equal "devices" "$(bounded ls "m/devices/$name" | tr '\n' ' ')" '0 1 2 '
 equal "memory" "$(df --output=size -B1M m | tail -n 1 | tr -d ' ')" 64
 shows "m/plugins/$name/options.json" '{"cpu_device_count":3}'
-eventually tells "m/plugins/$name/log" cpu_device_count # level 0 logs more than level 1
+settle m
+tells "m/plugins/$name/log" cpu_device_count # level 0 logs more than level 1
 tr '\0' '\n' <"/proc/$(cat "m/plugins/$name/pid")/environ" >environ
 grep -qx 'XLA_FLAGS=--xla_dump_max_hlo_modules=7' environ || fail "no XLA_FLAGS"
 grep -qx 'TF_CPP_MIN_LOG_LEVEL=0' environ || fail "no level"
