@@ -268,6 +268,7 @@ served_meanwhile()
 	while kill -0 $clearing 2>/dev/null; do
 		shows "$mnt/health" ok
 		served=$((served + 1))
+		sleep 0.05
 	done
 	wait $clearing && [ "$served" -gt 3 ] # one may begin before clear waits
 }
