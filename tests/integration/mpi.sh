@@ -25,7 +25,7 @@ ask_redis()
 }
 eventually eval 'ask_redis ping | grep -q PONG'
 sed -n '/^## Open MPI/,/^## Kub/s/^    //p' "$top/docs/CLUSTER.md" >page
-sed "s|redis://head|redis://127.0.0.1|; s|mpirun |mpirun -n 2 |; s|pjrtfs cuda|pjrtfs ${faulty_options[*]} --group-lost 2|" \
+sed "s|redis://head|redis://127.0.0.1|; s|mpirun |mpirun -n 2 |; s|pjrtfs cuda|pjrtfs ${faulty_options[*]} --group-lost 5|" \
 	page >block
 tells block 'mpirun -n 2 .* pjrtfs --plugin faulty=.* --run ./train.sh'
 # ranks WANT: the page's lines, with standard input as train.sh: mpirun's status is WANT
@@ -60,10 +60,10 @@ same out.0.npy out.1.npy
 # -- a rank that fails, and a rank whose worker dies, end the other one
 ranks 3 <<'END'
 [ $OMPI_COMM_WORLD_RANK = 0 ] || exit 3
-exec sleep 1000
+exec sleep infinity
 END
 ranks 124 <<'END'
 [ $OMPI_COMM_WORLD_RANK = 0 ] || kill -KILL $(cat $PJRTFS_MOUNT/plugins/faulty/pid)
-exec sleep 1000
+exec sleep infinity
 END
 tells said 'died of signal 9 .*; so the group has ended'

@@ -14,10 +14,7 @@ trap 'status=$?
 	if [ -n "$group" ]; then
 		unmount_pjrtfs || status=1
 		echo $$ >"$outside/cgroup.procs"
-		for _ in {1..50}; do
-			rmdir "$group" 2>/dev/null && break
-			sleep 0.1
-		done
+		(eventually rmdir "$group")
 	fi
 	umount -l "$work/cgroups" 2>/dev/null # (or it is not mounted)
 	(exit $status)
@@ -103,7 +100,7 @@ equal "the first" "$(victim "$worker" "$served" "$holder")" "$worker"
 equal "the next" "$(victim "$served" "$holder")" "$served"
 if [ -z "$group" ]; then
 	kill -KILL "$worker"
-	eventually grep -qx 1 "$mnt/plugins/$p/restarts"
+	eventually at_least 1 "$mnt/plugins/$p/restarts"
 	whole
 	pids
 	kill -KILL "$(victim "$served" "$holder")"
@@ -116,7 +113,7 @@ fi
 used=$(cat "$group/$usage")
 echo $((used + (256 << 20))) >"$group/$limit"
 fails_with 'Input/output error' run large '-> large'
-eventually grep -qx 1 "$mnt/plugins/$p/restarts"
+eventually at_least 1 "$mnt/plugins/$p/restarts"
 [ "$(killed)" -gt 0 ] || fail "nothing was killed: $(cat "$group/$kills")"
 shows "$mnt/pid" "$served"
 whole

@@ -77,7 +77,7 @@ done
 
 # -- the plugin's process is another one; then the mount is gone
 kill -KILL "$(bounded cat "$mnt/plugins/$p/pid")"
-eventually screen "^$p: ready, process [0-9]+, 1 restarts"
+eventually screen "^$p: ready, process [0-9]+, [1-9][0-9]* restarts"
 m=$mnt
 unmount_pjrtfs
 eventually screen "waiting for the mount: $m is not a mount of pjrtfs"
@@ -89,7 +89,7 @@ eventually screen 'status 0'
 refused()
 {
 	local status=0
-	env -u PJRTFS_MOUNT timeout 20 "$top_program" "${@:3}" >out 2>&1 </dev/null || status=$?
+	env -u PJRTFS_MOUNT timeout "$patience" "$top_program" "${@:3}" >out 2>&1 </dev/null || status=$?
 	equal "status of ${*:3} ($(cat out))" "$status" "$1"
 	grep -qF -e "$2" out || fail "${*:3}: '$(cat out)' instead of '$2'"
 }
