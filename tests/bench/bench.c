@@ -102,7 +102,7 @@ static int reap(pid_t pid, unsigned seconds)
 	pid_t r;
 
 	while ((r = waitpid(pid, &status, WNOHANG)) == 0 && bench_now() < end)
-		nanosleep(&pause, NULL);
+		nanosleep(&pause, NULL); /* real time: in a loop that looks again */
 	if (r == 0) {
 		fprintf(stderr, "bench: still running after %u s, killed\n", seconds);
 		kill(pid, SIGKILL);
@@ -199,7 +199,7 @@ void bench_stop_daemon(const struct bench *b)
 
 	bench_unmount(b->mnt);
 	while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0 && bench_now() < end)
-		nanosleep(&pause, NULL);
+		nanosleep(&pause, NULL); /* real time: in a loop that looks again */
 }
 
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)

@@ -223,7 +223,7 @@ static void print_idle(const struct bench *b)
 	for (unsigned i = 0; i < 2; i++) {
 		double before = used(b, names[i]), t = bench_now();
 
-		sleep(b->quick ? 1 : 5);
+		sleep(b->quick ? 1 : 5); /* real time: it is measured */
 		printf("%-44s %9.3f %% of a processor\n",
 		       i ? "the worker, without clients" : "the daemon, without clients",
 		       100 * (used(b, names[i]) - before) / (bench_now() - t));

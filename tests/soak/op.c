@@ -32,6 +32,7 @@ void pause_ms(unsigned ms)
 {
 	struct timespec t = { ms / 1000, (long)(ms % 1000) * 1000000 };
 
+	/* real time: clients pause for so long */
 	while (nanosleep(&t, &t) && errno == EINTR)
 		;
 }
