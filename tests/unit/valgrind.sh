@@ -7,7 +7,7 @@
 # take hours.
 . "$srcdir/tests/lib.sh"
 requires valgrind --version
-for layer in base discover telemetry formats cache wire engine store tree files fuse daemon; do
+for layer in base discover telemetry formats cache wire engine store tree fuse daemon; do
 	(cd "$build" && CK_FORK=no CK_TIMEOUT_MULTIPLIER=20 valgrind -q --leak-check=full \
 		--error-exitcode=9 "tests/unit/check_$layer") >"$layer" 2>&1 || fail "$layer: $(tail -n 60 "$layer")"
 done
