@@ -42,15 +42,19 @@ end()
 trap end EXIT
 part debootstrap debootstrap --variant=minbase trixie "$root" "$mirror"
 
+# It becomes the root of a mount namespace, not of a chroot: after its own unshare(2), pjrtfs --run
+# would not find its worker there.
 in_system()
 {
-	chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
+	# shellcheck disable=SC2016 # the other shell's words
+	unshare --mount --propagation private bash -euc 'cd "$1"; pivot_root . old; cd /; umount -l /old; exec "${@:2}"' - \
+		"$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
 		DEBIAN_FRONTEND=noninteractive CONFIGURE_FLAGS=--enable-werror \
 		PJRTFS_TEST_PATIENCE="$patience" \
 		${http_proxy:+"http_proxy=$http_proxy"} ${https_proxy:+"https_proxy=$https_proxy"} \
 		bash -euc "cd /pjrtfs; $1"
 }
-mkdir root/pjrtfs
+mkdir root/pjrtfs root/old
 tar -C "$top" --exclude=./plugins --exclude=./build --exclude=./.git --exclude=./configure -c . |
 	tar -C root/pjrtfs -x
 mkdir root/pjrtfs/plugins
