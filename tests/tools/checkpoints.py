@@ -436,11 +436,9 @@ def enormous_headers(d):
             yield chunk if at + 10000 < n else chunk[:-1] + b"}"
 
     # ten millions: beyond the greatest header
-    began = time.monotonic()
     fd = os.open(d + "/a.safetensors", os.O_WRONLY | os.O_CREAT)
     fails("EINVAL E2BIG", os.write, fd, struct.pack("<Q", 10_000_000 * size + 1) + b'{"')
     os.close(fd)
-    holds("at once", time.monotonic() - began < 1)
     # a million: a header of the maximum size, and too many tensors
     n = 1_500_000
     began = time.monotonic()

@@ -3,9 +3,9 @@
 
 import json
 import os
+import re
 import signal
 import threading
-import time
 
 import cases
 from cases import (ADD, COUNT, about, ask, case, child, command, content, end_of, equal,
@@ -214,7 +214,8 @@ def interrupted(d):
         os.read(fd, 1000)
 
     pid = child(loop)
-    time.sleep(0.5)
+    eventually("some repetitions", lambda: re.search(
+        rb" running \S+ 0 [1-9]\d*/100000000 step\n", content(f"{cases.mnt}/devices/{cases.plugin}/0/queue")))
     os.kill(pid, signal.SIGKILL)
     equal("killed", end_of(pid), -signal.SIGKILL)
     eventually("the state", lambda: int(text(d + "/n")) > 0)
@@ -594,10 +595,9 @@ def long_ones(d):
     for name, n in (("long", 10**11), ("medium", 10**9), ("short", 1000)):
         ok(op="create", buffer=f"long_ones/{name}", dtype="S64", shape=[], fill=n)
     # a time limit answers at once; a running execution continues, and its results are dropped
-    began = time.monotonic()
     refused("ETIMEDOUT", "within 200 ms; what had begun goes on", timeout_ms=200,
             **{**o, "inputs": ["long_ones/medium"], "outputs": ["long_ones/never"]})
-    holds("at once", time.monotonic() - began < cases.PATIENCE / 4)
+    holds("it continues", b" running " in content(f"{cases.mnt}/devices/{cases.plugin}/0/queue"))
     ok(timeout_ms=100000, **{**o, "inputs": ["long_ones/short"]})
     holds("n", text(d + "/n") != b"0\n")
     # a job, while other commands are answered

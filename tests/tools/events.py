@@ -81,8 +81,8 @@ def poll():
         assert not wait(fd, 0.2), "all was read"
         assert os.read(fd, 100) == b""
         other = threading.Timer(0.3, provoke, (1,))
-        other.start()
         start = time.monotonic()
+        other.start()
         assert wait(fd, 20), "nobody woke us"
         assert time.monotonic() - start > 0.2
         assert json.loads(os.read(fd, 1 << 16).splitlines()[0])["event"] == "command.failed"

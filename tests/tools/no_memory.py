@@ -625,6 +625,15 @@ def refusals(d):
     yield
 
 
+def ended(pid):
+    """Has the process ended?  Its parent may not have noticed."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+            return f.read().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 @operation(once=(2, 20, 80))  # each death makes the next start later
 def worker_dies(d):
     """The next instance starts, and has everything again."""
@@ -633,7 +642,8 @@ def worker_dies(d):
     pid = content(at + "/pid")
     yield
     os.kill(int(pid), 9)
-    time.sleep(0.2)  # an execution that the worker has when it dies would be suspected
+    # an execution that the worker has when it dies would be suspected
+    eventually("its end", ended, int(pid))
     ok(op="execute", executable="kept", inputs=["kept/x", "kept/y"], outputs=[rel(d, "z")],
        timeout_ms=60000)
     yield
@@ -709,7 +719,7 @@ def to_disk(d):
     os.mkdir(d + "/dir")
     make(d + "/dir/x.npy", X)
     make(program, cases.ADD)
-    time.sleep(1.2)
+    time.sleep(1.2)  # real time: the files are written after a second
     yield
     for path, data in (d + "/dir/x.npy", X), (program, cases.ADD):
         on_disk = path.replace(cases.mnt, STATE, 1)

@@ -9,7 +9,7 @@ import time
 
 import cases
 from cases import (about, case, child, content, end_of, equal, eventually, fails, floats,
-                   holds, make, state, used)
+                   holds, make, sleeps, state, used)
 
 A, B = floats(1, 2, 3), floats(4, 5, 6)
 MIB = 1 << 20
@@ -221,7 +221,7 @@ def locks(d):
 
     pid = child(wait)
     os.read(r, 1)
-    time.sleep(0.05)
+    eventually("it waits", sleeps, pid)
     fcntl.flock(fd, fcntl.LOCK_UN)
     equal("who waited", end_of(pid), 0)
     os.close(fd)
@@ -271,7 +271,7 @@ def killed_in_the_middle(d):
     for i in range(10):
         pid = child(write)
         os.read(r, 1)
-        time.sleep(0.001 * i)
+        time.sleep(0.001 * i)  # real time: it is killed at any moment
         os.kill(pid, signal.SIGKILL)
         equal("killed", end_of(pid), -signal.SIGKILL)
         equal("state", state(d + "/a.raw"), "ready")

@@ -27,7 +27,7 @@ def changes(what, paths, fn, *args):
     for p in paths:
         before = p[0] if isinstance(p, tuple) else p
         old[p] = times(before)
-    time.sleep(0.012)  # more than the kernel's clock tick
+    time.sleep(0.012)  # real time: more than the kernel's clock tick
     began = time.time_ns() - 10_000_000
     fn(*args)
     for p, want in paths.items():

@@ -88,7 +88,7 @@ while time.monotonic() < end:
     except (OSError, IndexError, ValueError):
         pass  # no such name, or a name that is taken
     if random.random() < 0.02:
-        time.sleep(random.random())
+        time.sleep(random.random())  # real time: files are written a while later
 
 want = tree(mount)
 end = time.monotonic() + patience

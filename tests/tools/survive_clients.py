@@ -63,7 +63,7 @@ def put(path, data, pieces=1):
             while part:
                 part = part[os.write(fd, part):]
             if pieces > 1:
-                time.sleep(0.02)
+                time.sleep(0.02)  # real time: the daemon dies between two pieces
     finally:
         os.close(fd)
 
@@ -309,12 +309,12 @@ for p in processes:
     p.start()
 with open("/proc/%d/status" % pid()) as f:
     holder_pid = next(int(line[5:]) for line in f if line.startswith("PPid:"))
-time.sleep(1)
+time.sleep(1)  # real time: the clients work, before, between and after the deaths
 times = []
 while len(times) < N and not stop.is_set():
-    time.sleep(random.uniform(0.05, 0.5))
+    time.sleep(random.uniform(0.05, 0.5))  # real time: as above
     times.append(replace())
-time.sleep(0.5)
+time.sleep(0.5)  # real time: as above
 stop.set()
 wrong = 0
 for _ in processes:
