@@ -7,7 +7,7 @@ requires test -x /usr/sbin/sshd
 export HOME=$work
 ssh-keygen -q -t ed25519 -N '' -f host
 ssh-keygen -q -t ed25519 -N '' -f id
-port=$((20000 + $$ % 20000))
+port=2222 # the network is the test's own
 cat >sshd_config <<END
 Port $port
 ListenAddress 127.0.0.1
@@ -36,7 +36,7 @@ end_sshd()
 	local status=$? m
 	set +e
 	for m in "${sshfs_mounts[@]}"; do
-		timeout -k 1 10 fusermount3 -u -z "$m" 2>/dev/null
+		bounded fusermount3 -u -z "$m" 2>/dev/null
 	done
 	kill "$sshd"
 	wait "$sshd"

@@ -95,10 +95,8 @@ series=$(bounded grep -c '^pjrtfs_executable_execution_seconds_count' "$m")
 bounded rm "$mnt"/programs/p*.mlir
 
 # -- a worker's death is counted, and reading metrics does not wait for a worker
-kill -KILL "$(cat "$mnt/plugins/$p/pid")"
-eventually grep -qx "pjrtfs_worker_restarts_total{plugin=\"$p\"} 1" "$m"
-counts 1 "pjrtfs_worker_deaths_total{plugin=\"$p\"}"
-eventually grep -qx ready "$mnt/plugins/$p/state"
+kill_worker "$p"
+counts 1 "pjrtfs_worker_restarts_total{plugin=\"$p\"}" 1 "pjrtfs_worker_deaths_total{plugin=\"$p\"}"
 kill -STOP "$(cat "$mnt/plugins/$p/pid")"
 bounded python3 "$tool" "$m" >/dev/null
 kill -CONT "$(cat "$mnt/plugins/$p/pid")"
@@ -125,7 +123,7 @@ counts "$(cat runs)" 'pjrtfs_executable_execution_seconds_count{executable="add"
 mkdir collector
 export HOME=$work
 sed -n 's/^    //p' "$top/docs/metrics.md" |
-	sed "s|/mnt/pjrt|$mnt|; s|^collector=.*|collector=$work/collector|; s|9477|$((20000 + $$ % 20000))|" >page
+	sed "s|/mnt/pjrt|$mnt|; s|^collector=.*|collector=$work/collector|" >page
 bounded bash -eu page >out 2>&1 || fail "docs/metrics.md: $(cat out)"
 [ "$(tail -n 1 out)" -gt 50 ] || fail "the web server gives $(cat out)"
 grep -q '^pjrtfs_info' collector/pjrtfs.prom

@@ -23,11 +23,11 @@ chmod 755 "$work"
 cp "$data/add.mlir" theirs.mlir
 as 1001 cp theirs.mlir "$mnt/programs/"
 # -- the plugin of another mount is in a group
-all=$mnt port=$((20000 + $$ % 20000))
-redis-server --port $port --bind 127.0.0.1 --save '' --daemonize yes --pidfile "$work/redis.pid" >/dev/null
+all=$mnt
+redis-server --bind 127.0.0.1 --save '' --daemonize yes --pidfile "$work/redis.pid" >/dev/null
 trap 's=$?; set +e; kill "$(cat "$work/redis.pid")"; (exit "$s"); lib_end' EXIT
 eventually test -s redis.pid
-mount_pjrtfs faulty --group redis://127.0.0.1:$port --group-name names --group-process 0/1
+mount_pjrtfs faulty --group redis://127.0.0.1 --group-name names --group-process 0/1
 timeout -k 5 $((patience * 3)) python3 -B "$top/tests/tools/names.py" "$top/docs/pjrtfs.5.pod" "$all" "$mnt" >out ||
 	fail "$(cat out)"
 

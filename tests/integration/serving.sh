@@ -4,14 +4,13 @@
 # docs/serving.md: what it shows works as it stands there.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs
-port=$((20000 + $$ % 20000))
 cp -r "$top/demo" .
 
 # run_page FROM TO: run the page's indented lines between two headings
 run_page()
 {
 	sed -n "/^## $1/,/^## $2/s/^    //p" "$top/docs/serving.md" |
-		sed "s|/mnt/pjrt|$mnt|g; s|8008|$port|" >block
+		sed "s|/mnt/pjrt|$mnt|g" >block
 	grep -q "$mnt" block || fail "the page has no '$1'"
 	timeout -k 5 $((patience * 2)) bash -eu block >out 2>err || fail "$1: $(cat err)"
 }
@@ -57,16 +56,16 @@ end_serving()
 trap end_serving EXIT
 post()
 {
-	bounded curl -s -o answer -w '%{http_code}' --data-binary "@$1" "http://127.0.0.1:$port/"
+	bounded curl -s -o answer -w '%{http_code}' --data-binary "@$1" "http://127.0.0.1:8008/"
 }
-eventually curl -s "http://127.0.0.1:$port/"
+eventually curl -s "http://127.0.0.1:8008/"
 head -c 100 x >short
 equal "a picture that is too short" "$(post short)" 500
 why='mlp: .*input 0 \(x\): 100 of 2048 bytes'
 tells answer "$why"
 tells server.log "code 500, message .*$why"
 equal "a good one after it" "$(post x)" 200
-ends_with 22 'error: 500' curl -sSf --data-binary @short "http://127.0.0.1:$port/"
+ends_with 22 'error: 500' curl -sSf --data-binary @short "http://127.0.0.1:8008/"
 bounded rm "$mnt/buffers/mlp/w1.npy"
 equal "a weight that is gone" "$(post x)" 500
 tells answer 'mlp/w1'

@@ -19,7 +19,7 @@ mkdir -p tmp demo slurm/log
 cp -r "$top/demo/mlp" demo/
 
 # -- a cluster of two nodes on this machine, without the system's services and control groups
-host=$(uname -n | cut -d . -f 1) port=$((20000 + $(stat -c %i "$work") % 20000)) user=$(id -un)
+host=$(uname -n | cut -d . -f 1) port=6817 user=$(id -un)
 head -c 64 /dev/urandom >slurm/munge.key
 chmod 400 slurm/munge.key
 cat >"$SLURM_CONF" <<END
@@ -141,7 +141,7 @@ cat >digits.sh <<'END'
 #!/bin/sh
 trap 'trap "" TERM; cat $PJRTFS_MOUNT/health >ended.$SLURM_ARRAY_TASK_ID; exit' TERM
 cat $PJRTFS_MOUNT/health >started.$SLURM_ARRAY_TASK_ID
-while :; do sleep 1; done
+while :; do sleep 0.1; done
 END
 # begin: submit it, and wait until its four tasks run; $job
 begin()
