@@ -26,7 +26,7 @@ keeps()
 # says PROPERTY VALUE: of cache/stats.json
 says()
 {
-	equal "$1 of stats.json" "$(bounded jq -c ".$1" "$mnt/cache/stats.json")" "$2"
+	eventually jq -e ".$1 == $2" "$mnt/cache/stats.json"
 }
 # state DIR: all of the directory that a write, an eviction or a hit changes
 state()

@@ -69,10 +69,10 @@ bounded test -d "$mnt/devices/$name/0"
 unmount_pjrtfs
 ln -s "$plugins/$name/pjrt_plugin.so" mine.so
 mkdir m2
-timeout 60 "$pjrtfs" m2 -o "plugin=own=mine.so" >out 2>&1 </dev/null || fail "$(cat out)"
+bounded "$pjrtfs" m2 -o "plugin=own=mine.so" >out 2>&1 </dev/null || fail "$(cat out)"
 bounded test -d m2/devices/own/0 || fail "no device of plugin own"
 bounded fusermount3 -u m2
-PJRTFS_PLUGIN_PATH=/nothing:$work timeout 60 "$pjrtfs" mine m2 >out 2>&1 </dev/null ||
+PJRTFS_PLUGIN_PATH=/nothing:$work bounded "$pjrtfs" mine m2 >out 2>&1 </dev/null ||
 	fail "$(cat out)"
 bounded test -d m2/devices/mine/0 || fail "no device of plugin mine"
 bounded fusermount3 -u m2

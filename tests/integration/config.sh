@@ -44,7 +44,7 @@ cat >config/pjrtfs.json <<END
   "debug_options": {"xla_cpu_enable_fast_min_max": false}
 }
 END
-timeout 60 "$pjrtfs" --dump-config >dump || fail "cannot dump"
+bounded "$pjrtfs" --dump-config >dump || fail "cannot dump"
 python3 - "$name" "$plugins" "$work" <<'END'
 import json, sys
 name, plugins, work = sys.argv[1:]
@@ -60,9 +60,9 @@ want = {
 }
 assert got == want, got
 END
-timeout 60 "$pjrtfs" --config dump --dump-config >again
+bounded "$pjrtfs" --config dump --dump-config >again
 same dump again
-timeout 60 "$pjrtfs" --dump-config -f --devices 2 --memory-limit 32M >changed
+bounded "$pjrtfs" --dump-config -f --devices 2 --memory-limit 32M >changed
 grep -q '"memory_limit": 33554432' changed || fail "the command line does not override"
 grep -q '"foreground": true' changed || fail "the command line does not override"
 
@@ -70,14 +70,14 @@ grep -q '"foreground": true' changed || fail "the command line does not override
 requires test -w /dev/fuse
 mount_by_file()
 {
-	timeout 120 "$pjrtfs" "$@" </dev/null >out 2>&1 || fail "$(cat out)"
+	bounded "$pjrtfs" "$@" </dev/null >out 2>&1 || fail "$(cat out)"
 }
 mount_by_file m
 end()
 {
 	local status=$?
 	set +e
-	timeout 10 fusermount3 -u "$work/m" 2>/dev/null
+	bounded fusermount3 -u "$work/m" 2>/dev/null
 	(exit "$status")
 	lib_end
 }
@@ -123,5 +123,5 @@ unset XDG_CONFIG_HOME
 HOME=$work/home mount_by_file m
 shows "m/plugins/$name/state" ready
 bounded fusermount3 -u m
-HOME=$work/home timeout 60 "$pjrtfs" --config /dev/null --dump-config >dump
+HOME=$work/home bounded "$pjrtfs" --config /dev/null --dump-config >dump
 ! grep -q "$plugins" dump || fail "the user's file was read, too"

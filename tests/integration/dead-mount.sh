@@ -21,10 +21,10 @@ trap 'status=$?
 # start [pjrtfs options]: a mount at $mnt, in the background; $daemon is its pid.
 start()
 {
-	"${as[@]}" timeout 120 "$pjrtfs" "${plugin:-cpu}" "$mnt" --no-keep --plugin-dir "$plugins" \
+	bounded "${as[@]}" "$pjrtfs" "${plugin:-cpu}" "$mnt" --no-keep --plugin-dir "$plugins" \
 		--cache-dir "$work/cache-${#as[@]}" "$@" </dev/null >out 2>&1 ||
 		fail "cannot mount: $(cat out)"
-	daemon=$("${as[@]}" timeout 5 cat "$mnt/pid")
+	daemon=$(bounded "${as[@]}" cat "$mnt/pid")
 }
 kill_daemon()
 {
@@ -59,16 +59,16 @@ use()
 	"${as[@]}" stat "$mnt" "$mnt/buffers" >/dev/null
 	kill_daemon
 	eventually looks_dead
-	! timeout 5 "${as[@]}" mountpoint -q "$mnt" || fail "mountpoint takes it for a live mount"
+	! bounded "${as[@]}" mountpoint -q "$mnt" || fail "mountpoint takes it for a live mount"
 
 	# In its place; with a slash, as shells complete it; and one that is busy.
 	start
 	replaced
-	equal "health" "$("${as[@]}" timeout 5 cat "$mnt/health")" ok
+	equal "health" "$(bounded "${as[@]}" cat "$mnt/health")" ok
 	kill_daemon
 	mnt=$mnt/ start
 	replaced
-	"${as[@]}" bash -c 'cd "$1/programs" && exec sleep 1000' - "$mnt" &
+	"${as[@]}" bash -c 'cd "$1/programs" && exec sleep infinity' - "$mnt" &
 	sleeper=$!
 	eventually is_busy
 	kill_daemon
@@ -82,8 +82,8 @@ use()
 	kill -STOP "$daemon"
 	refused
 	kill -CONT "$daemon"
-	equal "health" "$("${as[@]}" timeout 20 cat "$mnt/health")" ok
-	"${as[@]}" timeout 10 fusermount3 -u "$mnt"
+	equal "health" "$(bounded "${as[@]}" cat "$mnt/health")" ok
+	bounded "${as[@]}" fusermount3 -u "$mnt"
 	daemon_ended
 	equal "mounts at $mnt" "$(grep -c " $mnt " /proc/self/mounts)" 0
 }
@@ -98,7 +98,7 @@ start
 before=$daemon
 # shellcheck disable=SC2016 # what another shell expands
 unshare --mount --propagation private bash -c 'grep " fuse\.pjrtfs " /proc/self/mounts |
-	while read -r _ at _; do [ "$at" = "$1" ] || umount -l "$at"; done; exec sleep 1000' - "$mnt" &
+	while read -r _ at _; do [ "$at" = "$1" ] || umount -l "$at"; done; exec sleep infinity' - "$mnt" &
 holder=$!
 eventually grep -qx sleep "/proc/$holder/comm"
 bounded fusermount3 -u "$mnt"
@@ -114,7 +114,7 @@ holder=
 # and one that holds its place ends its mount, as ever
 kill -TERM "$daemon"
 daemon_ended
-! timeout 5 mountpoint -q "$mnt" || fail "$mnt is still mounted"
+! bounded mountpoint -q "$mnt" || fail "$mnt is still mounted"
 
 # -- auto_unmount: fusermount3, which waits for the daemon, unmounts
 unmounted()
@@ -153,7 +153,7 @@ case $(fusermount3 --version) in
 	eventually looks_dead
 	start
 	replaced
-	"${as[@]}" timeout 10 fusermount3 -u "$mnt"
+	bounded "${as[@]}" fusermount3 -u "$mnt"
 	daemon_ended
 	;;
 *) eventually unmounted ;;

@@ -14,7 +14,7 @@ refused()
 {
 	local want=$1 status=0
 	shift
-	timeout -k 5 60 "$pjrtfs" "$name" mnt -f --plugin-dir "$plugins" --no-cache "$@" >said 2>&1 || status=$?
+	bounded "$pjrtfs" "$name" mnt -f --plugin-dir "$plugins" --no-cache "$@" >said 2>&1 || status=$?
 	[ "$status" = 1 ] || [ "$status" = 2 ] || fail "status $status with $*: $(cat said)"
 	tells said "$want"
 }

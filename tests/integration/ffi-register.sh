@@ -77,7 +77,7 @@ tells series '"ok":true'
 shows "$mnt/plugins/$name/restarts" 1
 shows "$mnt/plugins/$name/state" ready
 shows "$mnt/health" ok
-tells "$mnt.log" "FFI library $work/leaky_relu.so is registered"
+eventually tells "$mnt.log" "FFI library $work/leaky_relu.so is registered"
 ! grep -q died "$mnt.log" || fail "$(cat "$mnt.log")"
 tells <(ask '{"op":"compile","program":"leaky_relu"}') '"ok":true'
 run leaky_relu 'x -> y'
@@ -134,7 +134,7 @@ tells "$mnt/plugins/$name/custom_calls" $'^mapped\topen$'
 equal 'the libraries' "$(bounded ls "$mnt/ffi" | grep -v lapack)" open
 run mapped 'x -> y'
 shows "$mnt/buffers/y.txt" '1 -0.5 3 -1'
-tells "$mnt.log" "FFI library $work/leaky_relu.so: the file has changed"
+eventually tells "$mnt.log" "FFI library $work/leaky_relu.so: the file has changed"
 registers leaky_relu "$work/leaky_relu.so"
 before=$(bounded cat "$mnt/pid")
 kill -KILL "$before"

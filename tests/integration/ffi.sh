@@ -168,7 +168,7 @@ tells "$mnt/plugins/$name/custom_calls" $'^test_fault\tone$' $'^many_999\tone$'
 equal "targets of two" "$(bounded grep -c $'\tshadowed by one$' "$mnt/ffi/two/targets")" 1001
 tells "$mnt/ffi/one/targets" '^many_0$' \
 	$'^test_newer\tthe handler speaks version 0\\.'
-tells "$mnt.log" "plugin $name: custom call test_newer of one: the handler speaks version"
+eventually tells "$mnt.log" "plugin $name: custom call test_newer of one: the handler speaks version"
 unmount_pjrtfs
 
 # -- a library that cannot work here: the mount does
@@ -176,5 +176,5 @@ mount_pjrtfs --ffi-library one.so --plugin-env "$name:FFI_FAULT=why"
 shows "$mnt/ffi/one/error" "plugin $name: it needs a library that is not there"
 equal 'its targets' "$(bounded cat "$mnt/ffi/one/targets")" ''
 shows "$mnt/health" ok
-tells "$mnt.log" "plugin $name: FFI library one: it needs a library that is not there"
+eventually tells "$mnt.log" "plugin $name: FFI library one: it needs a library that is not there"
 unmount_pjrtfs

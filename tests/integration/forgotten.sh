@@ -78,6 +78,7 @@ rmdir "$mnt/buffers/again"
 mkdir "$mnt/buffers/again"
 cd "$mnt/buffers/again" || fail "no directory"
 more
+# real time: the daemon has dropped the names by now, and must not have dropped this one
 sleep 0.2
 equal "the working directory" "$(readlink /proc/$$/cwd)" "$(realpath "$mnt")/buffers/again"
 cd "$work" || fail "no directory"

@@ -35,14 +35,14 @@ echo '{"devices": 3}' >root/.config/pjrtfs.json
 chown "$user" "$mnt"
 mount_as_user()
 {
-	HOME=$work/root timeout 120 "${as[@]}" \
+	HOME=$work/root bounded "${as[@]}" \
 		mount.fuse3 "pjrtfs#${plugin:-cpu}" "$mnt" -o "plugin_dir=$plugins" "$@" \
 		</dev/null >out 2>&1 || fail "cannot mount: $(cat out)"
-	daemon=$("${as[@]}" timeout 5 cat "$mnt/pid")
+	daemon=$(bounded "${as[@]}" cat "$mnt/pid")
 }
 end()
 {
-	"${as[@]}" timeout 10 fusermount3 -u "$mnt"
+	bounded "${as[@]}" fusermount3 -u "$mnt"
 	daemon_ended
 }
 if "${as[@]}" test -w /dev/fuse -a -x "$pjrtfs" -a -r "$plugins/${plugin:-cpu}/pjrt_plugin.so"; then
@@ -59,7 +59,7 @@ if "${as[@]}" test -w /dev/fuse -a -x "$pjrtfs" -a -r "$plugins/${plugin:-cpu}/p
 	chmod 700 root
 	fails_with "read the configuration $work/root/.config/pjrtfs.json: Permission denied" \
 		"${as[@]}" "$pjrtfs" "$mnt" --config "$work/root/.config/pjrtfs.json"
-	"${as[@]}" env HOME="$work/root" timeout 60 "$pjrtfs" --dump-config >/dev/null ||
+	bounded "${as[@]}" env HOME="$work/root" "$pjrtfs" --dump-config >/dev/null ||
 		fail "a configuration that cannot be read is an error"
 else
 	echo "SKIP: this part: users may not open /dev/fuse, or reach $build"
@@ -84,7 +84,7 @@ handed_in()
 		! readlink "/proc/$pid"/fd/* | grep -q /dev/fuse || fail "a worker has /dev/fuse"
 	done
 }
-timeout 120 mount.fuse3 "pjrtfs#${plugin:-cpu}" "$mnt" \
+bounded mount.fuse3 "pjrtfs#${plugin:-cpu}" "$mnt" \
 	-o "drop_privileges,plugin_dir=$plugins,cache_dir=$work/cache" </dev/null >out 2>&1 ||
 	fail "drop_privileges: $(cat out)"
 handed_in

@@ -12,7 +12,7 @@ mkdir m
 refused()
 {
 	refuses "$1" "$2" "$name" m --plugin-dir "$plugins" "${@:3}"
-	! timeout 5 mountpoint -q m || fail "mounted with ${*:3}"
+	! bounded mountpoint -q m || fail "mounted with ${*:3}"
 }
 
 # -- an option that would make the plugin abort never reaches it
@@ -33,7 +33,7 @@ refused 1 'Unknown flag in XLA_FLAGS: --xla_no_such_flag=1' --plugin-log-level 3
 # -- an unknown option is passed to the plugin unchanged
 mount_or_not()
 {
-	timeout 120 "$pjrtfs" "$name" m --plugin-dir "$plugins" \
+	bounded "$pjrtfs" "$name" m --plugin-dir "$plugins" \
 		--plugin-option "$name:no_such_option:string=4" >out 2>&1 </dev/null
 }
 if mount_or_not; then

@@ -57,7 +57,9 @@ by_sshfs()
 	equal "sshfs $1: a refused line" \
 		"$(bounded bash -c 'echo "x -> z" >far/executables/add/run 2>/dev/null; echo $?')" "$2"
 	tells far/error 'takes 2 inputs, 1 was given'
-	bounded bash -c 'exec 3<>far/control; echo "$1" >&3; timeout 2 head -n 1 <&3' - "$command" >out || true
+	local seconds=$patience
+	if [ "$3" = 0 ]; then seconds=2; fi # real time: no reply comes, however long one waits
+	bash -c 'exec 3<>far/control; echo "$1" >&3; exec timeout "$2" head -n 1 <&3' - "$command" "$seconds" >out || true
 	equal "sshfs $1: a whole reply" "$(grep -c "$reply" out)" "$3"
 	bounded fusermount3 -u far
 	bounded rm "$mnt/programs/bad.mlir"

@@ -59,7 +59,7 @@ start()
 	rm -f started
 	timeout -k 5 $((patience * 3)) setsid "$pjrtfs" "$name" --run sh -c "
 		cat \$PJRTFS_MOUNT/pid \$PJRTFS_MOUNT/plugins/$name/pid >pids
-		sleep 1000 & echo \$\$ \$! >>pids; mv pids started; $1" >out 2>err </dev/null &
+		sleep infinity & echo \$\$ \$! >>pids; mv pids started; $1" >out 2>err </dev/null &
 	timeout=$!
 	eventually test -e started
 	{ read -r daemon && read -r worker && read -r command sleeper; } <started
@@ -100,7 +100,7 @@ tells err 'the mount failed \(signal 9\): sh gets SIGTERM'
 nothing_left
 # A command that does not end gets SIGKILL, after 10 seconds.
 start 'trap "" TERM; until false; do wait; done'
-before=$SECONDS
+before=$SECONDS # real time: the command has these seconds
 kill -KILL "$daemon"
 ended 124 "$sleeper"
 [ $((SECONDS - before)) -ge 9 ] || fail "SIGKILL came after $((SECONDS - before)) s"
@@ -121,7 +121,7 @@ if [ -n "$others" ]; then
 		for i in 1 2 3; do (true & ) ; done
 		while eval "$zombies"; do sleep 0.05; done
 		kill -TERM 1
-		sleep 100' >out 2>&1 || status=$?
+		sleep infinity' >out 2>&1 || status=$?
 	equal "status in a container ($(cat out))" "$status" 143
 	"${inside[@]}" perl -e 'my $run = fork // die; exec @ARGV or die unless $run;
 		waitpid $run, 0; exit($? >> 8 != 6 or !system $ENV{zombies})' \

@@ -18,7 +18,7 @@ shows "$mnt/buffers/z.txt" "$sum"
 tells "$r" '^ok: z F32\[2,3\] on '"${plugin:-cpu}"':0 in [0-9.]+ s$'
 equal "lines" "$(bounded wc -l <"$r")" 1
 # only to the same session; scripts keep one descriptor
-equal "in another session" "$(setsid -w bash -c 'timeout 10 cat "$1"' - "$r")" ''
+equal "in another session" "$(setsid -w timeout "$patience" cat "$r")" ''
 equal "of another executable" "$(cp "$data/add.mlir" "$mnt/programs/b.mlir" &&
 	bounded cat "$mnt/executables/b/run")" ''
 

@@ -28,8 +28,7 @@ eventually grep -q 'state-dir: write buffers/big.raw: No space left on device; n
 # what fits is kept, and users' writes succeed
 cp "$data/y.npy" "$b/"
 eventually kept y.npy
-grep -q 'big.raw: No space left on device; what changes is not kept' "$mnt.log" ||
-	fail "the log is silent"
+eventually grep -q 'big.raw: No space left on device; what changes is not kept' "$mnt.log"
 test ! -e "$state/buffers/big.raw"
 # a name has its old bytes until the new ones are there
 cp "$b/big.raw" "$b/written.raw"
@@ -43,7 +42,7 @@ eventually kept big.raw
 eventually kept written.raw
 eventually kept replaced.raw
 eventually grep -qx ok "$mnt/health"
-grep -q 'all is kept again' "$mnt.log" || fail "the log does not say that it goes on"
+eventually grep -q 'all is kept again' "$mnt.log"
 
 # -- a disk that can only be read
 eventually mount -o remount,ro "$work/disk"

@@ -234,7 +234,7 @@ eventually kept buffers/y.npy buffers/x.npy programs/add.mlir
 ) &
 busy=$!
 for i in 1 2 3 4 5 6; do
-	sleep 0.7
+	sleep "0.$((RANDOM % 10))" # real time: the copy is made at any moment
 	cp -a "$state" "moment$i" 2>/dev/null || : # a name may go meanwhile
 done
 kill "$busy"

@@ -4,12 +4,13 @@
 . "$srcdir/tests/lib.sh"
 name=${plugin:-cpu}
 
-# status WANT PATTERN...: of $mnt; each pattern is that of a line.
+# status WANT PATTERN...: of $mnt, which has $within seconds; each pattern is that of a line.
+within=$patience
 status()
 {
 	local got=0 want=$1
 	shift
-	timeout -k 1 10 "$pjrtfs" --status "$mnt" --timeout 2 >out 2>&1 || got=$?
+	bounded "$pjrtfs" --status "$mnt" --timeout "$within" >out 2>&1 || got=$?
 	equal "status ($(cat out))" "$got" "$want"
 	while [ $# -gt 0 ]; do
 		grep -Eqx -e "$1" out || fail "no line '$1' in: $(cat out)"
@@ -32,7 +33,7 @@ status 0 "$mnt: pjrtfs [0-9].*, process $(bounded cat "$mnt/pid")" 'health  ok' 
 
 # -- standard output is full
 got=0
-timeout -k 1 10 "$pjrtfs" --status "$mnt" >/dev/full 2>err || got=$?
+bounded "$pjrtfs" --status "$mnt" >/dev/full 2>err || got=$?
 equal "status with a full output" "$got" 2
 shows err 'pjrtfs: error: standard output cannot be written to'
 
@@ -49,7 +50,7 @@ say "$mnt/jobs/2/cancel" 1
 
 # -- the daemon is stopped
 kill -STOP "$daemon"
-status 2 ".*: error: $mnt: pjrtfs does not answer within 2 s"
+within=2 status 2 ".*: error: $mnt: pjrtfs does not answer within 2 s"
 kill -CONT "$daemon"
 status 0
 unmount_pjrtfs

@@ -22,7 +22,7 @@ end_tour()
 {
 	local status=$?
 	set +e
-	timeout -k 1 10 fusermount3 -u -z "$HOME/pjrt" 2>/dev/null
+	bounded fusermount3 -u -z "$HOME/pjrt" 2>/dev/null
 	(exit "$status")
 	lib_end
 }

@@ -61,10 +61,12 @@ fi
 mount_pjrtfs faulty
 bounded cp "$data/add.mlir" "$mnt/programs/"
 bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
-faults execute=slow:300
+faults execute=held
 for i in $(seq 40); do
 	ask '{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["w'"$i"'"],"async":true}' >/dev/null
 done
+eventually grep -q ' waiting ' "$mnt/devices/faulty/0/queue"
+faults
 eventually eval '[ "$(grep -c "\"job.finished\"" "$mnt/events")" = 40 ]'
 faults pointer=error:UNIMPLEMENTED
 ask '{"op":"create","buffer":"own","dtype":"F32","shape":[64,64],"uninitialized":true}' >/dev/null
