@@ -195,7 +195,7 @@ class Disturber:
             for _ in range(5000000 // dice.randint(1, 8)):
                 pass
             if dice.random() < 0.5:
-                time.sleep(dice.uniform(0, 0.2))
+                time.sleep(dice.uniform(0, 0.2))  # real time: this is the disturbance
 
     @staticmethod
     def empty(group, root, homes):

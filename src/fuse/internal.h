@@ -57,10 +57,10 @@ struct pf_mount {
 	bool suspending;       /* or pf_mount_suspend: parked requests stay */
 	int failed;            /* -errno of reading the device, or 0 */
 	struct pf_map changed; /* inodes to be invalidated, by number */
-	struct pf_buf gone;    /* owned: names that the kernel may drop (struct pf_gone) */
-	pthread_cond_t wake;   /* changed, gone or notifier_stops did */
-	bool round_begun;      /* changed is not empty: */
-	unsigned round;        /* the turn that ends when the kernel has been told */
+	struct pf_buf gone;  /* owned: names that the kernel may drop (struct pf_gone) */
+	pthread_cond_t wake; /* changed, gone or notifier_stops did */
+	bool round_begun;    /* changed is not empty: */
+	unsigned round;      /* the turn that ends when the kernel has been told */
 	bool notifier_stops;
 };
 

@@ -45,7 +45,7 @@ def late(event, _):
                 f.write(f"{time.time():.3f}: {at}, {event}, visit {visit}: 700 ms late\n")
         except OSError:
             pass  # of another user's file system
-        time.sleep(0.7)
+        time.sleep(0.7)  # real time: this is the disturbance
 
 
 seed, log = os.environ.get("LATE_SEED"), os.environ.get("LATE_LOG")

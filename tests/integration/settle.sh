@@ -43,6 +43,7 @@ for i in $(seq "$rounds"); do
 	tells "$mnt/metrics.prom" "^pjrtfs_executions_total.*\"ok\"} $i\$"
 
 	# -- the cache, though the plugin serializes slowly
+	# real time: the entry is written that much after the answer
 	faults serialize=late:500:works
 	n=$(entries)
 	program "$i" >"$mnt/programs/p$i.mlir"
@@ -50,6 +51,7 @@ for i in $(seq "$rounds"); do
 	equal entries "$(entries)" $((n + 1))
 
 	# -- the plugin has freed a program, though slowly
+	# real time: it is freed that much after the answer
 	faults serialize=works "destroy=late:50:print:1:freed $i"
 	rm "$mnt/programs/p$i.mlir"
 	settle

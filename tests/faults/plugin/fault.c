@@ -134,6 +134,7 @@ void sleep_ms(long ms)
 {
 	struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
 
+	/* real time: faults that take a time, for tests of time */
 	while (nanosleep(&t, &t))
 		;
 }

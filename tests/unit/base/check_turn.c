@@ -63,7 +63,7 @@ TEST(a_turn_within_another_one_is_as_old)
 	pf_turn_enter();
 	pf_turn_leave();
 	ck_assert_int_eq(pf_thread_start(&thread, wait_for_turns, NULL), 0);
-	usleep(1000); /* the wait may have begun: it makes no difference */
+	usleep(1000); /* real time: the wait may have begun, which makes no difference */
 	inner = pf_turn_begin();
 	pf_turn_leave();
 	/* Another one begins the next era, if the first wait has not. */

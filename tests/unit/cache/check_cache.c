@@ -73,7 +73,7 @@ TEST(lru)
 		usleep(20000); /* real time: files' times tell which was used last */
 	}
 	ck_assert_int_eq(get(0, 1800), 1);
-	usleep(20000);
+	usleep(20000); /* real time: the same */
 	ck_assert_int_eq(put(5, 1800), 0);
 	s = stats();
 	ck_assert_uint_le(s.bytes, 10000);

@@ -54,7 +54,7 @@ static void race(void *(*main)(void *arg), unsigned us)
 	for (int i = 0; i < CALLERS; i++)
 		pthread_create(&callers[i], NULL, main, &wrong);
 	if (us != UINT_MAX) {
-		usleep(us);
+		usleep(us); /* real time: the end comes at any moment */
 		end_instance();
 	}
 	for (int i = 0; i < CALLERS; i++)

@@ -60,7 +60,7 @@ static int end_call(void)
 TEST_TIMES(the_caller_gets_the_reply, 2)
 {
 	begin_call((unsigned)_i * 60);
-	usleep(10000);
+	usleep(10000); /* real time: the caller sleeps by now, or not yet */
 	answer_rightly(((struct pf_msg_head *)message)->tag);
 	ck_assert_int_eq(end_call(), 0);
 	ck_assert_uint_eq(reply.off, 4096);

@@ -288,6 +288,7 @@ TEST(a_replacement_waits_for_calls_under_way)
 	unsigned restarts;
 	pid_t pid;
 
+	/* real time: a replacement that did not wait would end the call meanwhile */
 	setenv("PJRTFS_FAULTY", "compile=late:1000", 1);
 	start_worker(faulty_plugin());
 	old = pf_worker_instance(worker, NULL);

@@ -152,8 +152,8 @@ TEST(no_call_is_lost_when_a_process_ends)
 		struct pf_instance *instance = use(own);
 
 		pause.tv_nsec = i * 80000000;
-		nanosleep(&pause,
-			  NULL); /* real time: the call comes about when it ends */
+		/* real time: the call comes about when it ends */
+		nanosleep(&pause, NULL);
 		ck_assert(ask(instance) || !pf_instance_alive(instance));
 		pf_instance_unref(instance);
 		ask_own();

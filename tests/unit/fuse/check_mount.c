@@ -283,7 +283,7 @@ TEST(stopping_waits_for_no_page)
 	}
 	pf_node_changed(node, true);
 	pf_node_unref(node);
-	usleep(20000);
+	usleep(20000); /* real time: the kernel is being told by now, or not yet */
 	pf_mount_stop(mount);
 	pthread_join(server, NULL);
 	while (n_parked)

@@ -231,7 +231,7 @@ TEST(a_worker_that_keeps_dying_hangs_no_execution)
 			kill_worker();
 		run_init(&runs[i], x, args, 2, 1);
 		pf_execution_start(runs[i].e, i % 3);
-		usleep((unsigned)i * 3000);
+		usleep((unsigned)i * 3000); /* real time: the worker dies at any moment */
 	}
 	for (int i = 0; i < 8; i++) {
 		event_wait(&runs[i].ended);

@@ -274,7 +274,7 @@ static void live_and_die(int life)
 		leave_check();
 		live(false);
 	}
-	usleep((useconds_t)number(KILLED_US));
+	usleep((useconds_t)number(KILLED_US)); /* real time: it is killed at any moment */
 	kill(pid, SIGKILL);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_msg(WIFSIGNALED(status), "life %d exited with status %d", life,

@@ -231,7 +231,7 @@ TEST_TIMES(closing_wakes_all, 3)
 		sleepers[i] = (struct sleeper){ .ring = &ring, .spin_us = i % 2 * 100 };
 		pthread_create(&sleepers[i].thread, NULL, sleep_main, &sleepers[i]);
 	}
-	usleep(_i * 20000);
+	usleep(_i * 20000); /* real time: they sleep by now, or not yet */
 	pf_ring_close(&ring);
 	for (unsigned i = 0; i < ARRAY_SIZE(sleepers); i++) {
 		pthread_join(sleepers[i].thread, NULL);
@@ -248,7 +248,7 @@ TEST_TIMES(a_later_wake_up_covers_earlier_posts, 3)
 	new_ring(&ring);
 	sleeper = (struct sleeper){ .ring = &ring };
 	pthread_create(&sleeper.thread, NULL, sleep_main, &sleeper);
-	usleep((unsigned)_i * 20000);
+	usleep((unsigned)_i * 20000); /* real time: it sleeps by now, or not yet */
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_eq(pf_ring_post_nowake(&ring, "ab", 2, "c", 1), 0);
 	pf_ring_wake(&ring);

@@ -221,6 +221,7 @@ static void *relay_spin(void *arg)
 		if (pf_ring_wait(&r->ring, (unsigned)(next(&seed) % 30), 0))
 			relay_take(r);
 		if (next(&seed) % 16 == 0)
+			/* real time: it takes at any moment */
 			usleep((unsigned)(next(&seed) % 60));
 	}
 	return NULL;

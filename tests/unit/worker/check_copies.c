@@ -331,6 +331,7 @@ static const struct {
 	{ "copy=error:UNIMPLEMENTED:not yet", 0, -EOPNOTSUPP, "not yet" },
 	{ "copy=error:RESOURCE_EXHAUSTED:full", 1, -ENOSPC, "full" },
 	{ "copy=event-error:DATA_LOSS:bits fell off", 1, -EIO, "bits fell off" },
+	/* real time: the copy is over before its event */
 	{ "copy=late-event:50", 1, 0, "" },
 	{ "pointer=error:UNIMPLEMENTED:no pointers", 1, 0, "" },
 };

@@ -156,6 +156,7 @@ TEST_ON_PLUGINS(large_results_lie_in_the_pool)
 		/* Frees have no reply: another request's shows that they were taken. */
 		ck_assert_int_eq(execute(&d, 1, args, 1, out + 1000), 0);
 		post_id(&d, PF_OP_BUFFER_FREE, out + 1000);
+		/* real time: the plugin frees on a thread of its own, of which nothing tells */
 		usleep(20000);
 	}
 	/* The bytes outlive the worker. */
