@@ -19,7 +19,7 @@ smoke_packages="attr iproute2 jq parallel perl procps psmisc python3-numpy xz-ut
 part()
 {
 	local start=$SECONDS
-	"${@:2}" >"$work/said" 2>&1 </dev/null || fail "$1: $(tail -n 60 "$work/said")"
+	"${@:2}" >"$work/said" 2>&1 </dev/null || fail "$1: $(grep -v '^PASS' "$work/said" | tail -n 200)"
 	echo "$1: $((SECONDS - start)) s"
 }
 

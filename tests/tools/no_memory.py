@@ -625,25 +625,16 @@ def refusals(d):
     yield
 
 
-def ended(pid):
-    """Has the process ended?  Its parent may not have noticed."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as f:
-            return f.read().rpartition(")")[2].split()[0] in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
 @operation(once=(2, 20, 80))  # each death makes the next start later
 def worker_dies(d):
     """The next instance starts, and has everything again."""
     at = f"{cases.mnt}/plugins/{cases.plugin}"
     eventually("a worker", lambda: content(at + "/state") == b"ready\n")
-    pid = content(at + "/pid")
+    pid, restarts = content(at + "/pid"), content(at + "/restarts")
     yield
     os.kill(int(pid), 9)
     # an execution that the worker has when it dies would be suspected
-    eventually("its end", ended, int(pid))
+    eventually("its end", lambda: content(at + "/restarts") != restarts)
     ok(op="execute", executable="kept", inputs=["kept/x", "kept/y"], outputs=[rel(d, "z")],
        timeout_ms=60000)
     yield
