@@ -21,7 +21,6 @@ import time
 try:
     import jax
     import jax.export
-    import jax.numpy as jnp
     import numpy as np
 except ImportError:
     sys.exit("bench: jax is missing: scripts/setup --tests puts it into plugins/jax, for PYTHONPATH")

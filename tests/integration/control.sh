@@ -154,7 +154,7 @@ bounded cat "$c" | jq -e '.outputs[0].name == "last"' >/dev/null || fail "only o
 fails_with "" bash -c 'echo "$2" >"$1"' - "$c" "$bad"
 bounded cat "$c" | jq -e '.ok == false' >/dev/null || fail "the last reply is older"
 equal "in another session" "$(setsid -w timeout "$patience" cat "$c")" ''
-setsid -w bash -c 'echo "$2" >"$1" && exec timeout "$3" cat "$1"' - "$c" "$(add mine)" |
+setsid -w bash -c 'echo "$2" >"$1" && exec timeout "$3" cat "$1"' - "$c" "$(add mine)" "$patience" |
 	jq -e '.outputs[0].name == "mine"' >/dev/null ||
 		fail "another session has no last reply"
 bounded cat "$c" | jq -e '.ok == false' >/dev/null ||

@@ -9,6 +9,7 @@ import select
 import signal
 import struct
 import threading
+import time
 
 import cases
 import schema

@@ -350,9 +350,8 @@ def names(d):
     refused("EINVAL", "no parameter called nobody", outputs=["names/a", "names/b"],
             inputs={**given, "nobody": "names/p"}, **o)
     # a mismatch names the argument
-    reply = refused("EINVAL", f"input 2 ({params[2]}): names/n is S32[], the program wants",
-                    inputs=["names/p", "names/n", "names/n"],
-                    outputs=["names/a", "names/b"], **o)
+    refused("EINVAL", f"input 2 ({params[2]}): names/n is S32[], the program wants",
+            inputs=["names/p", "names/n", "names/n"], outputs=["names/a", "names/b"], **o)
     # names that buffers cannot have
     for name in "x.json", "ns.sharding.json":
         refused("EINVAL", "is what is known of a buffer", outputs=["names/a", name],

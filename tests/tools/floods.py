@@ -5,7 +5,6 @@ import json
 import os
 import resource
 import signal
-import threading
 
 import cases
 from cases import (ADD, COUNT, as_user, ask, case, child, command, content, end_of, equal,

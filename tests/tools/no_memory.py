@@ -24,8 +24,7 @@ import struct
 import time
 
 import cases
-from cases import (Refused, case, command, content, equal, eventually, floats, holds, make, npy, ok,
-                   used)
+from cases import (Refused, case, command, content, equal, eventually, floats, holds, make, ok, used)
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data")
 SETTINGS = os.environ.get("PJRTFS_TEST_NO_MEMORY",

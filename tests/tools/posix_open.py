@@ -2,7 +2,6 @@
 """Open files in buffers/: without a name, opened several times, locked, by killed processes."""
 
 import fcntl
-import errno
 import os
 import signal
 import time
