@@ -13,7 +13,7 @@ requires_mount
 own_namespace --mount --pid --fork --kill-child --mount-proc --propagation private
 
 # What the smoke tests need beside scripts/setup's packages.
-smoke_packages="attr iproute2 jq parallel perl procps psmisc python3-numpy xz-utils"
+smoke_packages="attr iproute2 jq parallel perl procps psmisc pyflakes3 python3-numpy xz-utils"
 
 # part NAME COMMAND...: one part of the work, with its time; its output is shown if it fails.
 part()
