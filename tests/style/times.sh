@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
 # No test guesses a time: what a slow machine does late, a test must await.  Forbidden are, in tests/:
 #
 #   sleep N, time.sleep(), usleep(), nanosleep()   wait for the thing: eventually, reached; a process that
