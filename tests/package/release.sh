@@ -8,8 +8,8 @@
 # (make distcheck).  In the deep run it passes all tests.
 . "$srcdir/tests/lib.sh"
 header=$(sed -n 's/^PJRT_INCLUDE = //p' "$build/Makefile")
-check='unit/discover integration/setup integration/completions style/architecture style/binaries
-	style/includes style/makefile style/spdx'
+check='unit/discover integration/setup integration/completions style/architecture style/binaries'
+check+=' style/includes style/makefile style/spdx'
 [ "$times" = 1 ] || check=check
 
 # One make dist at a time in the build folder.
