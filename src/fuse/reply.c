@@ -92,10 +92,11 @@ int pf_opened(struct pf_mount *mount, struct pf_open *of)
 		pf_unlock(&mount->lock);
 		return r;
 	}
-	atomic_store(slot, of);
-	pf_unlock(&mount->lock);
+	/* Whoever finds the file by its number sees it whole. */
 	of->handle = handle;
 	of->unique = pf_state_current();
+	atomic_store(slot, of);
+	pf_unlock(&mount->lock);
 	pf_vfs_keep_open(of);
 	return 0;
 }
