@@ -10,11 +10,13 @@ made=$mnt/executables
 cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 sed 's/@add/@other/' "$data/add.mlir" >other.mlir
 
-# begin NAME [AS]: write it in the background, as process $writer, and hold its compile.
+# begin NAME [AS]: write it in the background, as process $writer, and hold its compile.  Each time it
+# is another program: the same one would join a compile that still ends.
 begin()
 {
+	sed "s/@add/@${2-$1}/" "$data/add.mlir" >"begin-${2-$1}.mlir"
 	faults "compile=held:${2-$1}"
-	bounded cp "$data/add.mlir" "$to/$1.mlir" 2>"$1.err" &
+	bounded cp "begin-${2-$1}.mlir" "$to/$1.mlir" 2>"$1.err" &
 	writer=$!
 	reached "${2-$1}"
 	shows "$made/$1/state" compiling
