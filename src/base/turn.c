@@ -97,8 +97,16 @@ static bool await(unsigned of, int64_t end)
 bool pf_turns_await(unsigned ms)
 {
 	int64_t end = pf_now_ms() + ms;
+	bool ended;
 
-	PF_LOCK_SCOPE(&one_wait);
+	while (pthread_mutex_trylock(&one_wait)) {
+		if (pf_now_ms() >= end)
+			return false;
+		usleep(POLL_US);
+	}
 	/* What an earlier wait gave up comes first. */
-	return await(atomic_load(&era) + 1, end) && await(atomic_fetch_add(&era, 1), end);
+	ended = await(atomic_load(&era) + 1, end) &&
+		await(atomic_fetch_add(&era, 1), end);
+	pf_unlock(&one_wait);
+	return ended;
 }
