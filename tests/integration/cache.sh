@@ -348,6 +348,9 @@ unmount_pjrtfs
 
 # -- three plugins of one platform, one cache: none runs what another compiled
 # (here in the default directory)
+for p in cpu-0.81 cpu-0.115; do
+	requires test -e "$plugins/$p/pjrt_plugin.so"
+done
 PJRTFS_CACHE_DIR='' XDG_CACHE_HOME=$work/xdg mount_pjrtfs cpu,cpu-0.81,cpu-0.115
 bounded cp "$data/add.mlir" "$mnt/programs/"
 for round in miss hit; do
