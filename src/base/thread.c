@@ -11,7 +11,7 @@ struct detached {
 	void *arg;
 };
 
-/* What it does after its answer belongs to the operation that it has answered. */
+/* A turn lasts from the thread's answer to its end: the rest belongs to the answered operation. */
 static void *run_detached(void *arg)
 {
 	struct detached d = *(struct detached *)arg;

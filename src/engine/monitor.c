@@ -57,7 +57,7 @@ static uint64_t log_asked(struct pf_worker *w)
 	return w->log_asked;
 }
 
-/* What the process printed before the request ASKED is in the log. */
+/* The log has the lines that the process printed before the request ASKED. */
 static void log_was_read(struct pf_worker *w, uint64_t asked)
 {
 	PF_LOCK_SCOPE(&w->lock);

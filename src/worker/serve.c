@@ -31,7 +31,7 @@ enum {
 #define REQ(request) sizeof(struct pf_req_##request)
 #define REP(reply) sizeof(struct pf_rep_##reply)
 
-/* What was freed before is gone, and what was printed before is in the pipe. */
+/* The plugin has freed what earlier requests free; the pipe has what it printed before. */
 static int handle_settle(struct pf_work *work, struct pf_err *err)
 {
 	(void)work;
