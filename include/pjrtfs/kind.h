@@ -517,7 +517,7 @@ struct pf_restored {
 	const char *name;   /* borrowed; NULL: it was not linked, but hidden or open */
 	const void *object; /* borrowed: what the kind kept of it; NULL: nothing */
 	size_t len;
-	bool written; /* it was open for writing */
+	bool written; /* an open file has written it since its last commit */
 };
 
 /*

@@ -158,7 +158,7 @@ struct pf_entry {
 	struct pf_node_record record;
 	char *name;            /* owned */
 	struct pf_entry *next; /* with the same hash of parent and name */
-	bool open, written;    /* it was open; for writing */
+	bool open, written;    /* it was open; and written since the last commit */
 };
 
 /* All of them, until pf_tree_restore ends. */

@@ -98,7 +98,7 @@ static int mark_open(struct pf_restoration *r)
 		if (!pf_open_read(opens[i], &of))
 			continue;
 		code = pf_map_put(&open, of.alias & INO_MASK, r);
-		if (code == 0 && pf_open_writes(&of))
+		if (code == 0 && pf_open_writes(&of) && of.dirty)
 			code = pf_map_put(&written, of.alias & INO_MASK, r);
 	}
 	for (size_t i = 0; code == 0 && i < r->n; i++) {

@@ -307,12 +307,21 @@ static void be_in_rename(const char *name, enum pf_format view, enum pf_format f
 
 static void make_renames(void)
 {
+	struct pf_open *of;
+
 	put_text("buffers", "array.txt", "1 2 3\n");
 	be_in_rename("array.txt", PF_FORMAT_TXT, PF_FORMAT_NONE, PF_FORMAT_TXT);
 	put_text("buffers", "named.txt", "1 2 3\n");
 	be_in_rename("named.txt", PF_FORMAT_NONE, PF_FORMAT_TXT, PF_FORMAT_NONE);
 	put_text("buffers", "scratch", "1 2 3\n");
 	be_in_rename("scratch", PF_FORMAT_TXT, PF_FORMAT_NONE, PF_FORMAT_TXT);
+	/* close(2) has returned, and the kernel's RELEASE has not come. */
+	of = create("buffers", "closed.txt", 0640);
+	of->handle = 1;
+	pf_vfs_keep_open(of);
+	ck_assert_int_eq(write_by(pf_vfs_write, of, "1 2 3\n", 6, 0), 6);
+	ck_assert_int_eq(flush(of), 0);
+	be_in_rename("closed.txt", PF_FORMAT_NONE, PF_FORMAT_TXT, PF_FORMAT_NONE);
 }
 
 static void make_all(void)
@@ -424,6 +433,8 @@ TEST(what_a_kill_leaves_of_a_rename_becomes_what_its_name_says)
 	expect_line("buffers/array.json", "\"shape\":[3]");
 	expect_soon("buffers/named.txt", "1 2 3\n");
 	expect_line("buffers/named.json", "\"shape\":[3]");
+	expect_soon("buffers/closed.txt", "1 2 3\n");
+	expect_line("buffers/closed.json", "\"shape\":[3]");
 	expect_soon("buffers/scratch", "1 2 3\n");
 	ck_assert_int_eq(pf_vfs_lookup(fs->tree, ino_of("buffers"), "scratch.json", &st),
 			 -ENOENT);
