@@ -29,8 +29,8 @@ static size_t type_size(PJRT_Buffer_Type type)
 	}
 }
 
-PJRT_Buffer *buffer_alloc(PJRT_Memory *memory, PJRT_Buffer_Type type, const int64_t *dims,
-			  size_t rank)
+PJRT_Error *buffer_bare(PJRT_Memory *memory, PJRT_Buffer_Type type, const int64_t *dims,
+			size_t rank, PJRT_Buffer **ret)
 {
 	PJRT_Buffer *b = calloc(1, sizeof(*b));
 
@@ -46,24 +46,14 @@ PJRT_Buffer *buffer_alloc(PJRT_Memory *memory, PJRT_Buffer_Type type, const int6
 		if (rank > MAX_RANK || dims[i] < 0 ||
 		    __builtin_mul_overflow(b->size, (size_t)dims[i], &b->size)) {
 			free(b);
-			return NULL;
+			return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
+					 "faulty: bad shape");
 		}
 		b->dims[i] = dims[i];
 		b->minor_to_major[i] = (int64_t)(rank - 1 - i);
 	}
 	count_thing(BUFFERS, 1);
-	return b;
-}
-
-PJRT_Error *buffer_fill(PJRT_Buffer *b)
-{
-	size_t size = (b->size + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
-
-	b->data = aligned_alloc(ALIGNMENT, size);
-	if (!b->data)
-		return error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
-				 "faulty: no %zu bytes", size);
-	memset(b->data, 0, size);
+	*ret = b;
 	return NULL;
 }
 
@@ -90,6 +80,25 @@ void buffer_free(PJRT_Buffer *b)
 	free(b);
 }
 
+PJRT_Error *buffer_new(PJRT_Memory *memory, PJRT_Buffer_Type type, const int64_t *dims,
+		       size_t rank, PJRT_Buffer **ret)
+{
+	PJRT_Error *e = buffer_bare(memory, type, dims, rank, ret);
+	size_t size;
+
+	if (e)
+		return e;
+	size = ((*ret)->size + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+	(*ret)->data = aligned_alloc(ALIGNMENT, size);
+	if (!(*ret)->data) {
+		buffer_free(*ret);
+		return error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
+				 "faulty: no %zu bytes", size);
+	}
+	memset((*ret)->data, 0, size);
+	return NULL;
+}
+
 PJRT_Error *check_live(const PJRT_Buffer *b)
 {
 	if (!b->deleted)
@@ -98,44 +107,15 @@ PJRT_Error *check_live(const PJRT_Buffer *b)
 			 "faulty: the buffer is deleted");
 }
 
-PJRT_Error *buffer_destroy(PJRT_Buffer_Destroy_Args *args)
-{
-	buffer_free(args->buffer);
-	return NULL;
-}
+GIVE(Buffer_Destroy, buffer_free(args->buffer))
+GIVE(Buffer_ElementType, args->type = args->buffer->type)
+GIVE(Buffer_Dimensions, args->dims = args->buffer->dims,
+     args->num_dims = args->buffer->rank)
+GIVE(Buffer_OnDeviceSizeInBytes, args->on_device_size_in_bytes = args->buffer->size)
+GIVE(Buffer_Device, args->device = args->buffer->device)
+GIVE(Buffer_IsOnCpu, args->is_on_cpu = true)
 
-PJRT_Error *buffer_element_type(PJRT_Buffer_ElementType_Args *args)
-{
-	args->type = args->buffer->type;
-	return NULL;
-}
-
-PJRT_Error *buffer_dimensions(PJRT_Buffer_Dimensions_Args *args)
-{
-	args->dims = args->buffer->dims;
-	args->num_dims = args->buffer->rank;
-	return NULL;
-}
-
-PJRT_Error *buffer_on_device_size(PJRT_Buffer_OnDeviceSizeInBytes_Args *args)
-{
-	args->on_device_size_in_bytes = args->buffer->size;
-	return NULL;
-}
-
-PJRT_Error *buffer_device(PJRT_Buffer_Device_Args *args)
-{
-	args->device = args->buffer->device;
-	return NULL;
-}
-
-PJRT_Error *buffer_is_on_cpu(PJRT_Buffer_IsOnCpu_Args *args)
-{
-	args->is_on_cpu = true;
-	return NULL;
-}
-
-PJRT_Error *buffer_ready_event(PJRT_Buffer_ReadyEvent_Args *args)
+PJRT_Error *faulty_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args *args)
 {
 	PJRT_Error *e = check_live(args->buffer);
 

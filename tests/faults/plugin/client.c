@@ -10,13 +10,13 @@ struct PJRT_Client {
 
 static PJRT_Client the_client;
 
-PJRT_Error *plugin_initialize(PJRT_Plugin_Initialize_Args *args)
+PJRT_Error *faulty_Plugin_Initialize(PJRT_Plugin_Initialize_Args *args)
 {
 	(void)args;
 	return inject(INIT);
 }
 
-PJRT_Error *plugin_attributes(PJRT_Plugin_Attributes_Args *args)
+PJRT_Error *faulty_Plugin_Attributes(PJRT_Plugin_Attributes_Args *args)
 {
 	static const int64_t current[] = { 1, 13, 3 }, minimum[] = { 0, 9, 0 };
 	static const PJRT_NamedValue list[] = {
@@ -39,7 +39,7 @@ PJRT_Error *plugin_attributes(PJRT_Plugin_Attributes_Args *args)
 	return NULL;
 }
 
-PJRT_Error *client_create(PJRT_Client_Create_Args *args)
+PJRT_Error *faulty_Client_Create(PJRT_Client_Create_Args *args)
 {
 	PJRT_Error *e = inject(CLIENT);
 
@@ -50,33 +50,9 @@ PJRT_Error *client_create(PJRT_Client_Create_Args *args)
 	return e;
 }
 
-PJRT_Error *client_destroy(PJRT_Client_Destroy_Args *args)
-{
-	(void)args;
-	return NULL;
-}
-
-PJRT_Error *client_platform_name(PJRT_Client_PlatformName_Args *args)
-{
-	GIVE_TEXT(args, platform_name, "faulty");
-	return NULL;
-}
-
-PJRT_Error *client_platform_version(PJRT_Client_PlatformVersion_Args *args)
-{
-	GIVE_TEXT(args, platform_version, "faulty 1");
-	return NULL;
-}
-
-PJRT_Error *client_process_index(PJRT_Client_ProcessIndex_Args *args)
-{
-	args->process_index = node;
-	return NULL;
-}
-
-PJRT_Error *client_devices(PJRT_Client_Devices_Args *args)
-{
-	args->devices = devices;
-	args->num_devices = (size_t)nodes * N_DEVICES;
-	return NULL;
-}
+GIVE(Client_Destroy, (void)args)
+GIVE(Client_PlatformName, TEXT(platform_name, "faulty"))
+GIVE(Client_PlatformVersion, TEXT(platform_version, "faulty 1"))
+GIVE(Client_ProcessIndex, args->process_index = node)
+GIVE(Client_Devices, args->devices = devices,
+     args->num_devices = (size_t)nodes * N_DEVICES)

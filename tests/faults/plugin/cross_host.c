@@ -157,13 +157,11 @@ static PJRT_Error *cross_host_receive(struct pj_receive_args *args)
 		e = error_new(PJRT_Error_Code_INVALID_ARGUMENT, "faulty: bad arguments");
 	if (e)
 		return e;
-	b = buffer_alloc(&args->device->memory, args->types[0], args->dims[0],
-			 args->ranks[0]);
-	if (!b)
-		return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "faulty: bad shape");
-	e = buffer_fill(b);
-	if (!e)
-		e = move(b, args->from[0], false, &b->arrival);
+	e = buffer_new(&args->device->memory, args->types[0], args->dims[0],
+		       args->ranks[0], &b);
+	if (e)
+		return e;
+	e = move(b, args->from[0], false, &b->arrival);
 	if (e)
 		buffer_free(b);
 	else

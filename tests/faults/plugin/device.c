@@ -42,75 +42,23 @@ PJRT_Device *const *local_devices(void)
 	return &devices[node * N_DEVICES];
 }
 
-PJRT_Error *description_id(PJRT_DeviceDescription_Id_Args *args)
-{
-	args->id = args->device_description->id;
-	return NULL;
-}
+GIVE(DeviceDescription_Id, args->id = args->device_description->id)
+GIVE(DeviceDescription_ProcessIndex,
+     args->process_index = node_of(args->device_description->id))
+GIVE(DeviceDescription_Attributes, args->attributes = NULL, args->num_attributes = 0)
+GIVE(DeviceDescription_Kind, TEXT(device_kind, "faulty"))
+GIVE(DeviceDescription_DebugString, TEXT(debug_string, args->device_description->text))
+GIVE(DeviceDescription_ToString, TEXT(to_string, args->device_description->text))
+GIVE(Device_GetDescription, args->device_description = &args->device->description)
+GIVE(Device_IsAddressable,
+     args->is_addressable = node_of(args->device->description.id) == node)
+GIVE(Device_LocalHardwareId, args->local_hardware_id = args->device->description.id)
+GIVE(Device_AddressableMemories,
+     args->memories = &memories[args->device->description.id * N_MEMORIES],
+     args->num_memories = N_MEMORIES)
+GIVE(Device_DefaultMemory, args->memory = &args->device->memory)
 
-PJRT_Error *description_process_index(PJRT_DeviceDescription_ProcessIndex_Args *args)
-{
-	args->process_index = node_of(args->device_description->id);
-	return NULL;
-}
-
-PJRT_Error *description_attributes(PJRT_DeviceDescription_Attributes_Args *args)
-{
-	args->attributes = NULL;
-	args->num_attributes = 0;
-	return NULL;
-}
-
-PJRT_Error *description_kind(PJRT_DeviceDescription_Kind_Args *args)
-{
-	GIVE_TEXT(args, device_kind, "faulty");
-	return NULL;
-}
-
-PJRT_Error *description_debug_string(PJRT_DeviceDescription_DebugString_Args *args)
-{
-	GIVE_TEXT(args, debug_string, args->device_description->text);
-	return NULL;
-}
-
-PJRT_Error *description_to_string(PJRT_DeviceDescription_ToString_Args *args)
-{
-	GIVE_TEXT(args, to_string, args->device_description->text);
-	return NULL;
-}
-
-PJRT_Error *device_get_description(PJRT_Device_GetDescription_Args *args)
-{
-	args->device_description = &args->device->description;
-	return NULL;
-}
-
-PJRT_Error *device_is_addressable(PJRT_Device_IsAddressable_Args *args)
-{
-	args->is_addressable = node_of(args->device->description.id) == node;
-	return NULL;
-}
-
-PJRT_Error *device_local_hardware_id(PJRT_Device_LocalHardwareId_Args *args)
-{
-	args->local_hardware_id = args->device->description.id;
-	return NULL;
-}
-
-PJRT_Error *device_addressable_memories(PJRT_Device_AddressableMemories_Args *args)
-{
-	args->memories = &memories[args->device->description.id * N_MEMORIES];
-	args->num_memories = N_MEMORIES;
-	return NULL;
-}
-
-PJRT_Error *device_default_memory(PJRT_Device_DefaultMemory_Args *args)
-{
-	args->memory = &args->device->memory;
-	return NULL;
-}
-
-PJRT_Error *device_memory_stats(PJRT_Device_MemoryStats_Args *args)
+PJRT_Error *faulty_Device_MemoryStats(PJRT_Device_MemoryStats_Args *args)
 {
 	PJRT_Error *e = inject(STATS);
 
@@ -120,26 +68,7 @@ PJRT_Error *device_memory_stats(PJRT_Device_MemoryStats_Args *args)
 			     "faulty: MemoryStats is not implemented");
 }
 
-PJRT_Error *memory_id(PJRT_Memory_Id_Args *args)
-{
-	args->id = args->memory->id;
-	return NULL;
-}
-
-PJRT_Error *memory_kind(PJRT_Memory_Kind_Args *args)
-{
-	GIVE_TEXT(args, kind, args->memory->kind);
-	return NULL;
-}
-
-PJRT_Error *memory_kind_id(PJRT_Memory_Kind_Id_Args *args)
-{
-	args->kind_id = 1 + args->memory->id % N_MEMORIES;
-	return NULL;
-}
-
-PJRT_Error *memory_to_string(PJRT_Memory_ToString_Args *args)
-{
-	GIVE_TEXT(args, to_string, "faulty memory");
-	return NULL;
-}
+GIVE(Memory_Id, args->id = args->memory->id)
+GIVE(Memory_Kind, TEXT(kind, args->memory->kind))
+GIVE(Memory_Kind_Id, args->kind_id = 1 + args->memory->id % N_MEMORIES)
+GIVE(Memory_ToString, TEXT(to_string, "faulty memory"))

@@ -174,13 +174,9 @@ PJRT_Event *event_new(enum op op, PJRT_Error *why)
 	return late.event;
 }
 
-PJRT_Error *event_destroy(PJRT_Event_Destroy_Args *args)
-{
-	event_unref(args->event);
-	return NULL;
-}
+GIVE(Event_Destroy, event_unref(args->event))
 
-PJRT_Error *event_await(PJRT_Event_Await_Args *args)
+PJRT_Error *faulty_Event_Await(PJRT_Event_Await_Args *args)
 {
 	pthread_mutex_lock(&args->event->lock);
 	while (!args->event->ready)

@@ -56,12 +56,24 @@ struct PJRT_LoadedExecutable {
 	bool everywhere;
 };
 
+/* One of either kind: they have the same members. */
+static void *executable_new(bool everywhere)
+{
+	PJRT_Executable *executable = malloc(sizeof(*executable));
+
+	if (!executable)
+		abort();
+	executable->everywhere = everywhere;
+	count_thing(EXECUTABLES, 1);
+	return executable;
+}
+
 bool is_everywhere(const PJRT_LoadedExecutable *executable)
 {
 	return executable->everywhere;
 }
 
-PJRT_Error *client_compile(PJRT_Client_Compile_Args *args)
+PJRT_Error *faulty_Client_Compile(PJRT_Client_Compile_Args *args)
 {
 	PJRT_Error *e = inject_compile(args->program);
 
@@ -69,27 +81,19 @@ PJRT_Error *client_compile(PJRT_Client_Compile_Args *args)
 		return e;
 	if (!args->program->code_size)
 		return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "faulty: no program");
-	args->executable = calloc(1, sizeof(*args->executable));
-	count_thing(EXECUTABLES, 1);
-	if (!args->executable)
-		return error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED, "faulty: no memory");
-	args->executable->everywhere =
+	args->executable = executable_new(
 		nodes > 1 && memmem(args->program->code, args->program->code_size,
-				    "everywhere", strlen("everywhere"));
+				    "everywhere", strlen("everywhere")));
 	return NULL;
 }
 
-PJRT_Error *compile(PJRT_Compile_Args *args)
+PJRT_Error *faulty_Compile(PJRT_Compile_Args *args)
 {
 	PJRT_Error *e = inject_compile(args->program);
 
-	if (e)
-		return e;
-	args->executable = calloc(1, sizeof(*args->executable));
-	count_thing(EXECUTABLES, 1);
-	return args->executable ? NULL
-				: error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
-					    "faulty: no memory");
+	if (!e)
+		args->executable = executable_new(false);
+	return e;
 }
 
 static const char serialized[] = "what the faulty plugin compiled",
@@ -100,7 +104,7 @@ static void serialized_deleter(PJRT_SerializedExecutable *executable)
 	(void)executable; /* the bytes are static */
 }
 
-PJRT_Error *executable_serialize(PJRT_Executable_Serialize_Args *args)
+PJRT_Error *faulty_Executable_Serialize(PJRT_Executable_Serialize_Args *args)
 {
 	char fault[TEXT_LEN];
 	PJRT_Error *e = inject(SERIALIZE);
@@ -121,7 +125,8 @@ PJRT_Error *executable_serialize(PJRT_Executable_Serialize_Args *args)
 	return NULL;
 }
 
-PJRT_Error *deserialize(PJRT_Executable_DeserializeAndLoad_Args *args)
+PJRT_Error *faulty_Executable_DeserializeAndLoad(
+	PJRT_Executable_DeserializeAndLoad_Args *args)
 {
 	bool everywhere =
 		args->serialized_executable_size == sizeof(serialized_everywhere) &&
@@ -136,46 +141,25 @@ PJRT_Error *deserialize(PJRT_Executable_DeserializeAndLoad_Args *args)
 	     memcmp(args->serialized_executable, serialized, sizeof(serialized))))
 		return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
 				 "faulty: that was not compiled here");
-	args->loaded_executable = calloc(1, sizeof(*args->loaded_executable));
-	count_thing(EXECUTABLES, 1);
-	if (!args->loaded_executable)
-		return error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED, "faulty: no memory");
-	args->loaded_executable->everywhere = everywhere;
+	args->loaded_executable = executable_new(everywhere);
 	return NULL;
 }
 
-PJRT_Error *loaded_destroy(PJRT_LoadedExecutable_Destroy_Args *args)
-{
-	(void)inject(DESTROY);
-	count_thing(EXECUTABLES, -1);
-	free(args->executable);
-	return NULL;
-}
+GIVE(LoadedExecutable_Destroy, (void)inject(DESTROY), count_thing(EXECUTABLES, -1),
+     free(args->executable))
 
-PJRT_Error *loaded_get_executable(PJRT_LoadedExecutable_GetExecutable_Args *args)
-{
-	args->executable = calloc(1, sizeof(*args->executable));
-	if (!args->executable)
-		abort();
-	args->executable->everywhere = args->loaded_executable->everywhere;
-	count_thing(EXECUTABLES, 1);
-	return NULL;
-}
+GIVE(LoadedExecutable_GetExecutable,
+     args->executable = executable_new(args->loaded_executable->everywhere))
 
-PJRT_Error *loaded_addressable_devices(
-	PJRT_LoadedExecutable_AddressableDevices_Args *args)
-{
-	args->addressable_devices = local_devices();
-	args->num_addressable_devices = 1;
-	return NULL;
-}
+GIVE(LoadedExecutable_AddressableDevices, args->addressable_devices = local_devices(),
+     args->num_addressable_devices = 1)
 
 static void assignment_deleter(PJRT_DeviceAssignmentSerialized *assignment)
 {
 	free(assignment);
 }
 
-PJRT_Error *loaded_get_device_assignment(
+PJRT_Error *faulty_LoadedExecutable_GetDeviceAssignment(
 	PJRT_LoadedExecutable_GetDeviceAssignment_Args *args)
 {
 	bool everywhere = args->executable->everywhere;
@@ -197,60 +181,27 @@ PJRT_Error *loaded_get_device_assignment(
 	return NULL;
 }
 
-PJRT_Error *executable_destroy(PJRT_Executable_Destroy_Args *args)
-{
-	count_thing(EXECUTABLES, -1);
-	free(args->executable);
-	return NULL;
-}
+GIVE(Executable_Destroy, count_thing(EXECUTABLES, -1), free(args->executable))
+GIVE(Executable_Name, TEXT(executable_name, "faulty"))
+GIVE(Executable_NumReplicas,
+     args->num_replicas = args->executable->everywhere ? (size_t)nodes : 1)
+GIVE(Executable_NumPartitions, args->num_partitions = 1)
+GIVE(Executable_NumOutputs, args->num_outputs = 1)
+GIVE(Executable_SizeOfGeneratedCodeInBytes, args->size_in_bytes = 0)
+GIVE(Executable_Fingerprint, TEXT(executable_fingerprint, "faulty"))
 
-PJRT_Error *executable_name(PJRT_Executable_Name_Args *args)
+PJRT_Error *faulty_Executable_OutputElementTypes(
+	PJRT_Executable_OutputElementTypes_Args *args)
 {
-	GIVE_TEXT(args, executable_name, "faulty");
-	return NULL;
-}
+	static PJRT_Buffer_Type types[] = { PJRT_Buffer_Type_F32 };
 
-PJRT_Error *executable_num_replicas(PJRT_Executable_NumReplicas_Args *args)
-{
-	args->num_replicas = args->executable->everywhere ? (size_t)nodes : 1;
-	return NULL;
-}
-
-PJRT_Error *executable_num_partitions(PJRT_Executable_NumPartitions_Args *args)
-{
-	args->num_partitions = 1;
-	return NULL;
-}
-
-PJRT_Error *executable_num_outputs(PJRT_Executable_NumOutputs_Args *args)
-{
-	args->num_outputs = 1;
-	return NULL;
-}
-
-PJRT_Error *executable_code_size(PJRT_Executable_SizeOfGeneratedCodeInBytes_Args *args)
-{
-	args->size_in_bytes = 0;
-	return NULL;
-}
-
-PJRT_Error *executable_fingerprint(PJRT_Executable_Fingerprint_Args *args)
-{
-	GIVE_TEXT(args, executable_fingerprint, "faulty");
-	return NULL;
-}
-
-PJRT_Error *executable_output_types(PJRT_Executable_OutputElementTypes_Args *args)
-{
-	static PJRT_Buffer_Type types[1];
-
-	types[0] = result_type;
 	args->output_types = types;
 	args->num_output_types = 1;
 	return NULL;
 }
 
-PJRT_Error *executable_output_dims(PJRT_Executable_OutputDimensions_Args *args)
+PJRT_Error *faulty_Executable_OutputDimensions(
+	PJRT_Executable_OutputDimensions_Args *args)
 {
 	static const size_t ranks[] = { 2 };
 
@@ -260,7 +211,8 @@ PJRT_Error *executable_output_dims(PJRT_Executable_OutputDimensions_Args *args)
 	return NULL;
 }
 
-PJRT_Error *executable_optimized_program(PJRT_Executable_OptimizedProgram_Args *args)
+PJRT_Error *faulty_Executable_OptimizedProgram(
+	PJRT_Executable_OptimizedProgram_Args *args)
 {
 	static const char format[] = "hlo_with_config";
 	size_t size = sizeof(module_with_config) - 1;

@@ -234,7 +234,8 @@ PJRT_Error *group_join(const PJRT_Client_Create_Args *args)
 	return e;
 }
 
-PJRT_Error *client_update_processes(PJRT_Client_UpdateGlobalProcessInfo_Args *args)
+PJRT_Error *faulty_Client_UpdateGlobalProcessInfo(
+	PJRT_Client_UpdateGlobalProcessInfo_Args *args)
 {
 	for (size_t i = 0; i < args->num_process_infos; i++)
 		if (args->process_infos[i].state == PJRT_ProcessState_kError) {

@@ -272,8 +272,6 @@ PJRT_Error *group_get(const char *key, char **value, size_t *len);
 /* Wait until all nodes have called this as often. */
 PJRT_Error *await_nodes(void);
 
-PJRT_Client_UpdateGlobalProcessInfo client_update_processes;
-
 /* ---- executable.c ------------------------------------------------------------------ */
 
 /* The type of both arguments and of the result of every program. */
@@ -301,115 +299,41 @@ struct PJRT_Buffer {
 	bool deleted;
 };
 
-/* A buffer without data.  NULL: more extents than we keep, or a size that overflows. */
-PJRT_Buffer *buffer_alloc(PJRT_Memory *memory, PJRT_Buffer_Type type, const int64_t *dims,
-			  size_t rank);
-void buffer_free(PJRT_Buffer *b);
+/* A buffer of zeros, in memory of its own.  An error: more extents than we keep, or a size that
+ * overflows or that there is not. */
+PJRT_Error *buffer_new(PJRT_Memory *memory, PJRT_Buffer_Type type, const int64_t *dims,
+		       size_t rank, PJRT_Buffer **ret);
 
-/* Memory of the buffer's own, zeros. */
-PJRT_Error *buffer_fill(PJRT_Buffer *b);
+/* The same without data. */
+PJRT_Error *buffer_bare(PJRT_Memory *memory, PJRT_Buffer_Type type, const int64_t *dims,
+			size_t rank, PJRT_Buffer **ret);
+void buffer_free(PJRT_Buffer *b);
 
 /* An error when the buffer has no data any more. */
 PJRT_Error *check_live(const PJRT_Buffer *b);
 
-/* Give a string literal through two output fields. */
-#define GIVE_TEXT(args, field, literal)                                                  \
-	do {                                                                             \
-		(args)->field = (literal);                                               \
-		(args)->field##_size = strlen((args)->field);                            \
-	} while (0)
-
 /* ---- what the table names ---------------------------------------------------------- */
 
-/* error.c */
 PJRT_Error_Destroy error_destroy;
 PJRT_Error_Message error_message;
 PJRT_Error_GetCode error_get_code;
 
-/* event.c */
-PJRT_Event_Destroy event_destroy;
-PJRT_Event_Await event_await;
+/* faulty_Client_Create and so on, each in the file of its noun. */
+#define CALL(name, operation, effect, gives) PJRT_##name faulty_##name;
+#include "calls.h"
+#undef CALL
 
-/* client.c */
-PJRT_Plugin_Initialize plugin_initialize;
-PJRT_Plugin_Attributes plugin_attributes;
-PJRT_Client_Create client_create;
-PJRT_Client_Destroy client_destroy;
-PJRT_Client_PlatformName client_platform_name;
-PJRT_Client_PlatformVersion client_platform_version;
-PJRT_Client_ProcessIndex client_process_index;
-PJRT_Client_Devices client_devices;
+/* One of these, which only sets fields of its arguments and cannot fail. */
+#define GIVE(name, ...)                                                                  \
+	PJRT_Error *faulty_##name(PJRT_##name##_Args *args)                              \
+	{                                                                                \
+		__VA_ARGS__;                                                             \
+		return NULL;                                                             \
+	}
 
-/* device.c */
-PJRT_DeviceDescription_Id description_id;
-PJRT_DeviceDescription_ProcessIndex description_process_index;
-PJRT_DeviceDescription_Attributes description_attributes;
-PJRT_DeviceDescription_Kind description_kind;
-PJRT_DeviceDescription_DebugString description_debug_string;
-PJRT_DeviceDescription_ToString description_to_string;
-PJRT_Device_GetDescription device_get_description;
-PJRT_Device_IsAddressable device_is_addressable;
-PJRT_Device_LocalHardwareId device_local_hardware_id;
-PJRT_Device_AddressableMemories device_addressable_memories;
-PJRT_Device_DefaultMemory device_default_memory;
-PJRT_Device_MemoryStats device_memory_stats;
-PJRT_Memory_Id memory_id;
-PJRT_Memory_Kind memory_kind;
-PJRT_Memory_Kind_Id memory_kind_id;
-PJRT_Memory_ToString memory_to_string;
+/* There, a text in two fields. */
+#define TEXT(field, text) args->field = (text), args->field##_size = strlen(args->field)
 
-/* executable.c */
-PJRT_Client_Compile client_compile;
-PJRT_Compile compile;
-PJRT_Executable_Serialize executable_serialize;
-PJRT_Executable_DeserializeAndLoad deserialize;
-PJRT_LoadedExecutable_Destroy loaded_destroy;
-PJRT_LoadedExecutable_GetExecutable loaded_get_executable;
-PJRT_LoadedExecutable_AddressableDevices loaded_addressable_devices;
-PJRT_LoadedExecutable_GetDeviceAssignment loaded_get_device_assignment;
-PJRT_Executable_Destroy executable_destroy;
-PJRT_Executable_Name executable_name;
-PJRT_Executable_NumReplicas executable_num_replicas;
-PJRT_Executable_NumPartitions executable_num_partitions;
-PJRT_Executable_NumOutputs executable_num_outputs;
-PJRT_Executable_SizeOfGeneratedCodeInBytes executable_code_size;
-PJRT_Executable_Fingerprint executable_fingerprint;
-PJRT_Executable_OutputElementTypes executable_output_types;
-PJRT_Executable_OutputDimensions executable_output_dims;
-PJRT_Executable_OptimizedProgram executable_optimized_program;
-
-/* topology.c */
-PJRT_Client_TopologyDescription client_topology;
-PJRT_TopologyDescription_Destroy topology_destroy;
-PJRT_TopologyDescription_PlatformName topology_platform_name;
-PJRT_TopologyDescription_PlatformVersion topology_platform_version;
-PJRT_TopologyDescription_Attributes topology_attributes;
-PJRT_TopologyDescription_GetDeviceDescriptions topology_descriptions;
-PJRT_TopologyDescription_Serialize topology_serialize;
-PJRT_TopologyDescription_Deserialize topology_deserialize;
-
-/* execute.c */
-PJRT_LoadedExecutable_Execute loaded_execute;
-
-/* cross_host.c */
 extern struct pj_cross_host_extension cross_host_extension;
-
-/* buffer.c */
-PJRT_Buffer_Destroy buffer_destroy;
-PJRT_Buffer_ElementType buffer_element_type;
-PJRT_Buffer_Dimensions buffer_dimensions;
-PJRT_Buffer_OnDeviceSizeInBytes buffer_on_device_size;
-PJRT_Buffer_Device buffer_device;
-PJRT_Buffer_IsOnCpu buffer_is_on_cpu;
-PJRT_Buffer_ReadyEvent buffer_ready_event;
-
-/* transfer.c */
-PJRT_Client_BufferFromHostBuffer client_buffer_from_host;
-PJRT_Buffer_ToHostBuffer buffer_to_host;
-PJRT_Buffer_UnsafePointer buffer_unsafe_pointer;
-PJRT_Buffer_OpaqueDeviceMemoryDataPointer buffer_opaque_pointer;
-PJRT_Buffer_CopyToDevice buffer_copy_to_device;
-PJRT_Buffer_CopyToMemory buffer_copy_to_memory;
-PJRT_Client_CreateUninitializedBuffer client_create_uninitialized;
 
 #endif

@@ -11,17 +11,23 @@
 const PJRT_Api *GetPjrtApi(void);
 
 #define STUB(name)                                                                       \
-	static PJRT_Error *name##_stub(name##_Args *args)                                \
+	PJRT_Error *faulty_##name(PJRT_##name##_Args *args)                              \
 	{                                                                                \
 		(void)args;                                                              \
 		return error_new(PJRT_Error_Code_UNIMPLEMENTED,                          \
-				 "faulty: " #name " is not implemented");                \
+				 "faulty: PJRT_" #name " is not implemented");           \
 	}
 
-STUB(PJRT_Executable_GetCostAnalysis)
-STUB(PJRT_Executable_OutputMemoryKinds)
-STUB(PJRT_Executable_GetCompiledMemoryStats)
-STUB(PJRT_Client_CreateBuffersForAsyncHostToDevice)
+STUB(Executable_GetCostAnalysis)
+STUB(Executable_OutputMemoryKinds)
+STUB(Executable_GetCompiledMemoryStats)
+static PJRT_Client_CreateBuffersForAsyncHostToDevice
+	faulty_Client_CreateBuffersForAsyncHostToDevice;
+STUB(Client_CreateBuffersForAsyncHostToDevice)
+
+/* It has none of these. */
+#define faulty_ExecuteContext_Create NULL
+#define faulty_ExecuteContext_Destroy NULL
 
 /* Functions that callers can reach only through one of the stubs above are NULL. */
 static PJRT_Api api = {
@@ -33,80 +39,11 @@ static PJRT_Api api = {
 	.PJRT_Error_Destroy = error_destroy,
 	.PJRT_Error_Message = error_message,
 	.PJRT_Error_GetCode = error_get_code,
-	.PJRT_Plugin_Initialize = plugin_initialize,
-	.PJRT_Plugin_Attributes = plugin_attributes,
-	.PJRT_Event_Destroy = event_destroy,
-	.PJRT_Event_Await = event_await,
-	.PJRT_Client_Create = client_create,
-	.PJRT_Client_Destroy = client_destroy,
-	.PJRT_Client_PlatformName = client_platform_name,
-	.PJRT_Client_ProcessIndex = client_process_index,
-	.PJRT_Client_PlatformVersion = client_platform_version,
-	.PJRT_Client_Devices = client_devices,
-	.PJRT_Client_Compile = client_compile,
-	.PJRT_Client_BufferFromHostBuffer = client_buffer_from_host,
-	.PJRT_DeviceDescription_Id = description_id,
-	.PJRT_DeviceDescription_ProcessIndex = description_process_index,
-	.PJRT_DeviceDescription_Attributes = description_attributes,
-	.PJRT_DeviceDescription_Kind = description_kind,
-	.PJRT_DeviceDescription_DebugString = description_debug_string,
-	.PJRT_DeviceDescription_ToString = description_to_string,
-	.PJRT_Device_GetDescription = device_get_description,
-	.PJRT_Device_IsAddressable = device_is_addressable,
-	.PJRT_Device_LocalHardwareId = device_local_hardware_id,
-	.PJRT_Device_AddressableMemories = device_addressable_memories,
-	.PJRT_Device_DefaultMemory = device_default_memory,
-	.PJRT_Device_MemoryStats = device_memory_stats,
-	.PJRT_Memory_Id = memory_id,
-	.PJRT_Memory_Kind = memory_kind,
-	.PJRT_Memory_ToString = memory_to_string,
-	.PJRT_Executable_Destroy = executable_destroy,
-	.PJRT_Executable_Name = executable_name,
-	.PJRT_Executable_NumReplicas = executable_num_replicas,
-	.PJRT_Executable_NumPartitions = executable_num_partitions,
-	.PJRT_Executable_NumOutputs = executable_num_outputs,
-	.PJRT_Executable_SizeOfGeneratedCodeInBytes = executable_code_size,
-	.PJRT_Executable_GetCostAnalysis = PJRT_Executable_GetCostAnalysis_stub,
-	.PJRT_Executable_OutputMemoryKinds = PJRT_Executable_OutputMemoryKinds_stub,
-	.PJRT_Executable_OptimizedProgram = executable_optimized_program,
-	.PJRT_Executable_Serialize = executable_serialize,
-	.PJRT_LoadedExecutable_Destroy = loaded_destroy,
-	.PJRT_LoadedExecutable_GetExecutable = loaded_get_executable,
-	.PJRT_LoadedExecutable_AddressableDevices = loaded_addressable_devices,
-	.PJRT_LoadedExecutable_Execute = loaded_execute,
-	.PJRT_Executable_DeserializeAndLoad = deserialize,
-	.PJRT_Buffer_Destroy = buffer_destroy,
-	.PJRT_Buffer_ElementType = buffer_element_type,
-	.PJRT_Buffer_Dimensions = buffer_dimensions,
-	.PJRT_Buffer_OnDeviceSizeInBytes = buffer_on_device_size,
-	.PJRT_Buffer_Device = buffer_device,
-	.PJRT_Buffer_CopyToDevice = buffer_copy_to_device,
-	.PJRT_Buffer_ToHostBuffer = buffer_to_host,
-	.PJRT_Buffer_IsOnCpu = buffer_is_on_cpu,
-	.PJRT_Buffer_ReadyEvent = buffer_ready_event,
-	.PJRT_Buffer_UnsafePointer = buffer_unsafe_pointer,
-	.PJRT_Buffer_OpaqueDeviceMemoryDataPointer = buffer_opaque_pointer,
-	.PJRT_Executable_OutputElementTypes = executable_output_types,
-	.PJRT_Executable_OutputDimensions = executable_output_dims,
-	.PJRT_Buffer_CopyToMemory = buffer_copy_to_memory,
-	.PJRT_TopologyDescription_Destroy = topology_destroy,
-	.PJRT_TopologyDescription_PlatformName = topology_platform_name,
-	.PJRT_TopologyDescription_PlatformVersion = topology_platform_version,
-	.PJRT_TopologyDescription_GetDeviceDescriptions = topology_descriptions,
-	.PJRT_TopologyDescription_Serialize = topology_serialize,
-	.PJRT_TopologyDescription_Attributes = topology_attributes,
-	.PJRT_TopologyDescription_Deserialize = topology_deserialize,
-	.PJRT_Compile = compile,
-	.PJRT_Client_TopologyDescription = client_topology,
-	.PJRT_Executable_Fingerprint = executable_fingerprint,
-	.PJRT_Executable_GetCompiledMemoryStats =
-		PJRT_Executable_GetCompiledMemoryStats_stub,
-	.PJRT_Memory_Kind_Id = memory_kind_id,
 	.PJRT_Client_CreateBuffersForAsyncHostToDevice =
-		PJRT_Client_CreateBuffersForAsyncHostToDevice_stub,
-	.PJRT_Client_CreateUninitializedBuffer = client_create_uninitialized,
-	.PJRT_Client_UpdateGlobalProcessInfo = client_update_processes,
-	.PJRT_LoadedExecutable_GetDeviceAssignment = loaded_get_device_assignment,
+		faulty_Client_CreateBuffersForAsyncHostToDevice,
+#define CALL(name, operation, effect, gives) .PJRT_##name = faulty_##name,
+#include "calls.h"
+#undef CALL
 };
 
 /* A table of SIZE bytes that ends where readable memory ends. */

@@ -12,39 +12,13 @@ struct PJRT_TopologyDescription {
 static PJRT_TopologyDescription of_client;
 static const char bytes[] = "faulty: two devices";
 
-PJRT_Error *client_topology(PJRT_Client_TopologyDescription_Args *args)
-{
-	args->topology = &of_client;
-	return NULL;
-}
+GIVE(Client_TopologyDescription, args->topology = &of_client)
+GIVE(TopologyDescription_Destroy, count_thing(TOPOLOGIES, -1), free(args->topology))
+GIVE(TopologyDescription_PlatformName, TEXT(platform_name, "faulty"))
+GIVE(TopologyDescription_PlatformVersion, TEXT(platform_version, "1"))
+GIVE(TopologyDescription_Attributes, args->attributes = NULL, args->num_attributes = 0)
 
-PJRT_Error *topology_destroy(PJRT_TopologyDescription_Destroy_Args *args)
-{
-	count_thing(TOPOLOGIES, -1);
-	free(args->topology);
-	return NULL;
-}
-
-PJRT_Error *topology_platform_name(PJRT_TopologyDescription_PlatformName_Args *args)
-{
-	GIVE_TEXT(args, platform_name, "faulty");
-	return NULL;
-}
-
-PJRT_Error *topology_platform_version(PJRT_TopologyDescription_PlatformVersion_Args *args)
-{
-	GIVE_TEXT(args, platform_version, "1");
-	return NULL;
-}
-
-PJRT_Error *topology_attributes(PJRT_TopologyDescription_Attributes_Args *args)
-{
-	args->attributes = NULL;
-	args->num_attributes = 0;
-	return NULL;
-}
-
-PJRT_Error *topology_descriptions(
+PJRT_Error *faulty_TopologyDescription_GetDeviceDescriptions(
 	PJRT_TopologyDescription_GetDeviceDescriptions_Args *args)
 {
 	static PJRT_DeviceDescription *list[N_DEVICES];
@@ -61,16 +35,12 @@ static void deleter(PJRT_SerializedTopology *topology)
 	(void)topology; /* the bytes are static */
 }
 
-PJRT_Error *topology_serialize(PJRT_TopologyDescription_Serialize_Args *args)
-{
-	args->serialized_bytes = bytes;
-	args->serialized_bytes_size = sizeof(bytes);
-	args->serialized_topology = NULL;
-	args->serialized_topology_deleter = deleter;
-	return NULL;
-}
+GIVE(TopologyDescription_Serialize, args->serialized_bytes = bytes,
+     args->serialized_bytes_size = sizeof(bytes), args->serialized_topology = NULL,
+     args->serialized_topology_deleter = deleter)
 
-PJRT_Error *topology_deserialize(PJRT_TopologyDescription_Deserialize_Args *args)
+PJRT_Error *faulty_TopologyDescription_Deserialize(
+	PJRT_TopologyDescription_Deserialize_Args *args)
 {
 	if (args->serialized_topology_size != sizeof(bytes) ||
 	    memcmp(args->serialized_topology, bytes, sizeof(bytes)))

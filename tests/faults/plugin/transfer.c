@@ -4,31 +4,28 @@
 
 #include "plugin.h"
 
-PJRT_Error *client_buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args *args)
+PJRT_Error *faulty_Client_BufferFromHostBuffer(
+	PJRT_Client_BufferFromHostBuffer_Args *args)
 {
 	PJRT_Error *e = inject(UPLOAD);
 	PJRT_Buffer *b;
-	bool zero_copy = args->host_buffer_semantics >=
-			 PJRT_HostBufferSemantics_kImmutableZeroCopy;
+	bool borrows = args->host_buffer_semantics >=
+			       PJRT_HostBufferSemantics_kImmutableZeroCopy &&
+		       (uintptr_t)args->data % ALIGNMENT == 0;
 
+	if (!e)
+		e = (borrows ? buffer_bare
+			     : buffer_new)(memory_of(args->device, args->memory),
+					   args->type, args->dims, args->num_dims, &b);
 	if (e)
 		return e;
-	b = buffer_alloc(memory_of(args->device, args->memory), args->type, args->dims,
-			 args->num_dims);
-	if (!b)
-		return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "faulty: bad shape");
-	if (zero_copy && (uintptr_t)args->data % ALIGNMENT == 0) {
+	if (borrows) {
 		b->data = (char *)(uintptr_t)args->data;
 		b->borrowed = true;
 		b->borrowing = event_alloc();
 		event_ref(b->borrowing);
 		args->done_with_host_buffer = b->borrowing;
 	} else {
-		e = buffer_fill(b);
-		if (e) {
-			buffer_free(b);
-			return e;
-		}
 		memcpy(b->data, args->data, b->size);
 		args->done_with_host_buffer = event_new(UPLOAD, NULL);
 	}
@@ -49,7 +46,7 @@ static PJRT_Event *copy_out(const PJRT_Buffer *b, void *dst, size_t offset, size
 	return event_new(DOWNLOAD, why);
 }
 
-PJRT_Error *buffer_to_host(PJRT_Buffer_ToHostBuffer_Args *args)
+PJRT_Error *faulty_Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args *args)
 {
 	PJRT_Error *e = check_live(args->src);
 
@@ -84,7 +81,7 @@ static PJRT_Error *check_pointer(const PJRT_Buffer *b)
 	return check_live(b);
 }
 
-PJRT_Error *buffer_unsafe_pointer(PJRT_Buffer_UnsafePointer_Args *args)
+PJRT_Error *faulty_Buffer_UnsafePointer(PJRT_Buffer_UnsafePointer_Args *args)
 {
 	PJRT_Error *e = check_pointer(args->buffer);
 
@@ -93,7 +90,8 @@ PJRT_Error *buffer_unsafe_pointer(PJRT_Buffer_UnsafePointer_Args *args)
 	return e;
 }
 
-PJRT_Error *buffer_opaque_pointer(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args *args)
+PJRT_Error *faulty_Buffer_OpaqueDeviceMemoryDataPointer(
+	PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args *args)
 {
 	PJRT_Error *e = check_pointer(args->buffer);
 
@@ -106,52 +104,40 @@ static PJRT_Error *copy_buffer(const PJRT_Buffer *src, PJRT_Memory *memory,
 			       PJRT_Buffer **ret)
 {
 	PJRT_Error *e = check_live(src);
-	PJRT_Buffer *b;
 
 	if (!e)
 		e = inject(COPY);
+	if (!e)
+		e = buffer_new(memory, src->type, src->dims, src->rank, ret);
 	if (e)
 		return e;
-	b = buffer_alloc(memory, src->type, src->dims, src->rank);
-	b->made_by = COPY;
-	e = buffer_fill(b);
-	if (e) {
-		buffer_free(b);
-		return e;
-	}
-	memcpy(b->data, src->data, src->size);
-	*ret = b;
+	(*ret)->made_by = COPY;
+	memcpy((*ret)->data, src->data, src->size);
 	return NULL;
 }
 
-PJRT_Error *buffer_copy_to_device(PJRT_Buffer_CopyToDevice_Args *args)
+PJRT_Error *faulty_Buffer_CopyToDevice(PJRT_Buffer_CopyToDevice_Args *args)
 {
 	return copy_buffer(args->buffer, &args->dst_device->memory, &args->dst_buffer);
 }
 
-PJRT_Error *buffer_copy_to_memory(PJRT_Buffer_CopyToMemory_Args *args)
+PJRT_Error *faulty_Buffer_CopyToMemory(PJRT_Buffer_CopyToMemory_Args *args)
 {
 	return copy_buffer(args->buffer, args->dst_memory, &args->dst_buffer);
 }
 
-PJRT_Error *client_create_uninitialized(PJRT_Client_CreateUninitializedBuffer_Args *args)
+PJRT_Error *faulty_Client_CreateUninitializedBuffer(
+	PJRT_Client_CreateUninitializedBuffer_Args *args)
 {
 	PJRT_Error *e = inject(UNINITIALIZED);
-	PJRT_Buffer *b;
 
+	if (!e)
+		e = buffer_new(memory_of(args->device, args->memory),
+			       args->shape_element_type, args->shape_dims,
+			       args->shape_num_dims, &args->buffer);
 	if (e)
 		return e;
-	b = buffer_alloc(memory_of(args->device, args->memory), args->shape_element_type,
-			 args->shape_dims, args->shape_num_dims);
-	if (!b)
-		return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "faulty: bad shape");
-	b->made_by = UNINITIALIZED;
-	e = buffer_fill(b);
-	if (e) {
-		buffer_free(b);
-		return e;
-	}
-	memset(b->data, 0xa5, b->size);
-	args->buffer = b;
+	args->buffer->made_by = UNINITIALIZED;
+	memset(args->buffer->data, 0xa5, args->buffer->size);
 	return NULL;
 }
