@@ -8,8 +8,6 @@
  */
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,77 +26,50 @@ static const char add[] =
 enum { INNER = 2000, FIRST = 200, MOUNTS = 20, PER_MOUNT = 5, CHILD_S = 120, N = 6 };
 enum { QUICK_INNER = 20, QUICK_PROCESSES = 2 };
 
-struct matrix {
+static struct matrix {
 	char header[BENCH_NPY];
 	float data[N];
-};
-
-/* One process that measures. */
-struct client {
-	struct bench *bench;
-	struct bench_table *table;
-	unsigned round;
-	unsigned first_direct, first_call; /* rows: a program's first operations */
-	unsigned inner;
-	int call, control, run; /* descriptors */
-	struct matrix in[2];
-	PJRT_LoadedExecutable *program;
-	PJRT_Buffer *arguments[2];
-	float next; /* so that no result is that of the call before */
-};
-
-typedef void op_fn(struct client *c);
-
-/* The mean time of one of N operations. */
-static double time_of(struct client *c, op_fn *op, unsigned n)
-{
-	double t = bench_now();
-
-	for (unsigned i = 0; i < n; i++)
-		op(c);
-	return (bench_now() - t) / n;
-}
+} in[2];
+static unsigned now;           /* the round */
+static int call, control, run; /* descriptors */
+static PJRT_LoadedExecutable *program;
 
 static void set_matrix(struct matrix *m, float first)
 {
-	static const char dict[] =
-		"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
-
-	bench_npy_header(m->header, 0);
-	memset(m->header + 10, ' ', BENCH_NPY - 11);
-	memcpy(m->header + 10, dict, strlen(dict));
+	bench_npy_shape(m->header, "2, 3");
 	for (int i = 0; i < N; i++)
 		m->data[i] = first + (float)i;
 }
 
-static void expect_sum(const float *sum, float a, float b, const char *what)
+static void expect_sum(const float *sum, const char *what)
 {
 	for (int i = 0; i < N; i++)
-		if (sum[i] != a + b + 2 * (float)i)
+		if (sum[i] != in[0].data[i] + in[1].data[i])
 			bench_die("%s: number %d is %g", what, i, (double)sum[i]);
 }
 
-static void change(struct client *c)
+/* No result is that of the operation before. */
+static void change(void)
 {
-	c->next = c->next < 1000 ? c->next + 1 : 0;
-	c->in[0].data[0] = c->next;
-	for (int i = 1; i < N; i++)
-		c->in[0].data[i] = c->next + (float)i;
+	float next = in[0].data[0] < 1000 ? in[0].data[0] + 1 : 0;
+
+	for (int i = 0; i < N; i++)
+		in[0].data[i] = next + (float)i;
 }
 
 /* --- without a mount --------------------------------------------------------------------- */
 
-static void op_direct(struct client *c)
+static void op_direct(void)
 {
 	PJRT_Buffer *arguments[2], *z;
 	float sum[N];
 
-	change(c);
-	arguments[0] = direct_upload(c->in[0].data, N, true);
-	arguments[1] = direct_upload(c->in[1].data, N, true);
-	z = direct_execute(c->program, arguments, 2);
+	change();
+	arguments[0] = direct_upload(in[0].data, N);
+	arguments[1] = direct_upload(in[1].data, N);
+	z = direct_execute(program, arguments, 2);
 	direct_read(z, sum, sizeof(sum));
-	expect_sum(sum, c->next, 100, "direct");
+	expect_sum(sum, "direct");
 	direct_free(z);
 	direct_free(arguments[0]);
 	direct_free(arguments[1]);
@@ -106,108 +77,93 @@ static void op_direct(struct client *c)
 
 /* --- through the mount ------------------------------------------------------------------- */
 
-static void op_null(struct client *c)
+static void op_null(void)
 {
-	bench_null(c->control);
+	bench_null(control);
 }
 
-static void op_call(struct client *c)
+static void op_call(void)
 {
 	struct matrix z;
 
-	change(c);
-	if (pwrite(c->call, c->in, sizeof(c->in), 0) != sizeof(c->in) ||
-	    pread(c->call, &z, sizeof(z), 0) != sizeof(z))
-		bench_die("a call failed");
-	expect_sum(z.data, c->next, 100, "call");
+	change();
+	bench_call(call, in, sizeof(in), &z, sizeof(z));
+	expect_sum(z.data, "call");
 }
 
-static void op_control(struct client *c)
+static void op_control(void)
 {
-	bench_ask(c->control,
-		  "{\"op\":\"execute\",\"executable\":\"add\",\"inputs\":[\"x\",\"y\"],"
-		  "\"outputs\":[\"z\"]}\n",
-		  "{\"ok\":true,\"outputs\":[{\"name\":\"z\",");
+	bench_execute_add(control);
 }
 
-static void put_matrix(struct bench *b, const char *name, const struct matrix *m)
+static void put_matrices(void)
 {
-	int fd = bench_open(bench_path(b, name), O_WRONLY | O_CREAT | O_TRUNC);
-
-	bench_write(fd, m, sizeof(*m), sizeof(*m));
-	if (close(fd))
-		bench_die("%s was refused", name);
+	bench_put(bench_path("buffers/x.npy"), &in[0], sizeof(in[0]));
+	bench_put(bench_path("buffers/y.npy"), &in[1], sizeof(in[1]));
 }
 
-static void op_buffers(struct client *c)
+static void op_buffers(void)
 {
 	float sum[N];
-	int fd;
 
-	change(c);
-	put_matrix(c->bench, "buffers/x.npy", &c->in[0]);
-	put_matrix(c->bench, "buffers/y.npy", &c->in[1]);
-	bench_ask(c->run, "x y -> z\n", "ok: z F32[2,3]");
-	fd = bench_open(bench_path(c->bench, "buffers/z.raw"), O_RDONLY);
-	if (pread(fd, sum, sizeof(sum), 0) != sizeof(sum))
-		bench_die("z.raw cannot be read");
-	close(fd);
-	expect_sum(sum, c->next, 100, "buffers");
+	change();
+	put_matrices();
+	bench_run_add(run);
+	bench_get(bench_path("buffers/z.raw"), sum, sizeof(sum));
+	expect_sum(sum, "buffers");
 }
 
-#define ROW(name)                                                                        \
-	static double row_##name(void *arg)                                              \
-	{                                                                                \
-		struct client *c = arg;                                                  \
-                                                                                         \
-		return time_of(c, op_##name, c->inner);                                  \
-	}
-ROW(direct)
-ROW(null)
-ROW(call)
-ROW(control)
-ROW(buffers)
+enum { FIRST_DIRECT = 5, FIRST_CALL }; /* rows: a program's first operations */
+static struct bench_table table = {
+	.title = "Call: F32[2,3] addition, arrays in and out; 5 processes a mount",
+	.mean = true,
+	.rows = {
+		{ "direct: upload x 2, execute, ToHostBuffer", .operation = op_direct,
+		  .base = "to direct" },
+		{ "control: empty line, read", .operation = op_null,
+		  .base = "to empty line" },
+		{ "call: write x and y, read z", .operation = op_call },
+		{ "control: execute with x, y in place, reply", .operation = op_control },
+		{ "write x.npy, y.npy; run; read z.raw", .operation = op_buffers },
+		[FIRST_DIRECT] = { "direct: a program's first 200",
+				   .base = "to direct's first", .apart = true },
+		[FIRST_CALL] = { "call: a program's first 200" },
+	},
+};
 
-static void measure(void *arg)
+static void open_files(void)
 {
-	struct client *c = arg;
-	direct_open(c->bench->plugin);
-	c->program = direct_compile(add);
-	c->call = bench_open(bench_path(c->bench, "executables/add/call"), O_RDWR);
-	c->run = bench_open(bench_path(c->bench, "executables/add/run"), O_RDWR);
-	c->control = bench_open(bench_path(c->bench, "control"), O_RDWR);
-	c->table->rows[c->first_call].sample[c->round] = time_of(c, op_call, FIRST);
-	c->table->rows[c->first_direct].sample[c->round] = time_of(c, op_direct, FIRST);
-	bench_rounds(c->table, c->round, c->round + 1, c);
+	call = bench_open(bench_path("executables/add/call"), O_RDWR);
+	run = bench_open(bench_path("executables/add/run"), O_RDWR);
+	control = bench_open(bench_path("control"), O_RDWR);
+}
+
+static void measure(void)
+{
+	direct_open(bench.plugin);
+	program = direct_compile(add);
+	open_files();
+	table.rows[FIRST_CALL].sample[now] = bench_mean(op_call, FIRST);
+	table.rows[FIRST_DIRECT].sample[now] = bench_mean(op_direct, FIRST);
+	bench_rounds(&table, now, now + 1);
 }
 
 /* Calls in a second: the whole loop, not its median. */
-static void count(void *arg)
+static void count(void)
 {
-	struct client *c = arg;
-	static const struct {
-		const char *what;
-		op_fn *op;
-	} loops[] = { { "call", op_call }, { "control, execute", op_control } };
-	unsigned n = c->inner * 5;
-
-	c->call = bench_open(bench_path(c->bench, "executables/add/call"), O_RDWR);
-	c->control = bench_open(bench_path(c->bench, "control"), O_RDWR);
-	for (unsigned round = 0; round < 3; round++)
-		for (unsigned l = 0; l < 2; l++) {
-			double t = bench_now();
-
-			for (unsigned i = 0; i < n; i++)
-				loops[l].op(c);
-			printf("%-44s %9.0f a second\n", loops[l].what,
-			       n / (bench_now() - t));
-		}
+	open_files();
+	for (unsigned round = 0; round < 3; round++) {
+		printf("%-44s %9.0f a second\n", "call",
+		       1 / bench_mean(op_call, table.inner * 5));
+		printf("%-44s %9.0f a second\n", "control, execute",
+		       1 / bench_mean(op_control, table.inner * 5));
+	}
 }
 
 /* The processor time of the process whose id is in the file NAME, in seconds. */
-static double used(const struct bench *b, const char *name)
+static double used(const char *name)
 {
-	pid_t pid = bench_pid(b, name);
+	pid_t pid = bench_pid(name);
 	struct timespec t;
 	clockid_t clock;
 
@@ -216,68 +172,37 @@ static double used(const struct bench *b, const char *name)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void print_idle(const struct bench *b)
+static void print_idle(const char *what, const char *name)
 {
-	static const char *const names[] = { "pid", "plugins/" BENCH_PLUGIN "/pid" };
+	double before = used(name), t = bench_now();
 
-	for (unsigned i = 0; i < 2; i++) {
-		double before = used(b, names[i]), t = bench_now();
-
-		sleep(b->quick ? 1 : 5); /* real time: it is measured */
-		printf("%-44s %9.3f %% of a processor\n",
-		       i ? "the worker, without clients" : "the daemon, without clients",
-		       100 * (used(b, names[i]) - before) / (bench_now() - t));
-	}
-}
-
-/* A new mount, with the program and its arguments. */
-static void prepare(struct client *c)
-{
-	bench_put(bench_path(c->bench, "programs/add.mlir"), add);
-	put_matrix(c->bench, "buffers/x.npy", &c->in[0]);
-	put_matrix(c->bench, "buffers/y.npy", &c->in[1]);
+	sleep(bench.quick ? 1 : 5); /* real time: it is measured */
+	printf("%-44s %9.3f %% of a processor\n", what,
+	       100 * (used(name) - before) / (bench_now() - t));
 }
 
 int main(int argc, char **argv)
 {
-	struct bench_table t = {
-		.title = "Call: F32[2,3] addition, arrays in and out; 5 processes a mount"
-	};
-	struct bench b;
-	struct client c = { .bench = &b, .table = &t };
-	unsigned direct, null;
-
-	bench_begin(&b, argc, argv);
-	c.inner = b.quick ? QUICK_INNER : INNER;
-	t.rounds = b.rounds ? b.rounds : b.quick ? QUICK_PROCESSES : MOUNTS * PER_MOUNT;
-	direct =
-		bench_add(&t, "direct: upload x 2, execute, ToHostBuffer", row_direct, 0);
-	null = bench_add(&t, "control: empty line, read", row_null, 0);
-	bench_add(&t, "call: write x and y, read z", row_call, 0);
-	bench_add(&t, "control: execute with x, y in place, reply", row_control, 0);
-	bench_add(&t, "write x.npy, y.npy; run; read z.raw", row_buffers, 0);
-	t.group++;
-	c.first_direct = bench_add(&t, "direct: a program's first 200", NULL, 0);
-	c.first_call = bench_add(&t, "call: a program's first 200", NULL, 0);
-	bench_compare(&t, direct, "to direct");
-	bench_compare(&t, null, "to empty line");
-	bench_compare(&t, c.first_direct, "to direct's first");
-	bench_prepare(&t);
-
-	set_matrix(&c.in[0], 0);
-	set_matrix(&c.in[1], 100);
-	bench_mount(&b);
-	for (c.round = 0; c.round < t.rounds; c.round++) {
-		if (c.round && c.round % PER_MOUNT == 0) {
-			bench_stop_daemon(&b);
-			bench_start_daemon(&b);
+	bench_begin(argc, argv);
+	table.inner = bench.quick ? QUICK_INNER : INNER;
+	bench_prepare(&table, QUICK_PROCESSES, MOUNTS * PER_MOUNT);
+	set_matrix(&in[0], 0);
+	set_matrix(&in[1], 100);
+	bench_mount();
+	for (now = 0; now < table.rounds; now++) {
+		if (now && now % PER_MOUNT == 0) {
+			bench_stop_daemon();
+			bench_start_daemon();
 		}
-		if (c.round % PER_MOUNT == 0)
-			prepare(&c);
-		bench_in_child(measure, &c, CHILD_S);
+		if (now % PER_MOUNT == 0) {
+			bench_put_program("add", add);
+			put_matrices();
+		}
+		bench_in_child(measure, CHILD_S);
 	}
-	bench_print(&t);
-	bench_in_child(count, &c, CHILD_S);
-	print_idle(&b);
+	bench_print(&table);
+	bench_in_child(count, CHILD_S);
+	print_idle("the daemon, without clients", "pid");
+	print_idle("the worker, without clients", "plugins/" BENCH_PLUGIN "/pid");
 	return 0;
 }

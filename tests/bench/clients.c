@@ -3,113 +3,82 @@
  * Many clients of one mount: processes that call the addition of two numbers in a loop, for
  * the same time; then one of them beside a process that writes and reads a large array.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench.h"
 
-enum {
-	MAX_CLIENTS = 64,
-	COUNTS = 5,
-	SAMPLES = 1 << 14,
-	STEP = 1 << 20,
-	LARGE = 64 << 20
-};
-
-static const char add[] =
-	"func.func @main(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {\n"
-	"  %0 = stablehlo.add %a, %b : tensor<f32>\n"
-	"  return %0 : tensor<f32>\n"
-	"}\n";
+enum { MAX_CLIENTS = 64, COUNTS = 5, SAMPLES = 1 << 14 };
+enum { LARGE = 64 << 20, LARGE_NPY = BENCH_NPY + LARGE };
 
 static const unsigned counts[COUNTS] = { 1, 2, 4, 16, 64 };
 
-struct scalar {
-	char header[BENCH_NPY];
-	float value;
-} __attribute__((__packed__));
-
 /* Memory that the processes share. */
-struct shared {
+static struct shared {
 	volatile int go;
 	volatile unsigned ready;
 	unsigned calls[MAX_CLIENTS];
 	float seconds[MAX_CLIENTS][SAMPLES]; /* of each call; the last SAMPLES are kept */
-};
+} * shared;
 
-struct load {
-	struct bench bench;
-	struct shared *shared;
-	double seconds; /* of a sample */
-	unsigned round;
-	struct bench_table rate, median, tail, beside;
-	char *large; /* a .npy of LARGE bytes, and room for another */
-};
+static double seconds; /* of a sample */
+static char *large;    /* a .npy of LARGE bytes, and room for another */
 
 /* --- a client ---------------------------------------------------------------------------- */
 
-static void call_once(int fd, struct scalar in[2], float x)
+static void call_once(int fd, struct bench_scalar in[2], float x)
 {
-	struct scalar out;
+	struct bench_scalar out;
 
 	in[0].value = x;
-	if (pwrite(fd, in, 2 * sizeof(*in), 0) != 2 * sizeof(*in) ||
-	    pread(fd, &out, sizeof(out), 0) != sizeof(out))
-		bench_die("a call failed: %s", strerror(errno));
+	bench_call(fd, in, 2 * sizeof(*in), &out, sizeof(out));
 	if (out.value != x + 1)
 		bench_die("%g + 1 gave %g", (double)x, (double)out.value);
 }
 
 /* Call until the time is over. */
-static void client(struct load *l, unsigned self)
+static void client(unsigned self)
 {
-	int fd = bench_open(bench_path(&l->bench, "executables/add/call"), O_RDWR);
-	struct scalar in[2] = { { .value = 0 }, { .value = 1 } };
-	struct shared *s = l->shared;
+	int fd = bench_open(bench_path("executables/add/call"), O_RDWR);
+	struct bench_scalar in[2] = { bench_scalar(0), bench_scalar(1) };
 	double end, t, now;
 	unsigned n = 0;
 
-	bench_npy_header(in[0].header, 0);
-	bench_npy_header(in[1].header, 0);
 	call_once(fd, in, 0);
-	__atomic_add_fetch(&s->ready, 1, __ATOMIC_SEQ_CST);
-	while (!s->go)
+	__atomic_add_fetch(&shared->ready, 1, __ATOMIC_SEQ_CST);
+	while (!shared->go)
 		usleep(200);
 	now = bench_now();
-	for (end = now + l->seconds; now < end; n++) {
+	for (end = now + seconds; now < end; n++) {
 		t = now;
 		call_once(fd, in, (float)(self + n % 1000));
 		now = bench_now();
-		s->seconds[self][n % SAMPLES] = (float)(now - t);
+		shared->seconds[self][n % SAMPLES] = (float)(now - t);
 	}
-	s->calls[self] = n;
+	shared->calls[self] = n;
 }
 
-static void start_clients(struct load *l, unsigned n, pid_t pids[MAX_CLIENTS])
+static void start_clients(unsigned n, pid_t pids[MAX_CLIENTS])
 {
-	l->shared->go = 0;
-	l->shared->ready = 0;
+	shared->go = 0;
+	shared->ready = 0;
 	for (unsigned i = 0; i < n; i++) {
-		pids[i] = fork();
-		if (pids[i] < 0)
-			bench_die("fork: %s", strerror(errno));
+		pids[i] = bench_fork();
 		if (pids[i] == 0) {
-			client(l, i);
+			client(i);
 			_exit(0);
 		}
 	}
-	for (double end = bench_now() + 60; l->shared->ready < n; usleep(1000))
+	for (double end = bench_now() + 60; shared->ready < n; usleep(1000))
 		if (bench_now() > end)
 			bench_die("clients did not start");
-	l->shared->go = 1;
+	shared->go = 1;
 }
 
 static int by_value(const void *a, const void *b)
@@ -124,7 +93,7 @@ struct result {
 	double each, median, p99;
 };
 
-static struct result collect(const struct load *l, unsigned n)
+static struct result collect(unsigned n)
 {
 	float *all = malloc((size_t)n * SAMPLES * sizeof(*all));
 	size_t total = 0, kept = 0;
@@ -133,74 +102,58 @@ static struct result collect(const struct load *l, unsigned n)
 	if (!all)
 		bench_die("no memory");
 	for (unsigned i = 0; i < n; i++) {
-		unsigned calls = l->shared->calls[i];
-		unsigned keep = calls < SAMPLES ? calls : SAMPLES;
+		unsigned calls = shared->calls[i],
+			 keep = calls < SAMPLES ? calls : SAMPLES;
 
-		memcpy(all + kept, l->shared->seconds[i], keep * sizeof(*all));
+		memcpy(all + kept, shared->seconds[i], keep * sizeof(*all));
 		kept += keep;
 		total += calls;
 	}
 	qsort(all, kept, sizeof(*all), by_value);
-	r = (struct result){ l->seconds / (double)total, (double)all[kept / 2],
+	r = (struct result){ seconds / (double)total, (double)all[kept / 2],
 			     (double)all[kept * 99 / 100] };
 	free(all);
 	return r;
 }
 
-static struct result run_clients(struct load *l, unsigned n)
+static struct result run_clients(unsigned n)
 {
 	pid_t pids[MAX_CLIENTS];
 	int status;
 
-	start_clients(l, n, pids);
+	start_clients(n, pids);
 	for (unsigned i = 0; i < n; i++)
 		if (waitpid(pids[i], &status, 0) != pids[i] || status)
 			bench_die("client %u failed", i);
-	return collect(l, n);
+	return collect(n);
 }
 
 /* --- the neighbour ----------------------------------------------------------------------- */
 
 /* Write and read a large array, until killed. */
-static void move_large(struct load *l)
+static void __attribute__((__noreturn__)) move_large(void)
 {
-	const char *path = bench_path(&l->bench, "buffers/large.npy");
-	size_t size = BENCH_NPY + LARGE;
+	const char *path = bench_path("buffers/large.npy");
 
 	for (;;) {
-		int fd = bench_open(path, O_WRONLY | O_CREAT | O_TRUNC);
-
-		bench_write(fd, l->large, size, STEP);
-		if (close(fd))
-			bench_die("%s was refused", path);
-		fd = bench_open(path, O_RDONLY);
-		for (size_t at = 0; at < size;) {
-			ssize_t n = read(fd, l->large + size + at, STEP);
-
-			if (n <= 0)
-				bench_die("%s is too short", path);
-			at += (size_t)n;
-		}
-		close(fd);
-		if (memcmp(l->large, l->large + size, size) != 0)
+		bench_put(path, large, LARGE_NPY);
+		bench_get(path, large + LARGE_NPY, LARGE_NPY);
+		if (memcmp(large, large + LARGE_NPY, LARGE_NPY) != 0)
 			bench_die("%s holds other bytes than were written", path);
 	}
 }
 
-static struct result run_beside(struct load *l)
+static struct result run_beside(void)
 {
 	struct result r;
-	pid_t pid = fork();
+	pid_t pid = bench_fork();
 	int status;
 
-	if (pid < 0)
-		bench_die("fork: %s", strerror(errno));
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL); /* lest the mount stays busy */
-		move_large(l);
-		_exit(0);
+		move_large();
 	}
-	r = run_clients(l, 1);
+	r = run_clients(1);
 	if (waitpid(pid, &status, WNOHANG) != 0)
 		bench_die("the neighbour failed");
 	kill(pid, SIGKILL);
@@ -210,86 +163,75 @@ static struct result run_beside(struct load *l)
 
 /* ----------------------------------------------------------------------------------------- */
 
-static void measure(struct load *l, unsigned round)
+/* The rows of three tables, one for each count. */
+#define COUNT_ROWS                                                                       \
+	{                                                                                \
+		{ "1 client", .base = "to 1 client" }, { "2 clients" }, { "4 clients" }, \
+			{ "16 clients" },                                                \
+		{                                                                        \
+			"64 clients"                                                     \
+		}                                                                        \
+	}
+static struct bench_table rate = {
+	.title = "Clients: time for each call of all clients together",
+	.rows = COUNT_ROWS,
+}, median = {
+	.title = "Clients: median time of a call",
+	.rows = COUNT_ROWS,
+}, tail = {
+	.title = "Clients: p99 of the time of a call",
+	.rows = COUNT_ROWS,
+}, beside = {
+	.title = "Clients: a call beside a client that moves 64 MiB",
+	.rows = {
+		{ "alone, median", .base = "to alone" },
+		{ "beside, median" },
+		{ "alone, p99", .base = "to alone, p99", .apart = true },
+		{ "beside, p99" },
+	},
+};
+
+static void measure(unsigned round)
 {
 	struct result r;
 
 	for (unsigned k = 0; k < COUNTS; k++) {
 		unsigned i = (k + round) % COUNTS;
 
-		r = run_clients(l, counts[i]);
-		l->rate.rows[i].sample[round] = r.each;
-		l->median.rows[i].sample[round] = r.median;
-		l->tail.rows[i].sample[round] = r.p99;
+		r = run_clients(counts[i]);
+		rate.rows[i].sample[round] = r.each;
+		median.rows[i].sample[round] = r.median;
+		tail.rows[i].sample[round] = r.p99;
 	}
-	r = run_clients(l, 1);
-	l->beside.rows[0].sample[round] = r.median;
-	l->beside.rows[2].sample[round] = r.p99;
-	r = run_beside(l);
-	l->beside.rows[1].sample[round] = r.median;
-	l->beside.rows[3].sample[round] = r.p99;
-}
-
-static void make_tables(struct load *l, unsigned rounds)
-{
-	static const char *const names[COUNTS] = { "1 client", "2 clients", "4 clients",
-						   "16 clients", "64 clients" };
-	struct bench_table *tables[] = { &l->rate, &l->median, &l->tail, &l->beside };
-
-	l->rate.title = "Clients: time for each call of all clients together";
-	l->median.title = "Clients: median time of a call";
-	l->tail.title = "Clients: p99 of the time of a call";
-	l->beside.title = "Clients: a call beside a client that moves 64 MiB";
-	for (unsigned i = 0; i < 3; i++) {
-		for (unsigned k = 0; k < COUNTS; k++)
-			bench_add(tables[i], names[k], NULL, 0);
-		bench_compare(tables[i], 0, "to 1 client");
+	for (unsigned i = 0; i < 2; i++) {
+		r = i ? run_beside() : run_clients(1);
+		beside.rows[i].sample[round] = r.median;
+		beside.rows[2 + i].sample[round] = r.p99;
 	}
-	bench_compare(&l->beside, bench_add(&l->beside, "alone, median", NULL, 0),
-		      "to alone");
-	bench_add(&l->beside, "beside, median", NULL, 0);
-	l->beside.group++;
-	bench_compare(&l->beside, bench_add(&l->beside, "alone, p99", NULL, 0),
-		      "to alone, p99");
-	bench_add(&l->beside, "beside, p99", NULL, 0);
-	for (unsigned i = 0; i < 4; i++) {
-		tables[i]->rounds = rounds;
-		bench_prepare(tables[i]);
-	}
-}
-
-static void *shared_memory(size_t len)
-{
-	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		       0);
-
-	if (p == MAP_FAILED)
-		bench_die("no memory: %zu bytes", len);
-	return p;
 }
 
 int main(int argc, char **argv)
 {
-	static struct load l;
+	struct bench_table *const tables[] = { &rate, &median, &tail, &beside };
 
-	bench_begin(&l.bench, argc, argv);
-	l.seconds = l.bench.quick ? 0.2 : 2;
-	l.shared = shared_memory(sizeof(*l.shared));
-	l.large = shared_memory(2 * (BENCH_NPY + (size_t)LARGE));
-	bench_npy_header(l.large, LARGE / sizeof(float));
+	bench_begin(argc, argv);
+	seconds = bench.quick ? 0.2 : 2;
+	shared = bench_memory(sizeof(*shared), true);
+	large = bench_memory(2 * (size_t)LARGE_NPY, true);
+	bench_npy_header(large, LARGE / sizeof(float));
 	for (size_t i = 0; i < LARGE; i++)
-		l.large[BENCH_NPY + i] = (char)(i % 63);
-	make_tables(&l, l.bench.rounds ? l.bench.rounds : l.bench.quick ? 2 : 9);
-	bench_mount(&l.bench);
-	bench_put(bench_path(&l.bench, "programs/add.mlir"), add);
-	for (unsigned r = 0; r < l.rate.rounds; r++)
-		measure(&l, r);
-	bench_print(&l.rate);
-	for (unsigned k = 0; k < COUNTS; k++)
-		printf("%-44s %9.0f calls a second\n", l.rate.rows[k].what,
-		       1 / bench_median(l.rate.rows[k].sample, l.rate.rounds));
-	bench_print(&l.median);
-	bench_print(&l.tail);
-	bench_print(&l.beside);
+		large[BENCH_NPY + i] = (char)(i % 63);
+	for (unsigned i = 0; i < 4; i++)
+		bench_prepare(tables[i], 2, 9);
+	bench_mount();
+	bench_put_program("add", bench_add);
+	for (unsigned r = 0; r < rate.rounds; r++)
+		measure(r);
+	for (unsigned i = 0; i < 4; i++) {
+		bench_print(tables[i]);
+		for (unsigned k = 0; i == 0 && k < COUNTS; k++)
+			printf("%-44s %9.0f calls a second\n", rate.rows[k].what,
+			       1 / bench_median(rate.rows[k].sample, rate.rounds));
+	}
 	return 0;
 }

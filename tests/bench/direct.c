@@ -21,29 +21,22 @@ static void check(const char *what, PJRT_Error *error)
 	bench_die("%s: %.*s", what, (int)args.message_size, args.message);
 }
 
-#define CALL(fn, args) check(#fn, api->fn(args))
+/* Call FN with these arguments, or end; the arguments afterwards. */
+#define CALL(fn, ...)                                                                    \
+	({                                                                               \
+		fn##_Args args = { .struct_size = fn##_Args_STRUCT_SIZE, __VA_ARGS__ };  \
+		check(#fn, api->fn(&args));                                              \
+		args;                                                                    \
+	})
 
 static void await(PJRT_Event *event)
 {
-	PJRT_Event_Await_Args wait = { PJRT_Event_Await_Args_STRUCT_SIZE,
-				       .event = event };
-	PJRT_Event_Destroy_Args destroy = { PJRT_Event_Destroy_Args_STRUCT_SIZE,
-					    .event = event };
-
-	CALL(PJRT_Event_Await, &wait);
-	CALL(PJRT_Event_Destroy, &destroy);
+	CALL(PJRT_Event_Await, .event = event);
+	CALL(PJRT_Event_Destroy, .event = event);
 }
 
 void direct_open(const char *plugin)
 {
-	PJRT_Plugin_Initialize_Args init = {
-		.struct_size = PJRT_Plugin_Initialize_Args_STRUCT_SIZE
-	};
-	PJRT_Client_Create_Args create = { .struct_size =
-						   PJRT_Client_Create_Args_STRUCT_SIZE };
-	PJRT_Client_AddressableDevices_Args devices = {
-		.struct_size = PJRT_Client_AddressableDevices_Args_STRUCT_SIZE
-	};
 	void *so = dlopen(plugin, RTLD_NOW | RTLD_LOCAL);
 	const PJRT_Api *(*get)(void) =
 		so ? (const PJRT_Api *(*)(void))dlsym(so, "GetPjrtApi") : NULL;
@@ -51,11 +44,10 @@ void direct_open(const char *plugin)
 	if (!get)
 		bench_die("%s: %s", plugin, dlerror());
 	api = get();
-	CALL(PJRT_Plugin_Initialize, &init);
-	CALL(PJRT_Client_Create, &create);
-	client = devices.client = create.client;
-	CALL(PJRT_Client_AddressableDevices, &devices);
-	device = devices.addressable_devices[0];
+	CALL(PJRT_Plugin_Initialize, .extension_start = NULL);
+	client = CALL(PJRT_Client_Create, .extension_start = NULL).client;
+	device = CALL(PJRT_Client_AddressableDevices, .client = client)
+			 .addressable_devices[0];
 }
 
 PJRT_LoadedExecutable *direct_compile(const char *mlir)
@@ -66,46 +58,25 @@ PJRT_LoadedExecutable *direct_compile(const char *mlir)
 				 .code = (char *)(uintptr_t)mlir,
 				 .code_size = strlen(mlir), .format = "mlir",
 				 .format_size = 4 };
-	PJRT_Client_Compile_Args args = { PJRT_Client_Compile_Args_STRUCT_SIZE,
-					  .client = client, .program = &program,
-					  .compile_options = options,
-					  .compile_options_size = sizeof(options) };
 
-	CALL(PJRT_Client_Compile, &args);
-	return args.executable;
+	return CALL(PJRT_Client_Compile, .client = client, .program = &program,
+		    .compile_options = options, .compile_options_size = sizeof(options))
+		.executable;
 }
 
-PJRT_Buffer *direct_upload(const float *data, uint64_t n, bool copy)
+PJRT_Buffer *direct_upload(const float *data, uint64_t n)
 {
 	int64_t dims[1] = { (int64_t)n };
-	PJRT_Client_BufferFromHostBuffer_Args args = {
-		PJRT_Client_BufferFromHostBuffer_Args_STRUCT_SIZE,
-		.client = client,
-		.data = data,
-		.type = PJRT_Buffer_Type_F32,
-		.dims = dims,
-		.num_dims = n ? 1 : 0,
-		.host_buffer_semantics =
-			copy ? PJRT_HostBufferSemantics_kImmutableOnlyDuringCall
-			     : PJRT_HostBufferSemantics_kImmutableZeroCopy,
-		.device = device,
-	};
-	PJRT_Buffer_ReadyEvent_Args ready = {
-		.struct_size = PJRT_Buffer_ReadyEvent_Args_STRUCT_SIZE
-	};
-	PJRT_Event_Destroy_Args destroy = { .struct_size =
-						    PJRT_Event_Destroy_Args_STRUCT_SIZE };
+	PJRT_Client_BufferFromHostBuffer_Args made =
+		CALL(PJRT_Client_BufferFromHostBuffer, .client = client, .data = data,
+		     .type = PJRT_Buffer_Type_F32, .dims = dims, .num_dims = n ? 1 : 0,
+		     .host_buffer_semantics =
+			     PJRT_HostBufferSemantics_kImmutableOnlyDuringCall,
+		     .device = device);
 
-	CALL(PJRT_Client_BufferFromHostBuffer, &args);
-	ready.buffer = args.buffer;
-	CALL(PJRT_Buffer_ReadyEvent, &ready);
-	await(ready.event);
-	destroy.event = args.done_with_host_buffer;
-	if (copy)
-		await(args.done_with_host_buffer);
-	else
-		CALL(PJRT_Event_Destroy, &destroy);
-	return args.buffer;
+	await(CALL(PJRT_Buffer_ReadyEvent, .buffer = made.buffer).event);
+	await(made.done_with_host_buffer);
+	return made.buffer;
 }
 
 PJRT_Buffer *direct_execute(PJRT_LoadedExecutable *executable,
@@ -114,47 +85,40 @@ PJRT_Buffer *direct_execute(PJRT_LoadedExecutable *executable,
 	PJRT_ExecuteOptions options = { .struct_size = PJRT_ExecuteOptions_STRUCT_SIZE };
 	PJRT_Buffer *result = NULL, **results = &result;
 	PJRT_Event *done = NULL;
-	PJRT_LoadedExecutable_Execute_Args args = {
-		PJRT_LoadedExecutable_Execute_Args_STRUCT_SIZE,
-		.executable = executable,
-		.options = &options,
-		.argument_lists = &arguments,
-		.num_devices = 1,
-		.num_args = n,
-		.output_lists = &results,
-		.device_complete_events = &done,
-	};
 
-	CALL(PJRT_LoadedExecutable_Execute, &args);
+	CALL(PJRT_LoadedExecutable_Execute, .executable = executable, .options = &options,
+	     .argument_lists = &arguments, .num_devices = 1, .num_args = n,
+	     .output_lists = &results, .device_complete_events = &done);
 	await(done);
 	return result;
 }
 
 const float *direct_pointer(PJRT_Buffer *buffer)
 {
-	PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args args = {
-		PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args_STRUCT_SIZE,
-		.buffer = buffer
-	};
-
-	CALL(PJRT_Buffer_OpaqueDeviceMemoryDataPointer, &args);
-	return args.device_memory_ptr;
+	return CALL(PJRT_Buffer_OpaqueDeviceMemoryDataPointer, .buffer = buffer)
+		.device_memory_ptr;
 }
 
 void direct_read(PJRT_Buffer *buffer, void *dst, size_t len)
 {
-	PJRT_Buffer_ToHostBuffer_Args args = { PJRT_Buffer_ToHostBuffer_Args_STRUCT_SIZE,
-					       .src = buffer, .dst = dst,
-					       .dst_size = len };
-
-	CALL(PJRT_Buffer_ToHostBuffer, &args);
-	await(args.event);
+	await(CALL(PJRT_Buffer_ToHostBuffer, .src = buffer, .dst = dst, .dst_size = len)
+		      .event);
 }
 
 void direct_free(PJRT_Buffer *buffer)
 {
-	PJRT_Buffer_Destroy_Args args = { PJRT_Buffer_Destroy_Args_STRUCT_SIZE,
-					  .buffer = buffer };
+	CALL(PJRT_Buffer_Destroy, .buffer = buffer);
+}
 
-	CALL(PJRT_Buffer_Destroy, &args);
+float direct_add(PJRT_LoadedExecutable *executable, float x, float y)
+{
+	PJRT_Buffer *arguments[2] = { direct_upload(&x, 0), direct_upload(&y, 0) };
+	PJRT_Buffer *z = direct_execute(executable, arguments, 2);
+	float sum;
+
+	direct_read(z, &sum, sizeof(sum));
+	direct_free(z);
+	direct_free(arguments[0]);
+	direct_free(arguments[1]);
+	return sum;
 }

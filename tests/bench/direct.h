@@ -6,7 +6,6 @@
 #ifndef PJRTFS_TESTS_BENCH_DIRECT_H
 #define PJRTFS_TESTS_BENCH_DIRECT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,11 +16,8 @@ void direct_open(const char *plugin);
 
 PJRT_LoadedExecutable *direct_compile(const char *mlir);
 
-/*
- * N floats (0: a scalar) copied to the device, ready.  COPY: as a program does that lets
- * go of DATA; else DATA must stay and is not copied if it is aligned.
- */
-PJRT_Buffer *direct_upload(const float *data, uint64_t n, bool copy);
+/* N floats (0: a scalar) copied to the device, ready, as a program does that lets go of DATA. */
+PJRT_Buffer *direct_upload(const float *data, uint64_t n);
 
 /* Execute on one device, and wait; the program has one result. */
 PJRT_Buffer *direct_execute(PJRT_LoadedExecutable *executable, PJRT_Buffer *const *args,
@@ -34,5 +30,8 @@ const float *direct_pointer(PJRT_Buffer *buffer);
 void direct_read(PJRT_Buffer *buffer, void *dst, size_t len);
 
 void direct_free(PJRT_Buffer *buffer);
+
+/* The sum of two scalars: upload, execute, read. */
+float direct_add(PJRT_LoadedExecutable *executable, float x, float y);
 
 #endif

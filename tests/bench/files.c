@@ -11,254 +11,195 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "bench.h"
 #include "null_fs.h"
 
 enum { INNER = 200, QUICK_INNER = 20, LISTED = 10000, QUICK_LISTED = 1000 };
-enum { BYTES = 4096, N = BYTES / sizeof(float), CHILD_S = 600, PLACES = 3, OPS = 5 };
+enum { BYTES = 4096, N = BYTES / sizeof(float), CHILD_S = 600 };
 
-struct npy {
+static struct {
 	char header[BENCH_NPY];
 	float data[N];
-};
+} in;
+static unsigned inner;  /* operations in a sample */
+static unsigned listed; /* files in each list */
 
-/* A folder of files, and one with the files that are listed. */
-struct place {
-	const char *name;
-	char folder[96];
-	char listed[96];
-};
+/* The places are rows of each table: bench_which is one of them. */
+enum { TMPFS, NULL_FS, MOUNT, PLACES };
+static char folders[PLACES][96] = { [TMPFS] = "/dev/shm/pjrtfs-bench.XXXXXX" };
 
-struct client {
-	unsigned inner;  /* operations in a sample */
-	unsigned listed; /* files in each list */
-	unsigned fresh;  /* counts names */
-	struct place places[PLACES];
-	struct npy in;
-	struct bench_table tables[OPS];
-};
-
-static void path_of(char dst[160], const char *folder, const char *prefix, unsigned i)
+/* Name I, in one of two buffers. */
+static const char *path_of(const char *prefix, unsigned i)
 {
-	snprintf(dst, 160, "%s/%s%u.npy", folder, prefix, i);
+	static char paths[2][160];
+	static unsigned next;
+	char *path = paths[next++ % 2];
+
+	snprintf(path, sizeof(paths[0]), "%s/%s%u.npy", folders[bench_which], prefix, i);
+	return path;
 }
 
-static void write_file(const struct client *c, const char *path)
+static void write_file(const char *path)
 {
-	int fd = bench_open(path, O_WRONLY | O_CREAT | O_TRUNC);
-
-	bench_write(fd, &c->in, sizeof(c->in), sizeof(c->in));
-	if (close(fd))
-		bench_die("%s was refused: %s", path, strerror(errno));
+	bench_put(path, &in, sizeof(in));
 }
 
-static void read_file(const struct client *c, const char *path)
+static void read_file(const char *path)
 {
-	struct npy out;
-	int fd = bench_open(path, O_RDONLY);
+	char out[sizeof(in)];
 
-	if (read(fd, &out, sizeof(out)) != sizeof(out) ||
-	    memcmp(out.data, c->in.data, sizeof(out.data)) != 0)
+	bench_get(path, out, sizeof(out));
+	if (memcmp(out + BENCH_NPY, in.data, sizeof(in.data)) != 0)
 		bench_die("%s holds other bytes than were written", path);
-	close(fd);
 }
 
 /* --- one sample: seconds of an operation ------------------------------------------------- */
 
-static double over(struct client *c, const struct place *p)
+static double over(void)
 {
-	char path[160];
-	double t;
+	const char *path = path_of("f", 0);
+	double t = bench_now();
 
-	path_of(path, p->folder, "f", 0);
-	t = bench_now();
-	for (unsigned i = 0; i < c->inner; i++) {
-		c->in.data[0] = (float)i;
-		write_file(c, path);
+	for (unsigned i = 0; i < inner; i++) {
+		in.data[0] = (float)i;
+		write_file(path);
 	}
 	t = bench_now() - t;
-	read_file(c, path);
-	return t / c->inner;
+	read_file(path);
+	return t / inner;
 }
 
 /* Write a new file; the removal counts, too, because memory is freed there. */
-static double fresh(struct client *c, const struct place *p)
+static double fresh(void)
 {
+	static unsigned name;
 	double t = bench_now();
-	char path[160];
 
-	for (unsigned i = 0; i < c->inner; i++) {
-		path_of(path, p->folder, "n", c->fresh++);
-		write_file(c, path);
-		if (unlink(path))
-			bench_die("unlink %s: %s", path, strerror(errno));
+	for (unsigned i = 0; i < inner; i++) {
+		const char *path = path_of("n", name++);
+
+		write_file(path);
+		bench_unlink(path);
 	}
-	return (bench_now() - t) / c->inner;
+	return (bench_now() - t) / inner;
 }
 
-static double read_again(struct client *c, const struct place *p)
+static double read_again(void)
 {
-	char path[160];
+	const char *path = path_of("f", 0);
 	double t;
 
-	path_of(path, p->folder, "f", 0);
-	write_file(c, path);
+	write_file(path);
 	t = bench_now();
-	for (unsigned i = 0; i < c->inner; i++)
-		read_file(c, path);
-	return (bench_now() - t) / c->inner;
+	for (unsigned i = 0; i < inner; i++)
+		read_file(path);
+	return (bench_now() - t) / inner;
 }
 
-static double stat_again(struct client *c, const struct place *p)
+static double stat_again(void)
 {
+	const char *path = path_of("f", 0);
 	double t = bench_now();
 	struct stat st;
-	char path[160];
 
-	path_of(path, p->folder, "f", 0);
-	for (unsigned i = 0; i < c->inner; i++)
-		if (stat(path, &st) || st.st_size != sizeof(c->in))
+	for (unsigned i = 0; i < inner; i++)
+		if (stat(path, &st) || st.st_size != sizeof(in))
 			bench_die("%s has another size than was written", path);
-	return (bench_now() - t) / c->inner;
+	return (bench_now() - t) / inner;
 }
 
-static double list(struct client *c, const struct place *p)
+static double list(void)
 {
+	const char *folder = folders[bench_which];
 	double t = bench_now();
-	DIR *dir = opendir(p->listed);
+	DIR *dir = opendir(folder);
 	struct dirent *e;
 	unsigned found = 0;
 	struct stat st;
 
 	if (!dir)
-		bench_die("%s: %s", p->listed, strerror(errno));
+		bench_die("%s: %s", folder, strerror(errno));
 	while ((e = readdir(dir)))
 		if (e->d_name[0] == 'l') {
 			if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
 				bench_die("%s: %s", e->d_name, strerror(errno));
-			found += st.st_size == sizeof(c->in);
+			found += st.st_size == sizeof(in);
 		}
 	closedir(dir);
-	if (found != c->listed)
-		bench_die("%s lists %u files, expected %u", p->listed, found, c->listed);
+	if (found != listed)
+		bench_die("%s lists %u files, expected %u", folder, found, listed);
 	return bench_now() - t;
 }
 
-/* The rows of an operation, one for each place. */
-#define ROWS(op)                                                                         \
-	static double op##_tmpfs(void *arg)                                              \
-	{                                                                                \
-		struct client *c = arg;                                                  \
-		return op(c, &c->places[0]);                                             \
-	}                                                                                \
-	static double op##_null(void *arg)                                               \
-	{                                                                                \
-		struct client *c = arg;                                                  \
-		null_fs_follow();                                                        \
-		return op(c, &c->places[1]);                                             \
-	}                                                                                \
-	static double op##_mount(void *arg)                                              \
-	{                                                                                \
-		struct client *c = arg;                                                  \
-		return op(c, &c->places[2]);                                             \
-	}
-ROWS(over)
-ROWS(fresh)
-ROWS(read_again)
-ROWS(stat_again)
-ROWS(list)
-
 static const struct {
 	const char *title;
-	bench_fn *run[PLACES];
-} ops[OPS] = {
-	{ "Files: open, write 4 KiB over the same name, close",
-	  { over_tmpfs, over_null, over_mount } },
-	{ "Files: open, write 4 KiB to a new name, close, unlink",
-	  { fresh_tmpfs, fresh_null, fresh_mount } },
-	{ "Files: open, read 4 KiB, close",
-	  { read_again_tmpfs, read_again_null, read_again_mount } },
-	{ "Files: stat", { stat_again_tmpfs, stat_again_null, stat_again_mount } },
-	{ "Files: list a directory, with the attributes of each file",
-	  { list_tmpfs, list_null, list_mount } },
+	double (*run)(void);
+} operations[] = {
+	{ "Files: open, write 4 KiB over the same name, close", over },
+	{ "Files: open, write 4 KiB to a new name, close, unlink", fresh },
+	{ "Files: open, read 4 KiB, close", read_again },
+	{ "Files: stat", stat_again },
+	{ "Files: list a directory, with the attributes of each file", list },
 };
+enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
+static struct bench_table tables[OPERATIONS];
+static unsigned operation; /* of the table that is measured */
 
-static void measure(void *arg)
+static double run(void)
 {
-	struct client *c = arg;
-	char path[160];
-
-	for (unsigned p = 0; p < PLACES; p++)
-		for (unsigned i = 0; i < c->listed; i++) {
-			path_of(path, c->places[p].listed, "l", i);
-			write_file(c, path);
-		}
-	for (unsigned p = 0; p < PLACES; p++) {
-		path_of(path, c->places[p].folder, "f", 0);
-		write_file(c, path);
-	}
-	for (unsigned o = 0; o < OPS; o++)
-		bench_rounds(&c->tables[o], 0, c->tables[o].rounds, c);
+	if (bench_which == NULL_FS)
+		null_fs_follow();
+	return operations[operation].run();
 }
 
-static void make_tables(struct client *c, unsigned rounds)
+static void measure(void)
 {
-	for (unsigned o = 0; o < OPS; o++) {
-		struct bench_table *t = &c->tables[o];
-
-		t->title = ops[o].title;
-		t->rounds = rounds;
-		for (unsigned p = 0; p < PLACES; p++)
-			bench_add(t, c->places[p].name, ops[o].run[p], 0);
-		bench_compare(t, 1, "to null filesystem");
-		bench_compare(t, 0, "to tmpfs");
-		bench_prepare(t);
+	for (bench_which = 0; bench_which < PLACES; bench_which++) {
+		for (unsigned i = 0; i < listed; i++)
+			write_file(path_of("l", i));
+		write_file(path_of("f", 0));
 	}
+	for (operation = 0; operation < OPERATIONS; operation++)
+		bench_rounds(&tables[operation], 0, tables[operation].rounds);
 }
 
-static char tmpfs[] = "/dev/shm/pjrtfs-bench.XXXXXX";
+static void make_table(struct bench_table *t, const char *title)
+{
+	*t = (struct bench_table){
+		.title = title,
+		.rows = { { "tmpfs", run, .base = "to tmpfs", .which = TMPFS },
+			  { "null filesystem", run, .base = "to null filesystem",
+			    .which = NULL_FS },
+			  { "mount", run, .which = MOUNT } },
+	};
+	bench_prepare(t, 2, 21);
+}
 
 static void remove_tmpfs(void)
 {
-	bench_remove(tmpfs);
-}
-
-/* The folders of files on tmpfs, on the null filesystem and in the mount. */
-static void make_places(struct client *c, const struct bench *b)
-{
-	struct place *p = c->places;
-
-	if (!mkdtemp(tmpfs))
-		bench_die("%s: %s", tmpfs, strerror(errno));
-	atexit(remove_tmpfs);
-	strcpy(p[0].folder, tmpfs);
-	snprintf(p[1].folder, sizeof(p[1].folder), "%s/null", b->dir);
-	if (mkdir(p[1].folder, 0700))
-		bench_die("%s: %s", p[1].folder, strerror(errno));
-	null_fs_mount(p[1].folder);
-	snprintf(p[2].folder, sizeof(p[2].folder), "%s/buffers", b->mnt);
-	for (unsigned i = 0; i < PLACES; i++)
-		strcpy(p[i].listed, p[i].folder);
+	bench_remove(folders[TMPFS]);
 }
 
 int main(int argc, char **argv)
 {
-	static struct client c = { .places = { { .name = "tmpfs" },
-					       { .name = "null filesystem" },
-					       { .name = "mount" } } };
-	struct bench b;
-
-	bench_begin(&b, argc, argv);
-	c.inner = b.quick ? QUICK_INNER : INNER;
-	c.listed = b.quick ? QUICK_LISTED : LISTED;
-	bench_npy_header(c.in.header, N);
-	make_tables(&c, b.rounds ? b.rounds : b.quick ? 2 : 21);
-	bench_mount(&b);
-	make_places(&c, &b);
-	bench_in_child(measure, &c, CHILD_S);
-	for (unsigned o = 0; o < OPS; o++)
-		bench_print(&c.tables[o]);
+	bench_begin(argc, argv);
+	inner = bench.quick ? QUICK_INNER : INNER;
+	listed = bench.quick ? QUICK_LISTED : LISTED;
+	bench_npy_header(in.header, N);
+	for (unsigned o = 0; o < OPERATIONS; o++)
+		make_table(&tables[o], operations[o].title);
+	bench_mount();
+	if (!mkdtemp(folders[TMPFS]))
+		bench_die("%s: %s", folders[TMPFS], strerror(errno));
+	atexit(remove_tmpfs);
+	snprintf(folders[NULL_FS], sizeof(folders[0]), "%s/null", bench.dir);
+	if (mkdir(folders[NULL_FS], 0700))
+		bench_die("%s: %s", folders[NULL_FS], strerror(errno));
+	null_fs_mount(folders[NULL_FS]);
+	snprintf(folders[MOUNT], sizeof(folders[0]), "%s/buffers", bench.mnt);
+	bench_in_child(measure, CHILD_S);
+	for (unsigned o = 0; o < OPERATIONS; o++)
+		bench_print(&tables[o]);
 	return 0;
 }

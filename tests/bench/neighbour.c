@@ -17,12 +17,6 @@
 
 enum { NEIGHBOUR = 12345 /* a uid */, ROUNDS = 5, SECONDS = 6, QUICK_SECONDS = 1 };
 
-static const char add[] =
-	"func.func @main(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {\n"
-	"  %0 = stablehlo.add %a, %b : tensor<f32>\n"
-	"  return %0 : tensor<f32>\n"
-	"}\n";
-
 /* The plugin aborts, because the number of elements overflows. */
 static const char overflow[] =
 	"// %d\n"
@@ -33,16 +27,24 @@ static const char overflow[] =
 	"  return %%1 : tensor<4611686018427387904x4611686018427387904xf32>\n"
 	"}\n";
 
-struct pair {
-	struct bench bench;
-	double seconds; /* of one row */
-	unsigned failed;
+enum { SHARED, ISOLATED, N_MODES };
+
+/* Two rows for each mode. */
+static struct bench_table table = {
+	.title = "A neighbour whose programs abort: 'x y -> z', read the reply",
+	.rows = {
+		{ "one process: alone", .base = "one process, to alone" },
+		{ "beside a user whose programs abort" },
+		{ "--isolate=user: alone", .base = "isolated, to alone", .apart = true },
+		{ "beside a user whose programs abort" },
+	},
 };
+static unsigned failed[N_MODES]; /* executions of the first user */
 
 /* Write one bad program after another, until killed. */
-static void annoy(const struct bench *b)
+static void __attribute__((__noreturn__)) annoy(void)
 {
-	const char *path = bench_path(b, "programs/bad.mlir");
+	const char *path = bench_path("programs/bad.mlir");
 	char text[1024];
 
 	if (setgid(NEIGHBOUR) || setuid(NEIGHBOUR))
@@ -60,10 +62,10 @@ static void annoy(const struct bench *b)
 
 /* Execute for some seconds; the seconds of an execution.  A worker that ends fails those under
  * way, and the client sends them again. */
-static double execute(struct pair *p)
+static double execute(unsigned mode)
 {
-	double begin = bench_now(), end = begin + p->seconds;
-	int run = bench_open(bench_path(&p->bench, "executables/add/run"), O_RDWR);
+	double begin = bench_now(), end = begin + (bench.quick ? QUICK_SECONDS : SECONDS);
+	int run = bench_open(bench_path("executables/add/run"), O_RDWR);
 	unsigned n = 0;
 	char reply[4096];
 
@@ -73,14 +75,14 @@ static double execute(struct pair *p)
 				      : -1;
 
 		if (got < 0) {
-			p->failed++;
+			failed[mode]++;
 			continue;
 		}
 		reply[got] = '\0';
 		if (!strncmp(reply, "ok:", 3))
 			n++;
 		else if (!strncmp(reply, "error: EIO", 10))
-			p->failed++;
+			failed[mode]++;
 		else
 			bench_die("run answered %.80s", reply);
 	}
@@ -90,86 +92,47 @@ static double execute(struct pair *p)
 	return (bench_now() - begin) / n;
 }
 
-static double execute_beside(struct pair *p)
+static double execute_beside(unsigned mode)
 {
-	pid_t pid = fork();
+	pid_t pid = bench_fork();
 	double seconds;
 	int status;
 
-	if (pid < 0)
-		bench_die("fork: %s", strerror(errno));
 	if (!pid)
-		annoy(&p->bench);
-	seconds = execute(p);
+		annoy();
+	seconds = execute(mode);
 	if (kill(pid, SIGKILL) || waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status))
 		bench_die("the neighbour did not write until it was killed");
 	return seconds;
 }
 
-enum { SHARED, ISOLATED, N_MODES };
-
-struct rows {
-	unsigned alone, beside;
-};
-
-static void add_rows(struct bench_table *t, struct rows rows[N_MODES])
+/* One round of one mode; its mount takes the place of the one before. */
+static void sample(unsigned mode, unsigned round)
 {
-	rows[SHARED].alone = bench_add(t, "one process: alone", NULL, 0);
-	rows[SHARED].beside = bench_add(t, "beside a user whose programs abort", NULL, 0);
-	bench_compare(t, rows[SHARED].alone, "one process, to alone");
-	t->group++;
-	rows[ISOLATED].alone = bench_add(t, "--isolate=user: alone", NULL, 0);
-	rows[ISOLATED].beside =
-		bench_add(t, "beside a user whose programs abort", NULL, 0);
-	bench_compare(t, rows[ISOLATED].alone, "isolated, to alone");
-}
-
-/* One round of one mode; its mount takes the place of the one before.  Returns the executions that
- * failed. */
-static unsigned sample(struct pair *p, struct bench_table *t, const struct rows *rows,
-		       unsigned round)
-{
-	p->failed = 0;
-	bench_stop_daemon(&p->bench);
-	bench_start_daemon(&p->bench);
-	bench_put(bench_path(&p->bench, "programs/add.mlir"), add);
-	bench_put_scalar(&p->bench, "buffers/x.npy", 2);
-	bench_put_scalar(&p->bench, "buffers/y.npy", 3);
-	t->rows[rows->alone].sample[round] = execute(p);
-	t->rows[rows->beside].sample[round] = execute_beside(p);
-	return p->failed;
+	bench.isolated = mode == ISOLATED;
+	bench_stop_daemon();
+	bench_start_daemon();
+	bench_put_add();
+	table.rows[2 * mode].sample[round] = execute(mode);
+	table.rows[2 * mode + 1].sample[round] = execute_beside(mode);
 }
 
 int main(int argc, char **argv)
 {
-	struct bench_table t = {
-		.title = "A neighbour whose programs abort: 'x y -> z', read the reply"
-	};
-	unsigned failed[N_MODES] = { 0 };
-	struct rows rows[N_MODES];
-	struct pair p = { .failed = 0 };
-
-	bench_begin(&p.bench, argc, argv);
+	bench_begin(argc, argv);
 	if (geteuid()) {
 		puts("neighbour: not measured: only root can be two users");
 		return 0;
 	}
-	p.bench.shared = true;
-	p.seconds = p.bench.quick ? QUICK_SECONDS : SECONDS;
-	t.rounds = p.bench.rounds ? p.bench.rounds : p.bench.quick ? 1 : ROUNDS;
-	add_rows(&t, rows);
-	bench_prepare(&t);
-	bench_mount(&p.bench);
-	if (chmod(p.bench.dir, 0755))
-		bench_die("chmod %s: %s", p.bench.dir, strerror(errno));
-	for (unsigned r = 0; r < t.rounds; r++)
-		for (unsigned i = 0; i < N_MODES; i++) {
-			unsigned mode = (i + r) % N_MODES;
-
-			p.bench.isolated = mode == ISOLATED;
-			failed[mode] += sample(&p, &t, &rows[mode], r);
-		}
-	bench_print(&t);
+	bench.shared = true;
+	bench_prepare(&table, 1, ROUNDS);
+	bench_mount();
+	if (chmod(bench.dir, 0755))
+		bench_die("chmod %s: %s", bench.dir, strerror(errno));
+	for (unsigned r = 0; r < table.rounds; r++)
+		for (unsigned i = 0; i < N_MODES; i++)
+			sample((i + r) % N_MODES, r);
+	bench_print(&table);
 	printf("executions of the first user that failed with a worker: %u in one process, "
 	       "%u isolated\n",
 	       failed[SHARED], failed[ISOLATED]);

@@ -45,23 +45,19 @@ static struct file **find(const char *name)
 
 static struct stat attr_of(fuse_ino_t ino)
 {
-	if (ino == FUSE_ROOT_ID)
-		return (struct stat){ .st_ino = ino,
-				      .st_mode = S_IFDIR | 0755,
-				      .st_nlink = 2,
-				      .st_uid = getuid() };
+	bool root = ino == FUSE_ROOT_ID;
+
 	return (struct stat){ .st_ino = ino,
-			      .st_mode = S_IFREG | 0644,
-			      .st_nlink = 1,
+			      .st_mode = root ? S_IFDIR | 0755 : S_IFREG | 0644,
+			      .st_nlink = root ? 2 : 1,
 			      .st_uid = getuid(),
-			      .st_size = (off_t)files[ino]->size };
+			      .st_size = root ? 0 : (off_t)files[ino]->size };
 }
 
+/* The kernel keeps neither this nor the name. */
 static struct fuse_entry_param entry_of(fuse_ino_t ino)
 {
-	return (struct fuse_entry_param){
-		.ino = ino, .attr = attr_of(ino), .attr_timeout = 0, .entry_timeout = 0
-	};
+	return (struct fuse_entry_param){ .ino = ino, .attr = attr_of(ino) };
 }
 
 static void null_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -239,9 +235,7 @@ void null_fs_mount(const char *path)
 	snprintf(mount_path, sizeof(mount_path), "%s", path);
 	if (pipe(ready))
 		bench_die("pipe: %s", strerror(errno));
-	server = fork();
-	if (server < 0)
-		bench_die("fork: %s", strerror(errno));
+	server = bench_fork();
 	if (server == 0) {
 		close(ready[0]);
 		serve(ready[1]);

@@ -5,423 +5,294 @@
  *
  * tmpfs is a memfd: the same code of the kernel, and no mount that must be large enough.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "bench.h"
 #include "direct.h"
 
-enum { STEP = 1 << 20, CHILD_S = 300 };
+enum { CHILD_S = 300, SMALL_INNER = 100 };
 
-struct client {
-	struct bench *bench;
-	struct bench_table *up, *small, *middle, *down;
-	uint64_t n; /* floats of a large array */
-	char *file; /* a whole .npy of N floats */
-	char *dst;  /* room for the same */
-	char *program;
-	int memfd;        /* overwritten */
-	unsigned fresh;   /* counts names */
-	uint64_t small_n; /* floats of the small array that is measured now */
-	PJRT_LoadedExecutable *twice;
-	PJRT_Buffer *x;
-	float check; /* the element that is changed each round */
-};
-
-static float *data_of(struct client *c)
-{
-	return (float *)(void *)(c->file + BENCH_NPY);
-}
-
-static size_t size_of(const struct client *c)
-{
-	return BENCH_NPY + c->n * sizeof(float);
-}
-
-/* Anonymous memory of LEN bytes, faulted in, whose data after a header are aligned. */
-static char *memory(size_t len)
-{
-	char *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-
-	if (p == MAP_FAILED)
-		bench_die("no memory: %zu bytes", len);
-	return p;
-}
-
-static int new_memfd(void)
-{
-	int fd = memfd_create("bench", MFD_CLOEXEC);
-
-	if (fd < 0)
-		bench_die("memfd_create: %s", strerror(errno));
-	return fd;
-}
+static uint64_t n;        /* floats of a large array */
+static size_t size;       /* bytes of its .npy */
+static char *file, *dst;  /* the .npy, and room for another */
+static float *data;       /* its numbers */
+static char tmpfs[64];    /* the path of a memfd of the same bytes, */
+static int memfd;         /* which is overwritten */
+static uint64_t small;    /* floats of the small array that is measured now */
+static char program[512]; /* adds the array to itself */
+static PJRT_LoadedExecutable *twice;
+static PJRT_Buffer *x;
 
 /* --- in ---------------------------------------------------------------------------------- */
 
-static double up_tmpfs_fresh(void *arg)
+static double up_tmpfs_fresh(void)
 {
-	struct client *c = arg;
-	int fd = new_memfd();
+	char path[64];
+	int fd = bench_memfd(path);
 	double t = bench_now();
 
-	bench_write(fd, c->file, size_of(c), STEP);
+	bench_write(fd, file, size);
 	t = bench_now() - t;
 	close(fd);
 	return t;
 }
 
-static double up_tmpfs_again(void *arg)
+static double up_tmpfs_again(void)
 {
-	struct client *c = arg;
 	double t;
 
-	lseek(c->memfd, 0, SEEK_SET);
+	lseek(memfd, 0, SEEK_SET);
 	t = bench_now();
-	bench_write(c->memfd, c->file, size_of(c), STEP);
+	bench_write(memfd, file, size);
 	return bench_now() - t;
 }
 
-static double up_direct(void *arg)
+static double up_direct(void)
 {
-	struct client *c = arg;
 	double t = bench_now();
-	PJRT_Buffer *b = direct_upload(data_of(c), c->n, true);
+	PJRT_Buffer *b = direct_upload(data, n);
 
 	t = bench_now() - t;
 	direct_free(b);
 	return t;
 }
 
-static double write_file(struct client *c, const char *path, size_t len)
+static double up_over(void)
 {
-	double t = bench_now();
-	int fd = bench_open(path, O_WRONLY | O_CREAT | O_TRUNC);
-
-	bench_write(fd, c->file, len, STEP);
-	if (close(fd))
-		bench_die("%s was refused: %s", path, strerror(errno));
-	return bench_now() - t;
+	return bench_put(bench_path("buffers/over.npy"), file, size);
 }
 
-static double up_over(void *arg)
+/* A new name; it is removed outside the timed section. */
+static double up_new(void)
 {
-	struct client *c = arg;
-
-	return write_file(c, bench_path(c->bench, "buffers/over.npy"), size_of(c));
-}
-
-/* A new name; the former one is removed outside the timed section. */
-static double up_new(void *arg)
-{
-	struct client *c = arg;
-	const char *path;
+	static unsigned names;
 	char name[64];
 	double t;
 
-	snprintf(name, sizeof(name), "buffers/new%u.npy", c->fresh++);
-	path = bench_path(c->bench, name);
-	t = write_file(c, path, size_of(c));
-	if (unlink(path))
-		bench_die("unlink %s: %s", path, strerror(errno));
+	snprintf(name, sizeof(name), "buffers/new%u.npy", names++);
+	t = bench_put(bench_path(name), file, size);
+	bench_unlink(bench_path(name));
 	return t;
 }
 
 /* --- small ------------------------------------------------------------------------------- */
 
-enum { SMALL_INNER = 100 };
-
-static double small_direct(void *arg)
+static void small_direct(void)
 {
-	struct client *c = arg;
-	double v[SMALL_INNER];
-
-	for (int i = 0; i < SMALL_INNER; i++) {
-		double t = bench_now();
-
-		direct_free(direct_upload(data_of(c), c->small_n, true));
-		v[i] = bench_now() - t;
-	}
-	return bench_median(v, SMALL_INNER);
+	direct_free(direct_upload(data, small));
 }
 
-static double small_files(struct client *c, const char *path)
-{
-	double v[SMALL_INNER];
+static const char *small_path;
 
-	bench_npy_header(c->file, c->small_n);
-	for (int i = 0; i < SMALL_INNER; i++)
-		v[i] = write_file(c, path, BENCH_NPY + c->small_n * sizeof(float));
-	bench_npy_header(c->file, c->n);
-	return bench_median(v, SMALL_INNER);
+static void small_write(void)
+{
+	bench_put(small_path, file, BENCH_NPY + small * sizeof(float));
 }
 
-static double small_tmpfs(void *arg)
+static double small_files(const char *path)
 {
-	struct client *c = arg;
+	double t;
+
+	small_path = path;
+	bench_npy_header(file, small);
+	t = bench_typical(small_write, SMALL_INNER);
+	bench_npy_header(file, n);
+	return t;
+}
+
+static double small_tmpfs(void)
+{
 	char path[96];
 	double t;
 
 	snprintf(path, sizeof(path), "/dev/shm/pjrtfs-bench-%d", (int)getpid());
-	t = small_files(c, path);
+	t = small_files(path);
 	unlink(path);
 	return t;
 }
 
-static double small_mount(void *arg)
+static double small_mount(void)
 {
-	struct client *c = arg;
-
-	return small_files(c, bench_path(c->bench, "buffers/small.npy"));
+	return small_files(bench_path("buffers/small.npy"));
 }
 
 /* --- out --------------------------------------------------------------------------------- */
 
-static void expect(struct client *c, const float *z, const char *what)
+static void expect(const float *z, const char *what)
 {
-	const float *x = data_of(c);
-
-	for (uint64_t i = 0; i < c->n; i++)
-		if (z[i] != x[i] + x[i])
+	for (uint64_t i = 0; i < n; i++)
+		if (z[i] != data[i] + data[i])
 			bench_die("%s: element %llu is %g, expected %g", what,
 				  (unsigned long long)i, (double)z[i],
-				  (double)(x[i] + x[i]));
+				  (double)(data[i] + data[i]));
 }
 
-static double down_execute_direct(void *arg)
+static double down_execute_direct(void)
 {
-	struct client *c = arg;
 	double t = bench_now();
-	PJRT_Buffer *z = direct_execute(c->twice, &c->x, 1);
+	PJRT_Buffer *z = direct_execute(twice, &x, 1);
 
 	t = bench_now() - t;
 	direct_free(z);
 	return t;
 }
 
-static double execute(struct client *c)
+static double down_execute(void)
 {
-	static const char line[] = "x -> z\n";
-	int fd = bench_open(bench_path(c->bench, "executables/twice/run"), O_RDWR);
-	char reply[256] = "";
+	int fd = bench_open(bench_path("executables/twice/run"), O_RDWR);
 	double t = bench_now();
 
-	if (write(fd, line, sizeof(line) - 1) < 0 ||
-	    read(fd, reply, sizeof(reply) - 1) < 0)
-		bench_die("run: %s", strerror(errno));
+	bench_ask(fd, "x -> z\n", "ok");
 	t = bench_now() - t;
 	close(fd);
-	if (strncmp(reply, "ok", 2))
-		bench_die("run: %s", reply);
 	return t;
 }
 
-static double down_execute(void *arg)
+static double down_again(void)
 {
-	return execute(arg);
-}
-
-/* Read all of FD to dst. */
-static double read_file(struct client *c, int fd)
-{
-	size_t at = 0, size = size_of(c);
-	double t = bench_now();
-
-	while (at < size) {
-		ssize_t n = read(fd, c->dst + at, size - at < STEP ? size - at : STEP);
-
-		if (n <= 0)
-			bench_die("read: %s", n ? strerror(errno) : "too short");
-		at += (size_t)n;
-	}
-	return bench_now() - t;
-}
-
-static double read_z(struct client *c)
-{
-	double t = bench_now();
-	int fd = bench_open(bench_path(c->bench, "buffers/z.npy"), O_RDONLY);
-
-	t = bench_now() - t + read_file(c, fd);
-	close(fd);
-	return t;
+	return bench_get(bench_path("buffers/z.npy"), dst, size);
 }
 
 /* The first read of a new result, checked to the last element. */
-static double down_first(void *arg)
+static double down_first(void)
 {
-	struct client *c = arg;
+	static float check;
 	double t;
 
-	data_of(c)[c->n - 1] = ++c->check;
-	write_file(c, bench_path(c->bench, "buffers/x.npy"), size_of(c));
-	execute(c);
-	memset(c->dst, 0, size_of(c));
-	t = read_z(c);
-	expect(c, (float *)(void *)(c->dst + BENCH_NPY), "z.npy");
+	data[n - 1] = ++check;
+	bench_put(bench_path("buffers/x.npy"), file, size);
+	down_execute();
+	memset(dst, 0, size);
+	t = down_again();
+	expect((float *)(void *)(dst + BENCH_NPY), "z.npy");
 	return t;
 }
 
-static double down_again(void *arg)
+static double down_memcpy(void)
 {
-	return read_z(arg);
-}
-
-static double down_memcpy(void *arg)
-{
-	struct client *c = arg;
 	double t = bench_now();
 
-	memcpy(c->dst, c->file, size_of(c));
-	__asm__ volatile("" : : "r"(c->dst) : "memory");
+	memcpy(dst, file, size);
+	__asm__ volatile("" : : "r"(dst) : "memory");
 	return bench_now() - t;
 }
 
-static double down_direct(void *arg)
+static double down_direct(void)
 {
-	struct client *c = arg;
 	double t = bench_now();
 
-	direct_read(c->x, c->dst, c->n * sizeof(float));
+	direct_read(x, dst, n * sizeof(float));
 	return bench_now() - t;
 }
 
-static double down_tmpfs(void *arg)
+static double down_tmpfs(void)
 {
-	struct client *c = arg;
-
-	lseek(c->memfd, 0, SEEK_SET);
-	return read_file(c, c->memfd);
+	return bench_get(tmpfs, dst, size);
 }
 
 /* ----------------------------------------------------------------------------------------- */
 
-static void prepare(struct client *c)
-{
-	c->file = memory(size_of(c));
-	c->dst = memory(size_of(c));
-	bench_npy_header(c->file, c->n);
-	for (uint64_t i = 0; i < c->n; i++)
-		data_of(c)[i] = (float)(i % 1021);
-	c->memfd = new_memfd();
-	bench_write(c->memfd, c->file, size_of(c), STEP);
-	direct_open(c->bench->plugin);
-	c->twice = direct_compile(c->program);
-	c->x = direct_upload(data_of(c), c->n, true);
-}
+static char title_up[80], title_down[80];
+static struct bench_table up = {
+	.title = title_up,
+	.rows = {
+		{ "tmpfs, new file", up_tmpfs_fresh, .base = "to tmpfs new", .rate = true },
+		{ "tmpfs, over the same file", up_tmpfs_again, .base = "to tmpfs over",
+		  .rate = true },
+		{ "direct: BufferFromHostBuffer, copy", up_direct, .base = "to direct",
+		  .rate = true },
+		{ "mount, new name", up_new, .rate = true },
+		{ "mount, over the same name", up_over, .rate = true },
+	},
+}, down = {
+	.title = title_down,
+	.rows = {
+		{ "direct: execute", down_execute_direct, .base = "to direct execute" },
+		{ "mount: execute", down_execute },
+		{ "memcpy", down_memcpy, .base = "to memcpy", .rate = true, .apart = true },
+		{ "tmpfs read", down_tmpfs, .base = "to tmpfs read", .rate = true },
+		{ "direct: ToHostBuffer", down_direct, .rate = true },
+		{ "mount: first read of z.npy", down_first, .rate = true },
+		{ "mount: second read", down_again, .rate = true },
+	},
+}, smalls[] = {
+	{ .title = "In: a .npy of 4 KiB", .bytes = 4096 },
+	{ .title = "In: a .npy of 1 MiB", .bytes = 1 << 20 },
+};
+static const struct bench_row small_rows[] = {
+	{ "direct: BufferFromHostBuffer, copy", .operation = small_direct,
+	  .base = "to direct" },
+	{ "tmpfs: open, write, close", small_tmpfs, .base = "to tmpfs" },
+	{ "mount: open, write, close", .run = small_mount },
+};
+static struct bench_table *const tables[] = { &up, &smalls[0], &smalls[1], &down };
 
-static void measure(void *arg)
+static void measure(void)
 {
-	struct client *c = arg;
 	double first[3];
 	PJRT_Buffer *z;
 
-	prepare(c);
-	z = direct_execute(c->twice, &c->x, 1);
-	expect(c, direct_pointer(z), "direct");
+	file = bench_memory(size, false);
+	dst = bench_memory(size, false);
+	data = (float *)(void *)(file + BENCH_NPY);
+	bench_npy_header(file, n);
+	for (uint64_t i = 0; i < n; i++)
+		data[i] = (float)(i % 1021);
+	memfd = bench_memfd(tmpfs);
+	bench_write(memfd, file, size);
+	direct_open(bench.plugin);
+	twice = direct_compile(program);
+	x = direct_upload(data, n);
+	z = direct_execute(twice, &x, 1);
+	expect(direct_pointer(z), "direct");
 	direct_free(z);
-	bench_put(bench_path(c->bench, "programs/twice.mlir"), c->program);
+	bench_put_program("twice", program);
 
-	first[0] = up_new(c);
-	write_file(c, bench_path(c->bench, "buffers/x.npy"), size_of(c));
-	first[1] = execute(c);
-	first[2] = read_z(c);
+	first[0] = up_new();
+	bench_put(bench_path("buffers/x.npy"), file, size);
+	first[1] = down_execute();
+	first[2] = down_again();
 	printf("\nThe first of all: write %.1f ms, execute %.1f ms, read %.1f ms\n",
 	       first[0] * 1e3, first[1] * 1e3, first[2] * 1e3);
 
-	bench_rounds(c->up, 0, c->up->rounds, c);
-	c->small_n = 4096 / sizeof(float);
-	bench_rounds(c->small, 0, c->small->rounds, c);
-	c->small_n = (1 << 20) / sizeof(float);
-	bench_rounds(c->middle, 0, c->middle->rounds, c);
-	bench_rounds(c->down, 0, c->down->rounds, c);
-}
-
-static void make_tables(struct client *c)
-{
-	uint64_t bytes = c->n * sizeof(float);
-	struct bench_table *smalls[] = { c->small, c->middle }, *t = c->up;
-
-	bench_compare(t, bench_add(t, "tmpfs, new file", up_tmpfs_fresh, bytes),
-		      "to tmpfs new");
-	bench_compare(t, bench_add(t, "tmpfs, over the same file", up_tmpfs_again, bytes),
-		      "to tmpfs over");
-	bench_compare(t,
-		      bench_add(t, "direct: BufferFromHostBuffer, copy", up_direct,
-				bytes),
-		      "to direct");
-	bench_add(t, "mount, new name", up_new, bytes);
-	bench_add(t, "mount, over the same name", up_over, bytes);
-
-	for (int i = 0; i < 2; i++) {
-		t = smalls[i];
-		bench_compare(t,
-			      bench_add(t, "direct: BufferFromHostBuffer, copy",
-					small_direct, 0),
-			      "to direct");
-		bench_compare(t,
-			      bench_add(t, "tmpfs: open, write, close", small_tmpfs, 0),
-			      "to tmpfs");
-		bench_add(t, "mount: open, write, close", small_mount, 0);
+	for (int i = 0; i < 4; i++) {
+		small = tables[i]->bytes / sizeof(float);
+		bench_rounds(tables[i], 0, tables[i]->rounds);
 	}
-
-	t = c->down;
-	bench_compare(t, bench_add(t, "direct: execute", down_execute_direct, 0),
-		      "to direct execute");
-	bench_add(t, "mount: execute", down_execute, 0);
-	t->group++;
-	bench_compare(t, bench_add(t, "memcpy", down_memcpy, bytes), "to memcpy");
-	bench_compare(t, bench_add(t, "tmpfs read", down_tmpfs, bytes), "to tmpfs read");
-	bench_add(t, "direct: ToHostBuffer", down_direct, bytes);
-	bench_add(t, "mount: first read of z.npy", down_first, bytes);
-	bench_add(t, "mount: second read", down_again, bytes);
 }
 
 int main(int argc, char **argv)
 {
-	struct bench_table up = { 0 }, small = { 0 }, middle = { 0 }, down = { 0 };
-	struct bench_table *tables[] = { &up, &small, &middle, &down };
-	struct client c = {
-		.up = &up, .small = &small, .middle = &middle, .down = &down
-	};
-	char program[512], titles[2][80];
-	struct bench b;
+	unsigned mib;
 
-	bench_begin(&b, argc, argv);
-	c.bench = &b;
-	c.n = (b.quick ? 16u << 20 : 256u << 20) / sizeof(float);
-	snprintf(program, sizeof(program),
-		 "module @twice {\n"
-		 "  func.func public @main(%%x: tensor<%lluxf32>) -> tensor<%lluxf32> {\n"
-		 "    %%0 = stablehlo.add %%x, %%x : tensor<%lluxf32>\n"
-		 "    return %%0 : tensor<%lluxf32>\n"
-		 "  }\n"
-		 "}\n",
-		 (unsigned long long)c.n, (unsigned long long)c.n,
-		 (unsigned long long)c.n, (unsigned long long)c.n);
-	c.program = program;
-	snprintf(titles[0], sizeof(titles[0]),
-		 "In: a .npy of %llu MiB, written in 1 MiB pieces",
-		 (unsigned long long)(c.n * sizeof(float) >> 20));
-	snprintf(titles[1], sizeof(titles[1]), "Out: the result of x + x, %llu MiB",
-		 (unsigned long long)(c.n * sizeof(float) >> 20));
-	up.title = titles[0];
-	small.title = "In: a .npy of 4 KiB";
-	middle.title = "In: a .npy of 1 MiB";
-	down.title = titles[1];
-	make_tables(&c);
-	for (int i = 0; i < 4; i++) {
-		tables[i]->rounds = b.rounds ? b.rounds : b.quick ? 2 : 9;
-		bench_prepare(tables[i]);
+	bench_begin(argc, argv);
+	mib = bench.quick ? 16 : 256;
+	up.bytes = down.bytes = (uint64_t)mib << 20;
+	n = up.bytes / sizeof(float);
+	size = BENCH_NPY + up.bytes;
+	snprintf(
+		program, sizeof(program),
+		"module @twice {\n"
+		"  func.func public @main(%%x: tensor<%1$lluxf32>) -> tensor<%1$lluxf32> {\n"
+		"    %%0 = stablehlo.add %%x, %%x : tensor<%1$lluxf32>\n"
+		"    return %%0 : tensor<%1$lluxf32>\n"
+		"  }\n"
+		"}\n",
+		(unsigned long long)n);
+	snprintf(title_up, sizeof(title_up),
+		 "In: a .npy of %u MiB, written in 1 MiB pieces", mib);
+	snprintf(title_down, sizeof(title_down), "Out: the result of x + x, %u MiB", mib);
+	for (int i = 0; i < 2; i++) {
+		memcpy(smalls[i].rows, small_rows, sizeof(small_rows));
+		smalls[i].inner = SMALL_INNER;
 	}
-	bench_mount(&b);
-	bench_in_child(measure, &c, CHILD_S);
+	for (int i = 0; i < 4; i++)
+		bench_prepare(tables[i], 2, 9);
+	bench_mount();
+	bench_in_child(measure, CHILD_S);
 	for (int i = 0; i < 4; i++)
 		bench_print(tables[i]);
 	return 0;
