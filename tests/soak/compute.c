@@ -11,70 +11,59 @@
 /* Of the things, those that are written as .npy. */
 static const unsigned npy_things[] = { 0, 1, 4, 5 };
 
-static char reply[LINE];
-
-/* A random size of the programs, and things of that size for the two inputs. */
-static bool two_inputs(unsigned *size, struct thing **x, struct thing **y)
-{
-	*size = program_sizes[below(SIZES)];
-	*x = thing(npy_things[0]);
-	*y = thing(npy_things[1]);
-	return thing_need(*x, 'i', *size) && thing_need(*y, 'i', *size);
-}
-
-/* A third one, for a result. */
+/* One for a result; NULL: faults prevent it. */
 static struct thing *output(void)
 {
 	struct thing *z = thing(npy_things[2 + below(2)]);
 
-	return thing_certain(z) || thing_check(z) ? z : NULL;
+	return thing_settled(z) ? z : NULL;
 }
 
-/* Z may have V, or what it had. */
-static void expect(struct thing *z, const struct value *v, int err, const char *sentence)
+/* An addition of things of a random size of the programs, and its result. */
+struct addition {
+	unsigned size;
+	struct thing *x, *y, *z;
+	struct value sum;
+};
+
+static bool choose(struct addition *a)
 {
-	if (err) {
-		op_failed(err, sentence);
-		thing_check(z);
-		return;
-	}
-	thing_is(z, v);
-	op_ok();
-	if (one_in(3))
-		thing_check(z);
+	a->size = program_sizes[below(SIZES)];
+	a->x = thing(npy_things[0]);
+	a->y = thing(npy_things[1]);
+	if (!thing_need(a->x, 'i', a->size) || !thing_need(a->y, 'i', a->size))
+		return false;
+	a->z = output();
+	a->sum = value_sum(&a->x->may[0], &a->y->may[0]);
+	return a->z;
 }
 
 /* --- run ---------------------------------------------------------------------------- */
 
-static void run_step(void)
+void run_step(void)
 {
-	char path[64], line[4 * NAME];
-	struct thing *x, *y, *z;
-	struct value sum;
-	unsigned size;
+	char line[4 * NAME];
+	struct addition a;
+	const char *path;
 	int fd, err;
 
-	if (!two_inputs(&size, &x, &y) || !(z = output()))
+	if (!choose(&a))
 		return;
-	sum = value_sum(&x->may[0], &y->may[0]);
-	snprintf(path, sizeof(path), "executables/add%u/run", size);
-	snprintf(line, sizeof(line), "%s %s -> %s\n", x->name, y->name, z->name);
+	path = path_of("executables/add%u/run", a.size);
+	snprintf(line, sizeof(line), "%s %s -> %s\n", a.x->name, a.y->name, a.z->name);
 	op_begin(OP_RUN, "%s: %.80s", path, line);
-	thing_may(z, &sum);
+	thing_may(a.z, &a.sum);
 	if (one_in(2)) {
-		expect(z, &sum, write_text(path, line), NULL);
+		thing_given(a.z, &a.sum, write_text(path, line), NULL);
 		return;
 	}
 	if (one_in(8))
 		interrupt_in(1 + below(2000));
 	fd = talk_open(path);
-	err = fd < 0 ? errno : talk(fd, reply, "%s", line);
-	expect(z, &sum, err, fd < 0 ? NULL : reply);
-	if (fd >= 0)
-		close(fd);
+	err = fd < 0 ? errno : talk(fd, "%s", line);
+	thing_given(a.z, &a.sum, err, fd < 0 ? NULL : reply);
+	talk_close(&fd);
 }
-
-const struct kind kind_run = { "run", 2, false, NULL, run_step, NULL };
 
 /* --- call --------------------------------------------------------------------------- */
 
@@ -92,10 +81,8 @@ static void call_failed(unsigned i, int err)
 		n = read(calls[i], reply, sizeof(reply) - 1);
 	reply[n > 0 ? n : 0] = '\0';
 	op_failed(err, reply);
-	if (n < 0) {
-		close(calls[i]);
-		calls[i] = -1;
-	}
+	if (n < 0)
+		talk_close(&calls[i]);
 }
 
 /* Write the inputs in pieces: 0 or an errno. */
@@ -140,16 +127,15 @@ static int call_read(int fd, size_t len)
 	return 0;
 }
 
-static void call_step(void)
+void call_step(void)
 {
 	unsigned i = below(SIZES), size = program_sizes[i];
 	struct value x = value_random('i', size), y = value_random('i', size);
 	struct value sum = value_sum(&x, &y);
 	size_t len = HEAD + value_size(&x);
-	char path[64];
+	const char *path = path_of("executables/add%u/call", size);
 	int err;
 
-	snprintf(path, sizeof(path), "executables/add%u/call", size);
 	op_begin(OP_CALL, "%s", path);
 	if (calls[i] < 0)
 		calls[i] = talk_open(path);
@@ -159,10 +145,8 @@ static void call_step(void)
 	}
 	if (used[i]) /* a daemon that died since has left it unusable */
 		op_since(used[i]);
-	npy_head(&x, in);
-	value_fill(&x, in + HEAD);
-	npy_head(&y, in + len);
-	value_fill(&y, in + len + HEAD);
+	value_npy(&x, in);
+	value_npy(&y, in + len);
 	if (one_in(16))
 		interrupt_in(1 + below(1000));
 	err = call_write(calls[i], 2 * len);
@@ -175,14 +159,10 @@ static void call_step(void)
 			wrong("a wrong sum of %u elements", size);
 		op_ok();
 	}
-	if (calls[i] >= 0 && one_in(200)) {
-		close(calls[i]);
-		calls[i] = -1;
-	}
+	if (one_in(200))
+		talk_close(&calls[i]);
 	used[i] = calls[i] < 0 ? 0 : now_ns();
 }
-
-const struct kind kind_call = { "call", 2, false, NULL, call_step, NULL };
 
 /* --- control ------------------------------------------------------------------------ */
 
@@ -192,7 +172,7 @@ static void ask_refused(int want, const char *command)
 	int err;
 
 	op_begin(OP_CONTROL, "%s", command);
-	err = talk(control, reply, "%s\n", command);
+	err = talk(control, "%s\n", command);
 	if (err != want && err != EIO)
 		wrong("%s instead of %s: %s", strerror(err), strerror(want), reply);
 	if (err == want)
@@ -203,80 +183,56 @@ static void ask_refused(int want, const char *command)
 
 static void do_execute(void)
 {
-	struct thing *x, *y, *z;
-	struct value sum;
-	unsigned size;
-	int err;
+	long id = (long)me->done[OP_CONTROL];
+	struct addition a;
 
-	if (!two_inputs(&size, &x, &y) || !(z = output()))
+	if (!choose(&a))
 		return;
-	sum = value_sum(&x->may[0], &y->may[0]);
-	op_begin(OP_CONTROL, "execute add%u -> %s", size, z->name);
 	if (one_in(16))
 		interrupt_in(1 + below(1000));
-	thing_may(z, &sum);
-	err = talk(
-		control, reply,
-		"{\"op\":\"execute\",\"executable\":\"add%u\",\"inputs\":[\"%s\",\"%s\"],"
-		"\"outputs\":[\"%s\"],\"id\":%lu}\n",
-		size, x->name, y->name, z->name, me->done[OP_CONTROL]);
-	if (!err && reply_number(reply, "id") != (long)me->done[OP_CONTROL])
+	if (thing_command(
+		    OP_CONTROL, a.z, &a.sum,
+		    "{\"op\":\"execute\",\"executable\":\"add%u\",\"inputs\":[\"%s\",\"%s\"],"
+		    "\"outputs\":[\"%s\"],\"id\":%ld}",
+		    a.size, a.x->name, a.y->name, a.z->name, id) &&
+	    reply_number("id") != id)
 		wrong("the reply has another id: %s", reply);
-	expect(z, &sum, err, reply);
 }
 
 static void do_create(void)
 {
 	struct thing *z = output();
 	struct value v = { 'i', 1 + below(5000), below(1000000), 0 };
-	int err;
 
-	if (!z)
-		return;
-	if (thing_there(z))
+	if (z && thing_there(z))
 		thing_remove(z);
-	if (!thing_certain(z))
-		return;
-	op_begin(OP_CONTROL, "create %s", z->name);
-	thing_may(z, &v);
-	err = talk(
-		control, reply,
-		"{\"op\":\"create\",\"buffer\":\"%s\",\"dtype\":\"S32\",\"shape\":[%u],"
-		"\"fill\":%u}\n",
-		z->name, v.n, v.base);
-	expect(z, &v, err, reply);
+	if (z && thing_certain(z))
+		thing_command(OP_CONTROL, z, &v,
+			      "{\"op\":\"create\",\"buffer\":\"%s\",\"dtype\":\"S32\","
+			      "\"shape\":[%u],\"fill\":%u}",
+			      z->name, v.n, v.base);
 }
 
 static void do_copy(void)
 {
 	struct thing *x = thing(npy_things[0]), *z = output();
-	struct value v;
-	int err;
 
-	if (!z || !thing_need(x, 'i', program_sizes[below(SIZES)]))
-		return;
-	v = x->may[0];
-	op_begin(OP_COPY, "copy %s to %s", x->name, z->name);
-	thing_may(z, &v);
-	err = talk(control, reply, "{\"op\":\"copy\",\"buffer\":\"%s\",\"as\":\"%s\"}\n",
-		   x->name, z->name);
-	expect(z, &v, err, reply);
+	if (z && thing_need(x, 'i', program_sizes[below(SIZES)]))
+		thing_command(OP_COPY, z, &x->may[0],
+			      "{\"op\":\"copy\",\"buffer\":\"%s\",\"as\":\"%s\"}",
+			      x->name, z->name);
 }
 
 static void do_delete(void)
 {
 	struct thing *z = output();
-	int err;
 
-	if (!z || !thing_there(z))
-		return;
-	op_begin(OP_UNLINK, "delete %s", z->name);
-	thing_may(z, NULL);
-	err = talk(control, reply, "{\"op\":\"delete\",\"buffer\":\"%s\"}\n", z->name);
-	expect(z, NULL, err, reply);
+	if (z && thing_there(z))
+		thing_command(OP_UNLINK, z, NULL, "{\"op\":\"delete\",\"buffer\":\"%s\"}",
+			      z->name);
 }
 
-static void control_step(void)
+void control_step(void)
 {
 	switch (below(10)) {
 	case 0:
@@ -299,36 +255,25 @@ static void control_step(void)
 	}
 }
 
-const struct kind kind_control = { "control", 2, true, open_control, control_step, NULL };
-
 /* --- batches and repetitions -------------------------------------------------------- */
 
 static void do_batch(void)
 {
-	struct thing *x, *y, *z;
+	struct addition a;
 	struct value v;
-	unsigned size;
-	int err;
 
-	if (!two_inputs(&size, &x, &y) || !(z = output()))
+	if (!choose(&a))
 		return;
 	/* z = (x + y) + x, by a name that lasts as long as the batch */
-	v = value_sum(&x->may[0], &y->may[0]);
-	v = value_sum(&v, &x->may[0]);
-	op_begin(OP_BATCH, "batch -> %s", z->name);
-	thing_may(z, &v);
-	err = talk(
-		control, reply,
-		"{\"op\":\"batch\",\"steps\":["
-		"{\"op\":\"execute\",\"executable\":\"add%u\",\"inputs\":[\"%s\",\"%s\"],"
-		"\"outputs\":[\"c%u/between\"]},"
-		"{\"op\":\"execute\",\"executable\":\"add%u\",\"inputs\":[\"c%u/between\",\"%s\"],"
-		"\"outputs\":[\"%s\"]},{\"op\":\"delete\",\"buffer\":\"c%u/between\"}]}\n",
-		size, x->name, y->name, me->index, size, me->index, x->name, z->name,
-		me->index);
-	if (!err)
-		thing_is(z, &v); /* whatever an earlier batch left */
-	expect(z, &v, err, reply);
+	v = value_sum(&a.sum, &a.x->may[0]);
+	thing_command(OP_BATCH, a.z, &v,
+		      "{\"op\":\"batch\",\"steps\":["
+		      "{\"op\":\"execute\",\"executable\":\"add%1$u\","
+		      "\"inputs\":[\"%2$s\",\"%3$s\"],\"outputs\":[\"c%4$u/between\"]},"
+		      "{\"op\":\"execute\",\"executable\":\"add%1$u\","
+		      "\"inputs\":[\"c%4$u/between\",\"%2$s\"],\"outputs\":[\"%5$s\"]},"
+		      "{\"op\":\"delete\",\"buffer\":\"c%4$u/between\"}]}",
+		      a.size, a.x->name, a.y->name, me->index, a.z->name);
 }
 
 static void do_repeat(void)
@@ -336,28 +281,22 @@ static void do_repeat(void)
 	unsigned size = program_sizes[below(SIZES)], times = 1 + below(300);
 	struct thing *x = thing(npy_things[2]);
 	struct value v;
-	int err;
 
 	if (!thing_need(x, 'i', size))
 		return;
 	v = x->may[0];
 	v.base += times;
-	op_begin(OP_REPEAT, "next%u %s, %u times", size, x->name, times);
 	x->repeat = times;
-	thing_may(x, &v);
-	err = talk(control, reply,
-		   "{\"op\":\"execute\",\"executable\":\"next%u\",\"inputs\":[\"%s\"],"
-		   "\"outputs\":[\"%s\"],\"repeat\":%u}\n",
-		   size, x->name, x->name, times);
-	expect(x, &v, err, reply);
+	thing_command(OP_REPEAT, x, &v,
+		      "{\"op\":\"execute\",\"executable\":\"next%u\",\"inputs\":[\"%s\"],"
+		      "\"outputs\":[\"%s\"],\"repeat\":%u}",
+		      size, x->name, x->name, times);
 }
 
-static void batch_step(void)
+void batch_step(void)
 {
 	if (one_in(2))
 		do_batch();
 	else
 		do_repeat();
 }
-
-const struct kind kind_batch = { "batch", 2, false, open_control, batch_step, NULL };

@@ -11,8 +11,6 @@
 
 #include "soak.h"
 
-static char reply[LINE];
-
 /* --- what is waited for ------------------------------------------------------------- */
 
 /* Wait until CONDITION(ARG) holds; something is wrong if it does not in time. */
@@ -35,22 +33,27 @@ struct process {
 	long pid;
 };
 
+static long worker_pid(const char *plugin)
+{
+	return file_number(path_of("plugins/%s/pid", plugin));
+}
+
 static bool is_another(const void *arg)
 {
 	const struct process *was = arg;
-	char path[64], text[64];
+	const char *plugin = was->plugin ? was->plugin : opt.plugin;
+	char text[64];
 	long pid;
 
-	snprintf(path, sizeof(path), "plugins/%s/state",
-		 was->plugin ? was->plugin : opt.plugin);
-	if (read_file(path, text, sizeof(text)) < 0 || strcmp(text, "ready\n") != 0)
+	if (read_file(path_of("plugins/%s/state", plugin), text, sizeof(text)) < 0 ||
+	    strcmp(text, "ready\n") != 0)
 		return false;
-	snprintf(path, sizeof(path), "plugins/%s/pid", was->plugin);
-	pid = file_number(was->plugin ? path : "pid");
+	pid = was->plugin ? worker_pid(plugin) : file_number("pid");
 	return pid > 0 && pid != was->pid;
 }
 
-void worker_wait(const char *plugin, long pid)
+/* Wait until the plugin is ready with another process than PID. */
+static void worker_wait(const char *plugin, long pid)
 {
 	struct process was = { plugin, pid };
 
@@ -60,22 +63,13 @@ void worker_wait(const char *plugin, long pid)
 /* Does the process run?  A zombie does not. */
 static bool is_running(long pid)
 {
-	char path[64], text[512];
+	char text[512];
 	const char *at;
 
-	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
-	if (read_file(path, text, sizeof(text)) <= 0)
+	if (read_file(path_of("/proc/%ld/stat", pid), text, sizeof(text)) <= 0)
 		return false;
 	at = strrchr(text, ')');
 	return at && at[2] != 'Z' && at[2] != 'X';
-}
-
-static long worker_pid(const char *plugin)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "plugins/%s/pid", plugin);
-	return file_number(path);
 }
 
 /* --- the faults --------------------------------------------------------------------- */
@@ -131,7 +125,7 @@ static void fault_abort(uint32_t random)
 		"  %%1 = stablehlo.broadcast_in_dim %%0, dims = [] : (tensor<f32>) -> "
 		"tensor<4611686018427387904x4611686018427387904xf32>\n"
 		"  return %%1 : tensor<4611686018427387904x4611686018427387904xf32>\n}\n";
-	char program[1024], path[64];
+	char program[1024], path[64]; /* kept while the worker is awaited */
 	long pid = worker_pid(opt.plugin);
 	pid_t child;
 	int status;
@@ -157,25 +151,24 @@ static void fault_abort(uint32_t random)
 static void fault_force(uint32_t random)
 {
 	int fd = talk_open("control");
-	char path[64], text[64] = "";
+	char text[64] = "";
 	long job = -1, pid = worker_pid(opt.plugin);
 
 	(void)random;
-	if (!talk(fd, reply,
+	if (!talk(fd,
 		  "{\"op\":\"create\",\"buffer\":\"forced\",\"dtype\":\"S32\",\"shape\":[],"
 		  "\"fill\":-1}\n") &&
-	    !talk(fd, reply,
+	    !talk(fd,
 		  "{\"op\":\"execute\",\"executable\":\"count\",\"inputs\":[\"forced\"],"
 		  "\"outputs\":[\"forced1\",\"forced2\"],\"async\":true}\n"))
-		job = reply_number(reply, "job");
-	snprintf(path, sizeof(path), "jobs/%ld/state", job);
+		job = reply_number("job");
 	for (int i = 0; i < 100 && job > 0 && strcmp(text, "running\n") != 0; i++) {
 		pause_ms(20);
-		read_file(path, text, sizeof(text));
+		read_file(path_of("jobs/%ld/state", job), text, sizeof(text));
 	}
 	cause_begins(WORKER);
 	if (job > 0)
-		talk(fd, reply, "{\"op\":\"cancel\",\"job\":%ld,\"force\":true}\n", job);
+		talk(fd, "{\"op\":\"cancel\",\"job\":%ld,\"force\":true}\n", job);
 	worker_wait(opt.plugin, strstr(reply, "\"restarted\"") ? pid : 0);
 	cause_ends(WORKER);
 	unlink("buffers/forced.npy");
@@ -220,21 +213,18 @@ static void fault_memory(uint32_t random)
 	static const unsigned long sizes[] = { 64ul << 20, 8ul << 20, 1ul << 20,
 					       1ul << 18 };
 	int fd = talk_open("control");
-	char path[64];
 	unsigned n = 0;
 
 	cause_begins(MEMORY);
 	for (unsigned i = 0; i < 4; i++)
-		while (!talk(fd, reply,
+		while (!talk(fd,
 			     "{\"op\":\"create\",\"buffer\":\"hog%u\",\"dtype\":\"U8\","
 			     "\"shape\":[%lu],\"fill\":1}\n",
 			     n, sizes[i]))
 			n++;
 	pause_ms(500 + random % 2000);
-	while (n--) {
-		snprintf(path, sizeof(path), "buffers/hog%u.npy", n);
-		unlink(path);
-	}
+	while (n--)
+		unlink(path_of("buffers/hog%u.npy", n));
 	close(fd);
 	wait_until(has_room, NULL, "there is room again");
 	cause_ends(MEMORY);

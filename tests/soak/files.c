@@ -36,14 +36,13 @@ static void rename_thing(struct thing *from, struct thing *to)
 		 thing_path(to, to->ext));
 	thing_may(to, &v);
 	thing_may(from, NULL);
-	if (rename(thing_path(from, from->ext), thing_path(to, to->ext))) {
-		op_failed(errno, NULL);
+	if (!op_ended(rename(thing_path(from, from->ext), thing_path(to, to->ext)) ? errno
+										   : 0,
+		      NULL))
 		return;
-	}
 	thing_is(to, &v);
 	to->renamed = from->renamed;
 	thing_is(from, NULL);
-	op_ok();
 }
 
 /* A process that has a file open reads the old value when a rename has replaced it. */
@@ -60,17 +59,13 @@ static void held_step(struct thing *t)
 	thing_put(t, &v, true);
 	op_begin(OP_HELD, "the old %s", t->name);
 	n = pread(fd, bytes, sizeof(bytes), 0);
-	if (n < 0) {
-		op_failed(errno, NULL);
-	} else {
-		if (!value_is(&old, bytes, (size_t)n))
-			wrong("an open file changed with its name");
-		op_ok();
-	}
+	if (n >= 0 && !value_is(&old, bytes, (size_t)n))
+		wrong("an open file changed with its name");
+	op_ended(n < 0 ? errno : 0, NULL);
 	close(fd);
 }
 
-static void files_step(void)
+void files_step(void)
 {
 	struct thing *t = thing(below(THINGS)), *to = thing(below(THINGS));
 	struct value v = new_value(t);
@@ -105,8 +100,6 @@ static void files_step(void)
 	}
 }
 
-const struct kind kind_files = { "files", 4, false, NULL, files_step, NULL };
-
 /* --- mappings ----------------------------------------------------------------------- */
 
 static sigjmp_buf no_page;
@@ -117,7 +110,7 @@ static void on_sigbus(int signal)
 	siglongjmp(no_page, 1);
 }
 
-static void mmap_begin(void)
+void mmap_begin(void)
 {
 	struct sigaction act = { .sa_handler = on_sigbus, .sa_flags = SA_NODEFER };
 
@@ -154,14 +147,14 @@ static int mapped(const char *path, const struct value *v, bool write)
 	return err;
 }
 
-static void mmap_step(void)
+void mmap_step(void)
 {
 	struct thing *t = thing(2 + 4 * below(2));
 	bool write = one_in(2);
 	struct value v;
 	int err;
 
-	if (!thing_certain(t) && !thing_check(t))
+	if (!thing_settled(t))
 		return;
 	if (!thing_there(t)) {
 		v = value_random('b', 1 + below(100000));
@@ -186,8 +179,6 @@ static void mmap_step(void)
 	if (write)
 		thing_check(t);
 }
-
-const struct kind kind_mmap = { "mmap", 2, false, mmap_begin, mmap_step, NULL };
 
 /* --- attributes --------------------------------------------------------------------- */
 
@@ -227,7 +218,7 @@ static int set_attributes(const char *path)
 	return 0;
 }
 
-static void attributes_step(void)
+void attributes_step(void)
 {
 	struct thing *t = thing(2);
 	const char *path;
@@ -253,10 +244,6 @@ static void attributes_step(void)
 	if (one_in(10))
 		thing_remove(t);
 }
-
-const struct kind kind_attributes = {
-	"attributes", 1, false, NULL, attributes_step, NULL
-};
 
 /* --- what belongs to others --------------------------------------------------------- */
 
@@ -288,9 +275,8 @@ static int try_foreign(unsigned what)
 	}
 }
 
-static void foreign_step(void)
+void foreign_step(void)
 {
-	static char reply[LINE];
 	unsigned what = below(9);
 	int err, fd;
 
@@ -300,26 +286,21 @@ static void foreign_step(void)
 	} else {
 		fd = talk_open("control");
 		err = fd < 0 ? errno
-			     : talk(fd, reply,
+			     : talk(fd,
 				    "{\"op\":\"copy\",\"buffer\":\"secret\",\"as\":\"c%u/s\"}\n",
 				    me->index);
-		if (fd >= 0)
-			close(fd);
+		talk_close(&fd);
 	}
-	if (err == EACCES || err == EPERM)
-		op_ok();
-	else if (err)
-		op_failed(err, NULL);
+	if (err)
+		op_ended(err == EACCES || err == EPERM ? 0 : err, NULL);
 	else
 		wrong("it succeeded");
 	pause_ms(5);
 }
 
-const struct kind kind_foreign = { "foreign", 1, false, NULL, foreign_step, NULL };
-
 /* --- listings, while another client renames ----------------------------------------- */
 
-static void lister_step(void)
+void lister_step(void)
 {
 	unsigned seen[STABLE] = { 0 }, i;
 	struct dirent *entry;
@@ -335,74 +316,57 @@ static void lister_step(void)
 	while ((entry = readdir(dir)))
 		if (sscanf(entry->d_name, "s%u.raw", &i) == 1 && i < STABLE)
 			seen[i]++;
-	if (errno) {
-		op_failed(errno, NULL);
-	} else {
+	if (op_ended(errno, NULL))
 		for (i = 0; i < STABLE; i++)
 			if (seen[i] != 1)
 				wrong("s%u.raw is listed %u times", i, seen[i]);
-		op_ok();
-	}
 	closedir(dir);
 	pause_ms(below(5));
 }
 
-const struct kind kind_lister = { "lister", 1, false, NULL, lister_step, NULL };
-
-static void renamer_step(void)
+void renamer_step(void)
 {
-	char from[64], to[64];
 	unsigned i = below(16);
+	const char *from = path_of("buffers/list/r%u.raw", i);
+	const char *to = path_of("buffers/list/q%u.raw", i);
+	int err;
 
-	snprintf(from, sizeof(from), "buffers/list/r%u.raw", i);
-	snprintf(to, sizeof(to), "buffers/list/q%u.raw", i);
 	op_begin(OP_RENAME, "%s", from);
-	if (!rename(from, to) || !rename(to, from)) {
-		op_ok();
-	} else if (errno == ENOENT) {
-		int err = write_file(from, O_CREAT, "abc", 3, 3);
-
-		if (err)
-			op_failed(err, NULL);
-		else
-			op_ok();
-	} else {
-		op_failed(errno, NULL);
-	}
+	err = rename(from, to) && rename(to, from) ? errno : 0;
+	if (err == ENOENT)
+		err = write_file(from, O_CREAT, "abc", 3, 3);
+	op_ended(err, NULL);
 	pause_ms(below(3));
 }
 
-const struct kind kind_renamer = { "renamer", 1, false, NULL, renamer_step, NULL };
-
 /* --- facts and events --------------------------------------------------------------- */
 
-static void facts_step(void)
+void facts_step(void)
 {
-	static const char *const files[] = { "README",
-					     "version",
-					     "pid",
-					     "health",
-					     "metrics.prom",
-					     "plugins/%s/state",
-					     "plugins/%s/restarts",
-					     "plugins/%s/alive.json",
-					     "plugins/%s/attributes.json",
-					     "plugins/%s/log",
-					     "devices/%s/0/memory_stats.json",
-					     "devices/%s/1/executables",
-					     "cache/stats.json",
-					     "executables/add16/cost.json",
-					     "executables/add16/signature.json" };
-	const char *file = files[below(sizeof(files) / sizeof(files[0]))];
-	const char *slash = strchr(file, '%');
+	/* The parts before and after the plugin's name, which few have not. */
+	static const char *const files[][2] = {
+		{ "README" },
+		{ "version" },
+		{ "pid" },
+		{ "health" },
+		{ "metrics.prom" },
+		{ "plugins/", "/state" },
+		{ "plugins/", "/restarts" },
+		{ "plugins/", "/alive.json" },
+		{ "plugins/", "/attributes.json" },
+		{ "plugins/", "/log" },
+		{ "devices/", "/0/memory_stats.json" },
+		{ "devices/", "/1/executables" },
+		{ "cache/stats.json" },
+		{ "executables/add16/cost.json" },
+		{ "executables/add16/signature.json" },
+	};
+	const char *const *file = files[below(sizeof(files) / sizeof(files[0]))];
+	const char *path =
+		file[1] ? path_of("%s%s%s", file[0], opt.plugin, file[1]) : file[0];
 	struct statvfs fs;
-	char path[128];
 	ssize_t n;
 
-	snprintf(path, sizeof(path), "%s", file);
-	if (slash)
-		snprintf(path, sizeof(path), "%.*s%s%s", (int)(slash - file), file,
-			 opt.plugin, slash + 2);
 	op_begin(OP_FACT, "%s", path);
 	n = read_file(path, bytes, sizeof(bytes));
 	if (n < 0) {
@@ -421,11 +385,9 @@ static void facts_step(void)
 	pause_ms(below(5));
 }
 
-const struct kind kind_facts = { "facts", 1, true, NULL, facts_step, NULL };
-
 static int events = -1;
 
-static void events_begin(void)
+void events_begin(void)
 {
 	events = open("events", O_RDONLY | O_CLOEXEC);
 	if (events < 0)
@@ -444,25 +406,16 @@ static bool are_lines(const char *text, size_t len)
 	return true;
 }
 
-static void events_step(void)
+void events_step(void)
 {
 	struct pollfd wait = { events, POLLIN, 0 };
 	ssize_t n;
 
 	op_begin(OP_EVENT, "events");
-	if (poll(&wait, 1, 1000) < 0) {
-		op_failed(errno, NULL);
+	n = poll(&wait, 1, 1000) < 0 ? -1 : read(events, bytes, sizeof(bytes));
+	if (!op_ended(n < 0 ? errno : 0, NULL))
 		return;
-	}
-	n = read(events, bytes, sizeof(bytes));
-	if (n < 0) {
-		op_failed(errno, NULL);
-		return;
-	}
 	if (!are_lines(bytes, (size_t)n))
 		wrong("%zd bytes are not lines of objects", n);
-	op_ok();
 	pause_ms(below(50));
 }
-
-const struct kind kind_events = { "events", 1, true, events_begin, events_step, NULL };

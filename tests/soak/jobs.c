@@ -2,15 +2,12 @@
 /* Clients of jobs, of files with several tensors, and of arrays on several devices. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "soak.h"
-
-static char reply[LINE];
 
 /* --- jobs --------------------------------------------------------------------------- */
 
@@ -28,50 +25,35 @@ static uint32_t counted(uint32_t n)
 static bool make_input(struct thing *x, uint32_t n)
 {
 	struct value v = { 'i', 1, n, 0 };
-	int err;
 
-	if (!thing_certain(x) && !thing_check(x))
+	if (!thing_settled(x))
 		return false;
 	if (thing_there(x))
 		thing_remove(x);
-	if (!thing_certain(x))
-		return false;
-	op_begin(OP_CONTROL, "create %s", x->name);
-	thing_may(x, &v);
-	err = talk(control, reply,
-		   "{\"op\":\"create\",\"buffer\":\"%s\",\"dtype\":\"S32\",\"shape\":[],"
-		   "\"fill\":%u}\n",
-		   x->name, n);
-	if (err) {
-		op_failed(err, reply);
-		return false;
-	}
-	thing_is(x, &v);
-	op_ok();
-	return true;
+	return thing_certain(x) &&
+	       thing_command(OP_CONTROL, x, &v,
+			     "{\"op\":\"create\",\"buffer\":\"%s\",\"dtype\":\"S32\","
+			     "\"shape\":[],\"fill\":%u}",
+			     x->name, n) &&
+	       thing_there(x);
 }
 
 /* Cancel the job by a command or by its file. */
 static void cancel(long job)
 {
-	char path[64];
 	int err;
 
 	pause_ms(below(5));
 	op_begin(OP_CANCEL, "cancel job %ld", job);
 	if (one_in(2)) {
-		err = talk(control, reply, "{\"op\":\"cancel\",\"job\":%ld}\n", job);
+		err = talk(control, "{\"op\":\"cancel\",\"job\":%ld}\n", job);
 	} else {
-		snprintf(path, sizeof(path), "jobs/%ld/cancel", job);
-		err = write_text(path, "1\n");
+		err = write_text(path_of("jobs/%ld/cancel", job), "1\n");
 		if (err)
 			read_file("error", reply, sizeof(reply));
 	}
-	if (err && err != EBUSY && err != EINVAL && err != ENOENT) {
-		op_failed(err, reply);
-		return;
-	}
-	op_ok();
+	/* It may have ended. */
+	op_ended(err == EBUSY || err == EINVAL || err == ENOENT ? 0 : err, reply);
 }
 
 /* The state of a job that has ended must be one that its files show, too. */
@@ -90,9 +72,7 @@ static void job_ended(long job, uint64_t began, bool cancelled, struct thing *ou
 			wrong("job %ld was cancelled, by nobody: %s", job, reply);
 		op_ok();
 	} else if (strstr(reply, "\"state\":\"failed\"")) {
-		const char *at = strstr(reply, "\"errno\":\"");
-
-		op_failed(at ? errno_of_name(at + 9) : EPROTO, reply);
+		op_failed(reply_errno(), reply);
 	} else {
 		wrong("job %ld: %s", job, reply);
 	}
@@ -101,7 +81,7 @@ static void job_ended(long job, uint64_t began, bool cancelled, struct thing *ou
 		wrong("job %ld has one of its two results", job);
 }
 
-static void jobs_step(void)
+void jobs_step(void)
 {
 	uint32_t n = below(one_in(4) ? 1000000 : 1000);
 	struct value is[2] = { { 'i', 1, n, 0 }, { 'i', 1, counted(n), 0 } };
@@ -114,16 +94,16 @@ static void jobs_step(void)
 	if (!make_input(x, n))
 		return;
 	for (int i = 0; i < 2; i++)
-		if (!thing_certain(out[i]) && !thing_check(out[i]))
+		if (!thing_settled(out[i]))
 			return;
 	op_begin(OP_JOB, "count %u -> %s %s", n, out[0]->name, out[1]->name);
 	thing_may(out[0], &is[0]);
 	thing_may(out[1], &is[1]);
-	err = talk(control, reply,
+	err = talk(control,
 		   "{\"op\":\"execute\",\"executable\":\"count\",\"inputs\":[\"%s\"],"
 		   "\"outputs\":[\"%s\",\"%s\"],\"async\":true}\n",
 		   x->name, out[0]->name, out[1]->name);
-	job = reply_number(reply, "job");
+	job = reply_number("job");
 	if (err || job < 0) {
 		op_failed(err ? err : EPROTO, reply);
 		return;
@@ -131,7 +111,7 @@ static void jobs_step(void)
 	if (cancelled)
 		cancel(job);
 	op_begin(OP_JOB, "wait for job %ld, count %u", job, n);
-	err = talk(control, reply, "{\"op\":\"wait\",\"job\":%ld}\n", job);
+	err = talk(control, "{\"op\":\"wait\",\"job\":%ld}\n", job);
 	if (err && !strstr(reply, "\"state\":")) {
 		op_since(began);
 		op_failed(err, reply);
@@ -141,8 +121,6 @@ static void jobs_step(void)
 	}
 	job_ended(job, began, cancelled, out, is);
 }
-
-const struct kind kind_jobs = { "jobs", 2, false, open_control, jobs_step, NULL };
 
 /* --- files of several tensors ------------------------------------------------------- */
 
@@ -172,11 +150,10 @@ static size_t make_model(const struct value v[TENSORS])
 
 static bool tensor_check(const char *dir, const char *name, const struct value *v)
 {
-	char path[128], data[TENSOR * 4 + 8];
-	ssize_t n;
+	const char *path = path_of("%s/%s.raw", dir, name);
+	char data[TENSOR * 4 + 8];
+	ssize_t n = read_file(path, data, sizeof(data));
 
-	snprintf(path, sizeof(path), "%s/%s.raw", dir, name);
-	n = read_file(path, data, sizeof(data));
 	if (n < 0) {
 		op_failed((int)-n, NULL);
 		return false;
@@ -189,25 +166,26 @@ static bool tensor_check(const char *dir, const char *name, const struct value *
 /* Remove the directory of a model and what is in it. */
 static void remove_model(const char *dir)
 {
-	static const char *const names[] = { "a.npy",   "b/c.npy", "b/d.npy", "a.raw",
-					     "b/c.raw", "b/d.raw", "b" };
-	char path[128];
+	static const char *const names[] = { ".safetensors", "/a.npy", "/b/c.npy",
+					     "/b/d.npy",     "/a.raw", "/b/c.raw",
+					     "/b/d.raw",     "/b" };
 
-	snprintf(path, sizeof(path), "%s.safetensors", dir);
-	unlink(path);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		const char *path = path_of("%s%s", dir, names[i]);
+
 		if (unlink(path) && errno == EISDIR)
 			rmdir(path);
 	}
 	rmdir(dir);
 }
 
-static void checkpoints_step(void)
+void checkpoints_step(void)
 {
 	static const char *const names[TENSORS] = { "a", "b/c", "b/d" };
 	struct value v[TENSORS];
-	char dir[2][80], path[96];
+	char dir[2][80];
+	const char *path;
+	unsigned long name = ++all->names;
 	unsigned at = 0;
 	bool ok = true;
 	size_t len;
@@ -215,9 +193,9 @@ static void checkpoints_step(void)
 
 	for (int i = 0; i < TENSORS; i++)
 		v[i] = value_random(i == 2 ? 'f' : 'i', TENSOR);
-	snprintf(dir[0], sizeof(dir[0]), "buffers/c%u/m%lu", me->index, ++all->names);
-	snprintf(dir[1], sizeof(dir[1]), "buffers/c%u/moved%lu", me->index, all->names);
-	snprintf(path, sizeof(path), "%s.safetensors", dir[0]);
+	snprintf(dir[0], sizeof(dir[0]), "buffers/c%u/m%lu", me->index, name);
+	snprintf(dir[1], sizeof(dir[1]), "buffers/c%u/moved%lu", me->index, name);
+	path = path_of("%s.safetensors", dir[0]);
 	op_begin(OP_CHECKPOINT, "%s", path);
 	len = make_model(v);
 	err = write_file(path, O_CREAT, model, len, 1 + below((uint32_t)len));
@@ -238,29 +216,12 @@ static void checkpoints_step(void)
 	remove_model(dir[at]);
 }
 
-const struct kind kind_checkpoints = { "checkpoints",    1,   false, NULL,
-				       checkpoints_step, NULL };
-
 /* --- arrays on several devices ------------------------------------------------------ */
 
-/* A command on names of this client: 0, or an errno after op_failed. */
-__attribute__((__format__(__printf__, 2, 3))) static int ask(const char *what,
-							     const char *fmt, ...)
+static const char *part_path(unsigned device, const char *name)
 {
-	char text[512];
-	va_list ap;
-	int err;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	op_begin(OP_SHARD, "%s", what);
-	err = talk(control, reply, "%s\n", text);
-	if (err)
-		op_failed(err, reply);
-	else
-		op_ok();
-	return err;
+	return path_of("devices/%s/%u/buffers/c%u/%s", opt.plugin, device, me->index,
+		       name);
 }
 
 /* Each part is on its device, and is what it should be. */
@@ -268,75 +229,55 @@ static void parts_check(const char *name, const struct value *whole)
 {
 	static char data[MOST + 8];
 	struct value part = *whole;
-	char path[128];
-	ssize_t n;
 
 	part.n /= DEVICES;
 	for (unsigned i = 0; i < DEVICES; i++, part.base += part.n * part.step) {
-		snprintf(path, sizeof(path), "devices/%s/%u/buffers/c%u/%s.raw",
-			 opt.plugin, i, me->index, name);
+		const char *path = part_path(i, name);
+		ssize_t n;
+
 		op_begin(OP_READ, "%s", path);
 		n = read_file(path, data, sizeof(data));
-		if (n < 0) {
-			op_failed((int)-n, NULL);
+		if (!op_ended(n < 0 ? (int)-n : 0, NULL))
 			return;
-		}
 		if (!value_is(&part, data, (size_t)n))
 			wrong("it is not part %u of the array", i);
-		op_ok();
 	}
 }
 
-static void remove_parts(const char *name)
+void shards_end(void)
 {
-	char path[128];
-
 	for (unsigned i = 0; i < DEVICES; i++) {
-		snprintf(path, sizeof(path), "devices/%s/%u/buffers/c%u/%s.npy",
-			 opt.plugin, i, me->index, name);
-		unlink(path);
+		unlink(part_path(i, "ws.npy"));
+		unlink(part_path(i, "ys.npy"));
 	}
 }
 
-static void shards_step(void)
+void shards_step(void)
 {
 	uint32_t size = program_sizes[below(SIZES)];
 	struct thing *x = thing(0), *y = thing(4);
 	struct value sum;
 	unsigned c = me->index;
 
-	if (!thing_need(x, 'i', size) || !(thing_certain(y) || thing_check(y)))
+	if (!thing_need(x, 'i', size) || !thing_settled(y))
 		return;
 	sum = value_sum(&x->may[0], &x->may[0]);
-	if (ask("shard",
-		"{\"op\":\"shard\",\"buffer\":\"%s\",\"as\":\"c%u/ws\","
-		"\"mesh\":{\"x\":4},\"spec\":[\"x\"]}",
-		x->name, c))
+	if (!thing_command(OP_SHARD, NULL, NULL,
+			   "{\"op\":\"shard\",\"buffer\":\"%s\",\"as\":\"c%u/ws\","
+			   "\"mesh\":{\"x\":4},\"spec\":[\"x\"]}",
+			   x->name, c))
 		return;
-	parts_check("ws", &x->may[0]);
-	if (ask("execute on four devices",
-		"{\"op\":\"execute\",\"executable\":\"twice%u\",\"inputs\":[\"c%u/ws\"],"
-		"\"outputs\":[\"c%u/ys\"]}",
-		size, c, c))
+	parts_check("ws.raw", &x->may[0]);
+	if (!thing_command(OP_SHARD, NULL, NULL,
+			   "{\"op\":\"execute\",\"executable\":\"twice%u\","
+			   "\"inputs\":[\"c%u/ws\"],\"outputs\":[\"c%u/ys\"]}",
+			   size, c, c))
 		return;
-	parts_check("ys", &sum);
-	thing_may(y, &sum);
-	if (ask("gather", "{\"op\":\"gather\",\"buffer\":\"c%u/ys\",\"as\":\"%s\"}", c,
-		y->name))
-		return;
-	thing_is(y, &sum);
-	thing_check(y);
-	if (one_in(4)) {
-		remove_parts("ws");
-		remove_parts("ys");
-	}
+	parts_check("ys.raw", &sum);
+	if (thing_command(OP_SHARD, y, &sum,
+			  "{\"op\":\"gather\",\"buffer\":\"c%u/ys\",\"as\":\"%s\"}", c,
+			  y->name))
+		thing_check(y);
+	if (one_in(4))
+		shards_end();
 }
-
-static void shards_end(void)
-{
-	remove_parts("ws");
-	remove_parts("ys");
-}
-
-const struct kind kind_shards = { "shards",     1,           false,
-				  open_control, shards_step, shards_end };

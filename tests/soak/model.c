@@ -2,6 +2,7 @@
 /* Values, and the model of the names of a client. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,12 +65,7 @@ struct value value_sum(const struct value *a, const struct value *b)
 	return (struct value){ a->type, a->n, a->base + b->base, a->step + b->step };
 }
 
-struct value value_difference(const struct value *a, const struct value *b)
-{
-	return (struct value){ a->type, a->n, a->base - b->base, a->step - b->step };
-}
-
-void npy_head(const struct value *v, char *to)
+void value_npy(const struct value *v, char *to)
 {
 	const char *descr = v->type == 'b' ? "|u1" : v->type == 'i' ? "<i4" : "<f4";
 	int n;
@@ -81,24 +77,24 @@ void npy_head(const struct value *v, char *to)
 		     v->n);
 	to[10 + n] = ' ';
 	to[HEAD - 1] = '\n';
+	value_fill(v, to + HEAD);
 }
 
 const void *value_file(const struct value *v, const char *ext, size_t *len)
 {
-	size_t head = strcmp(ext, "npy") ? 0 : HEAD;
-
+	*len = value_size(v);
 	if (!strcmp(ext, "txt")) {
 		*len = 0;
 		for (uint32_t i = 0; i < v->n; i++)
 			*len += (size_t)sprintf(bytes + *len, "%d%c",
 						(int32_t)element(v, i),
 						i + 1 < v->n ? ' ' : '\n');
-		return bytes;
+	} else if (!strcmp(ext, "npy")) {
+		*len += HEAD;
+		value_npy(v, bytes);
+	} else {
+		value_fill(v, bytes);
 	}
-	if (head)
-		npy_head(v, bytes);
-	value_fill(v, bytes + head);
-	*len = head + value_size(v);
 	return bytes;
 }
 
@@ -188,6 +184,11 @@ bool thing_certain(const struct thing *t)
 	return !t->partial && t->n + t->absent == 1;
 }
 
+bool thing_settled(struct thing *t)
+{
+	return thing_certain(t) || thing_check(t);
+}
+
 bool thing_there(const struct thing *t)
 {
 	return t->n == 1 && !t->absent && !t->partial;
@@ -195,12 +196,7 @@ bool thing_there(const struct thing *t)
 
 const char *thing_path(const struct thing *t, const char *ext)
 {
-	static char path[4][NAME + 32];
-	static unsigned next;
-	char *to = path[next++ % 4];
-
-	snprintf(to, sizeof(path[0]), "buffers/%s.%s", t->name, ext);
-	return to;
+	return path_of("buffers/%s.%s", t->name, ext);
 }
 
 /* Its state, as NAME.json has it, or "". */
@@ -352,11 +348,37 @@ void thing_remove(struct thing *t)
 	op_ok();
 }
 
+bool thing_given(struct thing *t, const struct value *v, int err, const char *sentence)
+{
+	if (!err)
+		thing_is(t, v);
+	if (!op_ended(err, sentence) || one_in(3))
+		thing_check(t);
+	return !err;
+}
+
+bool thing_command(enum op op, struct thing *t, const struct value *v, const char *fmt,
+		   ...)
+{
+	char text[LINE];
+	va_list ap;
+	int err;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	op_begin(op, "%s", text);
+	if (t)
+		thing_may(t, v);
+	err = talk(control, "%s\n", text);
+	return t ? thing_given(t, v, err, reply) : op_ended(err, reply);
+}
+
 bool thing_need(struct thing *t, char type, uint32_t n)
 {
 	struct value v;
 
-	if (!thing_certain(t) && !thing_check(t))
+	if (!thing_settled(t))
 		return false;
 	if (thing_there(t) && t->may[0].type == type && t->may[0].n == n)
 		return true;

@@ -64,7 +64,7 @@ static const char *speaker(void)
 
 	if (!me)
 		return "main";
-	snprintf(text, sizeof(text), "%s %u, life %u", kinds[me->kind]->name, me->index,
+	snprintf(text, sizeof(text), "%s %u, life %u", kinds[me->kind].name, me->index,
 		 me->lives);
 	return text;
 }
@@ -200,6 +200,15 @@ void op_failed(int err, const char *sentence)
 	op_end();
 }
 
+bool op_ended(int err, const char *sentence)
+{
+	if (err)
+		op_failed(err, sentence);
+	else
+		op_ok();
+	return !err;
+}
+
 void cause_begins(enum cause cause)
 {
 	all->causes[cause].active++;
@@ -220,6 +229,19 @@ void interrupt_in(unsigned us)
 }
 
 /* --- files -------------------------------------------------------------------------- */
+
+const char *path_of(const char *fmt, ...)
+{
+	static char paths[8][128];
+	static unsigned next;
+	char *path = paths[next++ % 8];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(path, sizeof(paths[0]), fmt, ap);
+	va_end(ap);
+	return path;
+}
 
 ssize_t read_file(const char *path, char *buf, size_t size)
 {
@@ -278,7 +300,15 @@ int talk_open(const char *path)
 	return open(path, O_RDWR | O_CLOEXEC);
 }
 
+void talk_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
 int control = -1;
+char reply[LINE];
 
 void open_control(void)
 {
@@ -287,7 +317,7 @@ void open_control(void)
 		wrong("control: %s", strerror(errno));
 }
 
-int errno_of_name(const char *name)
+static int errno_of_name(const char *name)
 {
 	for (int i = 1; i < ERRNOS; i++) {
 		const char *known = strerrorname_np(i);
@@ -299,19 +329,16 @@ int errno_of_name(const char *name)
 	return EPROTO;
 }
 
-/* The errno in a reply of control, of call or of run. */
-static int verdict(const char *reply)
+int reply_errno(void)
 {
 	const char *at = strstr(reply, "\"errno\":\"");
 
-	if (!strncmp(reply, "{\"ok\":true", 10) || !strncmp(reply, "ok:", 3))
-		return 0;
 	if (at)
 		return errno_of_name(at + 9);
 	return strncmp(reply, "error: ", 7) ? EPROTO : errno_of_name(reply + 7);
 }
 
-int talk(int fd, char *reply, const char *fmt, ...)
+int talk(int fd, const char *fmt, ...)
 {
 	char text[LINE];
 	size_t len;
@@ -335,15 +362,14 @@ int talk(int fd, char *reply, const char *fmt, ...)
 	if (n < 0)
 		return errno;
 	reply[n] = '\0';
-	return verdict(reply);
+	if (!strncmp(reply, "{\"ok\":true", 10) || !strncmp(reply, "ok:", 3))
+		return 0;
+	return reply_errno();
 }
 
-long reply_number(const char *reply, const char *key)
+long reply_number(const char *key)
 {
-	char text[64];
-	const char *at;
+	const char *text = path_of("\"%s\":", key), *at = strstr(reply, text);
 
-	snprintf(text, sizeof(text), "\"%s\":", key);
-	at = strstr(reply, text);
 	return at ? strtol(at + strlen(text), NULL, 10) : -1;
 }

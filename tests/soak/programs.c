@@ -91,11 +91,10 @@ static int compile(const char *path, const char *text)
 
 static void make(const char *name, const char *text)
 {
-	char path[128], why[LINE];
-	int err;
+	const char *path = path_of("programs/%s.mlir", name);
+	char why[LINE];
+	int err = compile(path, text);
 
-	snprintf(path, sizeof(path), "programs/%s.mlir", name);
-	err = compile(path, text);
 	if (!err)
 		return;
 	read_file("error", why, sizeof(why));
@@ -105,19 +104,13 @@ static void make(const char *name, const char *text)
 
 void programs_make(void)
 {
-	static const struct {
-		const char *name, *text;
-	} of_size[] = { { "add", add }, { "next", next }, { "twice", twice } };
-	char name[64];
-
 	make("count", count);
 	for (unsigned i = 0; i < SIZES; i++) {
 		uint32_t n = program_sizes[i];
 
-		for (unsigned k = 0; k < 3; k++) {
-			snprintf(name, sizeof(name), "%s%u", of_size[k].name, n);
-			make(name, filled(of_size[k].text, n));
-		}
+		make(path_of("add%u", n), filled(add, n));
+		make(path_of("next%u", n), filled(next, n));
+		make(path_of("twice%u", n), filled(twice, n));
 	}
 }
 
@@ -133,20 +126,12 @@ static struct {
 
 static const char *slot_path(unsigned i, const char *file)
 {
-	static char path[2][128];
-	static unsigned which;
-	char *to = path[which++ % 2];
-
-	if (file)
-		snprintf(to, sizeof(path[0]), "executables/c%u/p%u/%s", me->index, i,
-			 file);
-	else
-		snprintf(to, sizeof(path[0]), "programs/c%u/p%u.mlir", me->index, i);
-	return to;
+	return file ? path_of("executables/c%u/p%u/%s", me->index, i, file)
+		    : path_of("programs/c%u/p%u.mlir", me->index, i);
 }
 
 /* A successor does not know which programs a killed client left: it removes them. */
-static void compile_begin(void)
+void compile_begin(void)
 {
 	for (unsigned i = 0; i < SLOTS; i++) {
 		slots[i].there = false;
@@ -201,19 +186,14 @@ static void slot_use(unsigned i)
 	    strcmp(text, filled(plus, slots[i].plus)))
 		wrong("%s does not read back", slot_path(i, NULL));
 	fd = talk_open(slot_path(i, "call"));
-	npy_head(&x, data);
-	value_fill(&x, data + HEAD);
+	value_npy(&x, data);
 	sum.base += slots[i].plus;
 	if (fd < 0 || write(fd, data, HEAD + 16) < 0 || read(fd, data, HEAD + 16) < 0)
 		err = errno;
 	else if (!value_is(&sum, data + HEAD, 16))
 		wrong("the program that adds %u adds something else", slots[i].plus);
-	if (err)
-		op_failed(err, NULL);
-	else
-		op_ok();
-	if (fd >= 0)
-		close(fd);
+	op_ended(err, NULL);
+	talk_close(&fd);
 }
 
 /* A program that has mistakes is refused, and its files say why. */
@@ -225,10 +205,10 @@ static void broken_step(void)
 		"  %0 = stablehlo.add %x, %x : tensor<4xf32>\n  return %0 : tensor<4xf32>\n}\n",
 		"not a program\n",
 	};
-	char path[64], why[LINE] = "";
+	const char *path = path_of("programs/c%u/broken.mlir", me->index);
+	char why[LINE] = "";
 	int err;
 
-	snprintf(path, sizeof(path), "programs/c%u/broken.mlir", me->index);
 	op_begin(OP_BROKEN, "%s", path);
 	err = compile(path, texts[below(3)]);
 	read_file("error", why, sizeof(why));
@@ -241,7 +221,7 @@ static void broken_step(void)
 	unlink(path);
 }
 
-static void compile_step(void)
+void compile_step(void)
 {
 	unsigned i = below(SLOTS), to = below(SLOTS);
 
@@ -251,57 +231,48 @@ static void compile_step(void)
 		slot_compile(i);
 	} else if (one_in(8) && i != to) {
 		op_begin(OP_RENAME, "%s to %s", slot_path(i, NULL), slot_path(to, NULL));
-		if (rename(slot_path(i, NULL), slot_path(to, NULL))) {
-			op_failed(errno, NULL);
+		if (!op_ended(rename(slot_path(i, NULL), slot_path(to, NULL)) ? errno : 0,
+			      NULL))
 			return;
-		}
 		slots[to] = slots[i];
 		slots[i].there = false;
-		op_ok();
 	} else {
 		slot_use(i);
 	}
 	pause_ms(below(100)); /* the others want processors, too */
 }
 
-const struct kind kind_compile = { "compile",    2, false, compile_begin, compile_step,
-				   compile_begin };
-
 /* --- a plugin that aborts ----------------------------------------------------------- */
 
-static void faulty_step(void)
+void faulty_step(void)
 {
 	bool abort = one_in(3);
-	char path[64], options[64], state[64] = "";
+	/* The name is new: the executable of the last one may be under way. */
+	unsigned long number = ++all->names;
+	const char *name = path_of("c%u/%c%lu", me->index, abort ? 'a' : 'w', number);
+	const char *path = path_of("programs/%s.mlir", name);
+	char why[LINE] = "";
 	int err;
 
-	/* The name is new: the executable of the last one may be under way. */
-	snprintf(path, sizeof(path), "programs/c%u/%c%lu.mlir", me->index,
-		 abort ? 'a' : 'w', ++all->names);
-	snprintf(options, sizeof(options), "executables/%.*s/options.json",
-		 (int)strcspn(path + 9, "."), path + 9);
 	op_begin(abort ? OP_ABORT : OP_COMPILE, "%s", path);
 	err = write_file(path, O_CREAT, "", 0, 1);
 	if (!err)
-		err = write_text(options, "{\"plugin\":\"faulty\"}\n");
+		err = write_text(path_of("executables/%s/options.json", name),
+				 "{\"plugin\":\"faulty\"}\n");
 	if (!err)
-		err = compile(path, filled(abort ? aborts : works, (uint32_t)all->names));
+		err = compile(path, filled(abort ? aborts : works, (uint32_t)number));
 	if (abort && err == EIO) {
-		read_file("error", state, sizeof(state));
-		if (op_lacks(state))
+		read_file("error", why, sizeof(why));
+		if (op_lacks(why))
 			wrong("a program ended the worker, and there is no sentence");
 		op_ok();
 	} else if (abort && !err) {
 		wrong("a program that ends the worker was compiled");
-	} else if (err) {
-		op_failed(err, NULL);
 	} else {
-		op_ok();
+		op_ended(err, NULL);
 	}
 	unlink(path);
 }
-
-const struct kind kind_faulty = { "faulty plugin", 1, false, NULL, faulty_step, NULL };
 
 /* --- a program that calls its host ---------------------------------------------------- */
 
@@ -309,21 +280,22 @@ static int host = -1; /* the file of its callback */
 
 static const char *host_path(const char *file)
 {
-	static char path[64];
-
-	snprintf(path, sizeof(path), "executables/c%u/host/%s", me->index, file);
-	return path;
+	return path_of("executables/c%u/host/%s", me->index, file);
 }
 
-static void host_begin(void)
+static const char *host_program(void)
 {
-	char path[64], state[64];
+	return path_of("programs/c%u/host.mlir", me->index);
+}
 
-	snprintf(path, sizeof(path), "programs/c%u/host.mlir", me->index);
-	op_begin(OP_COMPILE, "%s", path);
+void host_begin(void)
+{
+	char state[64];
+
+	op_begin(OP_COMPILE, "%s", host_program());
 	for (int err = 0; read_file(host_path("state"), state, sizeof(state)) < 0 ||
 			  strcmp(state, "ready\n") != 0;) {
-		err = compile(path, asks);
+		err = compile(host_program(), asks);
 		if (err)
 			op_failed(err, NULL);
 	}
@@ -344,7 +316,7 @@ static ssize_t host_read(int call, char *text, size_t size)
 	n = read(host, text, size);
 	if (n >= 0 || !was_there(DAEMON, 1))
 		return n < 0 ? -errno : n;
-	close(host);
+	talk_close(&host);
 	host = talk_open(host_path("callbacks/0.txt"));
 	polled[0].fd = host;
 	if (host < 0 || poll(polled, 2, -1) < 0)
@@ -372,8 +344,7 @@ static int host_answer(int call, const struct value *x, uint32_t number, unsigne
 	if (*at != '\n' || !value_is(x, v, sizeof(v)))
 		wrong("the program asks for '%s'", text);
 	if (how == 0) {
-		close(host);
-		host = -1;
+		talk_close(&host);
 		return 0;
 	}
 	for (unsigned i = 0; i < 4; i++)
@@ -387,7 +358,7 @@ static int host_answer(int call, const struct value *x, uint32_t number, unsigne
 	return write(host, text, (size_t)n) == n ? 0 : errno;
 }
 
-static void host_step(void)
+void host_step(void)
 {
 	struct value x = value_random('i', 4), want = x;
 	unsigned how = below(16);
@@ -396,8 +367,7 @@ static void host_step(void)
 	int call, err = 0;
 
 	op_begin(OP_CALLBACK, "%s", host_path("call"));
-	npy_head(&x, data);
-	value_fill(&x, data + HEAD);
+	value_npy(&x, data);
 	want.base = 2 * x.base + number;
 	want.step = 2 * x.step;
 	call = talk_open(host_path("call"));
@@ -405,8 +375,7 @@ static void host_step(void)
 		host = talk_open(host_path("callbacks/0.txt"));
 	if (host < 0 && errno == ENOENT && was_there(DAEMON, me->began)) {
 		/* A restarted daemon compiles the program first. */
-		if (call >= 0)
-			close(call);
+		talk_close(&call);
 		host_begin();
 		return;
 	}
@@ -423,30 +392,18 @@ static void host_step(void)
 			wrong("the program did not get the host's answer: %s",
 			      strerror(ended));
 	}
-	if (err && host >= 0) { /* a restarted daemon does not know it */
-		close(host);
-		host = -1;
-	}
-	if (err)
-		op_failed(err, NULL);
-	else
-		op_ok();
-	if (call >= 0)
-		close(call);
-	if (err)
+	op_ended(err, NULL);
+	talk_close(&call);
+	if (err) { /* a restarted daemon does not know it */
+		talk_close(&host);
 		host_begin();
+	}
 	pause_ms(below(20));
 }
 
-static void host_end(void)
+void host_end(void)
 {
-	char path[64];
-
-	snprintf(path, sizeof(path), "programs/c%u/host.mlir", me->index);
-	if (host >= 0)
-		close(host);
-	if (unlink(path))
-		wrong("%s: %s", path, strerror(errno));
+	talk_close(&host);
+	if (unlink(host_program()))
+		wrong("%s: %s", host_program(), strerror(errno));
 }
-
-const struct kind kind_host = { "host", 2, false, host_begin, host_step, host_end };

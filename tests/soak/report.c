@@ -9,12 +9,10 @@
 
 static void measure_process(long pid, struct process_size *m)
 {
-	char path[64], line[256];
-	DIR *fds;
-	FILE *f;
+	FILE *f = fopen(path_of("/proc/%ld/status", pid), "re");
+	DIR *fds = opendir(path_of("/proc/%ld/fd", pid));
+	char line[256];
 
-	snprintf(path, sizeof(path), "/proc/%ld/status", pid);
-	f = fopen(path, "re");
 	while (f && fgets(line, sizeof(line), f)) {
 		if (!strncmp(line, "RssAnon:", 8))
 			m->anon = strtoul(line + 8, NULL, 10);
@@ -23,8 +21,6 @@ static void measure_process(long pid, struct process_size *m)
 	}
 	if (f)
 		fclose(f);
-	snprintf(path, sizeof(path), "/proc/%ld/fd", pid);
-	fds = opendir(path);
 	while (fds && readdir(fds))
 		m->fds++;
 	if (fds)
@@ -34,12 +30,10 @@ static void measure_process(long pid, struct process_size *m)
 void measure(struct measure *m)
 {
 	struct statvfs fs;
-	char path[64];
 
 	memset(m, 0, sizeof(*m));
 	measure_process(file_number("pid"), &m->daemon);
-	snprintf(path, sizeof(path), "plugins/%s/pid", opt.plugin);
-	measure_process(file_number(path), &m->worker);
+	measure_process(file_number(path_of("plugins/%s/pid", opt.plugin)), &m->worker);
 	if (statvfs(".", &fs))
 		return;
 	m->used = (unsigned long)((fs.f_blocks - fs.f_bfree) * fs.f_frsize);

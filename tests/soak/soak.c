@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <getopt.h>
 #include <grp.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -32,15 +31,27 @@ struct client *me;
 struct options opt = {
 	.plugin = "cpu",
 	.faults = "client,kill,stop,memory,force,abort",
-	.seconds = 60,
-	.seed = 1,
 };
 
-const struct kind *const kinds[] = {
-	&kind_files,   &kind_mmap,   &kind_attributes, &kind_foreign,     &kind_lister,
-	&kind_renamer, &kind_facts,  &kind_events,     &kind_control,     &kind_run,
-	&kind_call,    &kind_batch,  &kind_jobs,       &kind_checkpoints, &kind_shards,
-	&kind_compile, &kind_faulty, &kind_host,
+const struct kind kinds[] = {
+	{ "files", 4, false, NULL, files_step, NULL },
+	{ "mmap", 2, false, mmap_begin, mmap_step, NULL },
+	{ "attributes", 1, false, NULL, attributes_step, NULL },
+	{ "foreign", 1, false, NULL, foreign_step, NULL },
+	{ "lister", 1, false, NULL, lister_step, NULL },
+	{ "renamer", 1, false, NULL, renamer_step, NULL },
+	{ "facts", 1, true, NULL, facts_step, NULL },
+	{ "events", 1, true, events_begin, events_step, NULL },
+	{ "control", 2, true, open_control, control_step, NULL },
+	{ "run", 2, false, NULL, run_step, NULL },
+	{ "call", 2, false, NULL, call_step, NULL },
+	{ "batch", 2, false, open_control, batch_step, NULL },
+	{ "jobs", 2, false, open_control, jobs_step, NULL },
+	{ "checkpoints", 1, false, NULL, checkpoints_step, NULL },
+	{ "shards", 1, false, open_control, shards_step, shards_end },
+	{ "compile", 2, false, compile_begin, compile_step, compile_begin },
+	{ "faulty plugin", 1, false, NULL, faulty_step, NULL },
+	{ "host", 2, false, host_begin, host_step, host_end },
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
@@ -62,15 +73,11 @@ static void make_directory(const char *path, uid_t uid)
 
 static void make_directories(const struct client *c)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), "programs/c%u", c->index);
-	make_directory(path, c->uid);
-	for (unsigned i = 0; i < DEVICES; i++) {
-		snprintf(path, sizeof(path), "devices/%s/%u/buffers/c%u", opt.plugin, i,
-			 c->index);
-		make_directory(path, c->uid);
-	}
+	make_directory(path_of("programs/c%u", c->index), c->uid);
+	for (unsigned i = 0; i < DEVICES; i++)
+		make_directory(path_of("devices/%s/%u/buffers/c%u", opt.plugin, i,
+				       c->index),
+			       c->uid);
 }
 
 static void make_file(const char *path, const void *data, size_t len)
@@ -98,16 +105,16 @@ static void make_clients(void)
 	bool root = getuid() == 0;
 
 	for (unsigned k = 0; k < KINDS; k++) {
-		if ((kinds[k] == &kind_faulty && !opt.faulty) ||
-		    (kinds[k] == &kind_foreign && !root) ||
-		    (opt.kinds && !in_list(opt.kinds, kinds[k]->name)))
+		if ((kinds[k].step == faulty_step && !opt.faulty) ||
+		    (kinds[k].step == foreign_step && !root) ||
+		    (opt.kinds && !in_list(opt.kinds, kinds[k].name)))
 			continue;
-		for (unsigned i = 0; i < kinds[k]->clients; i++) {
+		for (unsigned i = 0; i < kinds[k].clients; i++) {
 			struct client *c = &all->clients[all->n_clients];
 
 			c->kind = k;
 			c->index = all->n_clients++;
-			c->uid = root && !kinds[k]->root ? USERS + c->index : getuid();
+			c->uid = root && !kinds[k].root ? USERS + c->index : getuid();
 			make_directories(c);
 		}
 	}
@@ -115,16 +122,12 @@ static void make_clients(void)
 
 static void make_all(void)
 {
-	char path[64];
-
 	make_clients();
 	make_directory("buffers/list", getuid());
 	if (chmod("buffers/list", 0777))
 		die("buffers/list");
-	for (unsigned i = 0; i < STABLE; i++) {
-		snprintf(path, sizeof(path), "buffers/list/s%u.raw", i);
-		make_file(path, &i, 1 + i % 4);
-	}
+	for (unsigned i = 0; i < STABLE; i++)
+		make_file(path_of("buffers/list/s%u.raw", i), &i, 1 + i % 4);
 	make_file("buffers/secret.raw", "secret", 6);
 	if (chmod("buffers/secret.raw", 0600))
 		die("buffers/secret.raw");
@@ -141,14 +144,11 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 static void remove_all(void)
 {
-	char path[64];
-
 	nftw("programs", remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	nftw("buffers", remove_one, 16, FTW_DEPTH | FTW_PHYS);
-	for (unsigned i = 1; i < DEVICES; i++) {
-		snprintf(path, sizeof(path), "devices/%s/%u/buffers", opt.plugin, i);
-		nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-	}
+	for (unsigned i = 1; i < DEVICES; i++)
+		nftw(path_of("devices/%s/%u/buffers", opt.plugin, i), remove_one, 16,
+		     FTW_DEPTH | FTW_PHYS);
 }
 
 /* --- clients ------------------------------------------------------------------------ */
@@ -174,7 +174,7 @@ static void take_over(void)
 __attribute__((__noreturn__)) static void live(struct client *c)
 {
 	struct sigaction act = { .sa_handler = on_alarm }; /* no SA_RESTART */
-	const struct kind *kind = kinds[c->kind];
+	const struct kind *kind = &kinds[c->kind];
 
 	me = c;
 	setsid(); /* the file error is for each session */
@@ -225,12 +225,12 @@ static unsigned reap(void)
 				begin(c);
 			else if (status)
 				wrong("client %u, %s, ended with status %x while at %s",
-				      i, kinds[c->kind]->name, status, c->doing);
+				      i, kinds[c->kind].name, status, c->doing);
 		}
 		alive += c->pid > 0;
 		if (c->pid > 0 && began &&
 		    now_ns() - began > (uint64_t)HANG_SECONDS * 1000000000u) {
-			wrong("client %u, %s, hangs: %s", i, kinds[c->kind]->name,
+			wrong("client %u, %s, hangs: %s", i, kinds[c->kind].name,
 			      c->doing);
 			all->stop = true;
 			all->calm = true;
@@ -261,11 +261,8 @@ static double work(void)
 		reap();
 		pause_ms(50);
 		if (now_ns() - begun > tenth * (end - begun) / 10) {
-			char when[16];
-
-			snprintf(when, sizeof(when), "%u%%", 10 * tenth++);
 			measure(&m);
-			measure_print(when, &m);
+			measure_print(path_of("%u%%", 10 * tenth++), &m);
 		}
 	}
 	all->calm = true;
@@ -281,55 +278,41 @@ static double work(void)
 
 /* --- the whole ---------------------------------------------------------------------- */
 
+__attribute__((__noreturn__)) static void usage(void)
+{
+	fputs("usage: soak --mount DIR [option...]\n", stderr);
+	exit(2);
+}
+
 static void parse(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "mount", required_argument, NULL, 'm' },
-		{ "seconds", required_argument, NULL, 's' },
-		{ "seed", required_argument, NULL, 'r' },
-		{ "plugin", required_argument, NULL, 'p' },
-		{ "faults", required_argument, NULL, 'f' },
-		{ "kinds", required_argument, NULL, 'k' },
-		{ "cache", required_argument, NULL, 'c' },
-		{ "faulty", no_argument, NULL, 'F' },
-		{ NULL, 0, NULL, 0 },
+	const char *seconds = "60", *seed = "1";
+	const struct {
+		const char *name, **value;
+	} options[] = {
+		{ "--mount", &opt.mount },   { "--seconds", &seconds },
+		{ "--seed", &seed },         { "--plugin", &opt.plugin },
+		{ "--faults", &opt.faults }, { "--kinds", &opt.kinds },
+		{ "--cache", &opt.cache },
 	};
-	int c;
+	enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
+	unsigned k;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 'm':
-			opt.mount = optarg;
-			break;
-		case 's':
-			opt.seconds = (unsigned)strtoul(optarg, NULL, 10);
-			break;
-		case 'r':
-			opt.seed = strtoull(optarg, NULL, 10);
-			break;
-		case 'p':
-			opt.plugin = optarg;
-			break;
-		case 'f':
-			opt.faults = optarg;
-			break;
-		case 'k':
-			opt.kinds = optarg;
-			break;
-		case 'c':
-			opt.cache = optarg;
-			break;
-		case 'F':
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--faulty")) {
 			opt.faulty = true;
-			break;
-		default:
-			exit(2);
+			continue;
 		}
+		for (k = 0; k < OPTIONS && strcmp(argv[i], options[k].name) != 0; k++)
+			;
+		if (k == OPTIONS || i + 1 == argc)
+			usage();
+		*options[k].value = argv[++i];
 	}
-	if (!opt.mount || optind != argc) {
-		fputs("usage: soak --mount DIR [options]\n", stderr);
-		exit(2);
-	}
+	if (!opt.mount)
+		usage();
+	opt.seconds = (unsigned)strtoul(seconds, NULL, 10);
+	opt.seed = strtoull(seed, NULL, 10);
 }
 
 /* Bytes that stay in use: of the jobs that are kept, with their requests, and of the last 256 names, which only root

@@ -176,13 +176,12 @@ size_t value_size(const struct value *v);
 void value_fill(const struct value *v, void *to);
 bool value_is(const struct value *v, const void *bytes, size_t len);
 struct value value_random(char type, uint32_t n);
-/* The sum of two of one type and size, and their difference. */
+/* The sum of two of one type and size. */
 struct value value_sum(const struct value *a, const struct value *b);
-struct value value_difference(const struct value *a, const struct value *b);
 /* The file NAME.EXT of the value, in a buffer of this process; *LEN: its bytes. */
 const void *value_file(const struct value *v, const char *ext, size_t *len);
-/* Write the header of a .npy, HEAD bytes. */
-void npy_head(const struct value *v, char *to);
+/* Write a .npy of it: a header of HEAD bytes, and the elements. */
+void value_npy(const struct value *v, char *to);
 
 /* Something happened that must not: say so, and count it. */
 __attribute__((__format__(__printf__, 1, 2))) void wrong(const char *fmt, ...);
@@ -198,6 +197,9 @@ void op_ok(void);
  * sentence.
  */
 void op_failed(int err, const char *sentence);
+
+/* One of the two; ERR 0: it did not fail.  Did it not? */
+bool op_ended(int err, const char *sentence);
 
 /* Is there no SENTENCE, although no daemon has died meanwhile, with which the file error ends? */
 bool op_lacks(const char *sentence);
@@ -215,8 +217,12 @@ void cause_ends(enum cause cause);
 /* Let a signal interrupt system calls MS from now on, once; 0: no more. */
 void interrupt_in(unsigned us);
 
+/* The path, in one of some buffers. */
+__attribute__((__format__(__printf__, 1, 2))) const char *path_of(const char *fmt, ...);
 /* Read a whole file: its bytes, followed by a zero byte that does not count, or -errno. */
 ssize_t read_file(const char *path, char *buf, size_t size);
+/* The number that it begins with, or -1. */
+long file_number(const char *path);
 /* Write a file in pieces of at most PIECE bytes: 0 or an errno. */
 int write_file(const char *path, int flags, const void *bytes, size_t len, size_t piece);
 int write_text(const char *path, const char *text);
@@ -230,9 +236,11 @@ void thing_may(struct thing *t, const struct value *v);
 /* It has V for certain, or is absent (V is NULL). */
 void thing_is(struct thing *t, const struct value *v);
 bool thing_certain(const struct thing *t);
+/* The same, after a look if it was not. */
+bool thing_settled(struct thing *t);
 /* Is it certain that it is there? */
 bool thing_there(const struct thing *t);
-/* The path of its file with EXT, in one of a few buffers. */
+/* The path of its file with EXT. */
 const char *thing_path(const struct thing *t, const char *ext);
 
 /* Read it and compare it with the model, which is certain afterwards if that succeeds. */
@@ -240,6 +248,13 @@ bool thing_check(struct thing *t);
 /* Write V to it: under its name, or under another one and rename it. */
 bool thing_put(struct thing *t, const struct value *v, bool replace);
 void thing_remove(struct thing *t);
+/* An operation that gives it V, or removes it (V is NULL), has ended with ERR.  Did it not fail? */
+bool thing_given(struct thing *t, const struct value *v, int err, const char *sentence);
+/* Such an operation: a command in control.  T is NULL if it concerns other names. */
+__attribute__((__format__(__printf__, 4, 5))) bool thing_command(enum op op,
+								 struct thing *t,
+								 const struct value *v,
+								 const char *fmt, ...);
 /* Make it certain and there, with a value of N elements; false: faults prevent it. */
 bool thing_need(struct thing *t, char type, uint32_t n);
 /* A new name; what has the old one is what an unknown end made of it. */
@@ -247,19 +262,22 @@ void thing_leave(struct thing *t);
 /* The ends of all clients: each thing is checked, then removed. */
 void things_end(void);
 
-/* --- talk.c: commands and replies --------------------------------------------------- */
+/* --- commands and replies ----------------------------------------------------------- */
 
 /* A client may have a conversation open for all its life; -1 is none. */
 int talk_open(const char *path);
+/* Close it, if it is open, and forget it. */
+void talk_close(int *fd);
 /* This client's conversation in control, and a kind's begin that opens it. */
 extern int control;
 void open_control(void);
-/* Write a command and read its reply, of at most LINE bytes: 0, or the errno in it. */
-__attribute__((__format__(__printf__, 3, 4))) int talk(int fd, char *reply,
-						       const char *fmt, ...);
+/* Write a command and read its reply: 0, or the errno in it. */
+__attribute__((__format__(__printf__, 2, 3))) int talk(int fd, const char *fmt, ...);
+extern char reply[LINE];
 /* The number after "KEY": in the reply, or -1. */
-long reply_number(const char *reply, const char *key);
-int errno_of_name(const char *name);
+long reply_number(const char *key);
+/* The errno that the reply names. */
+int reply_errno(void);
 
 /* --- programs.c */
 
@@ -275,9 +293,6 @@ bool in_list(const char *list, const char *name);
 void faults_run(void);
 /* The name of the Ith kind, or NULL. */
 const char *fault_name(unsigned i);
-/* Wait until the plugin is ready with another process than PID. */
-void worker_wait(const char *plugin, long pid);
-long file_number(const char *path);
 
 /* --- report.c */
 struct process_size {
@@ -286,8 +301,8 @@ struct process_size {
 struct measure {
 	struct process_size daemon, worker;
 	unsigned long used; /* bytes, as df has it */
-	unsigned long
-		nodes; /* files and directories, those too that the kernel remembers */
+	/* files and directories, those too that the kernel remembers */
+	unsigned long nodes;
 };
 void measure(struct measure *m);
 void measure_print(const char *when, const struct measure *m);
@@ -295,11 +310,13 @@ void measure_print(const char *when, const struct measure *m);
 unsigned long report(const struct measure *begin, const struct measure *end,
 		     double seconds);
 
-/* --- the kinds of clients */
-extern const struct kind *const kinds[];
-extern const struct kind kind_files, kind_mmap, kind_attributes, kind_foreign,
-	kind_lister, kind_renamer, kind_facts, kind_events, kind_control, kind_run,
-	kind_call, kind_batch, kind_jobs, kind_checkpoints, kind_shards, kind_compile,
-	kind_faulty, kind_host;
+/* --- soak.c: the kinds of clients, and what they do, in the other files */
+extern const struct kind kinds[];
+void attributes_step(void), batch_step(void), call_step(void), checkpoints_step(void),
+	compile_begin(void), compile_step(void), control_step(void), events_begin(void),
+	events_step(void), facts_step(void), faulty_step(void), files_step(void),
+	foreign_step(void), host_begin(void), host_end(void), host_step(void),
+	jobs_step(void), lister_step(void), mmap_begin(void), mmap_step(void),
+	renamer_step(void), run_step(void), shards_end(void), shards_step(void);
 
 #endif
