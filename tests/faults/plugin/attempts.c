@@ -97,34 +97,16 @@ static bool control_thread(void)
 	return pthread_create(&t, NULL, idle, NULL) == 0 && pthread_join(t, NULL) == 0;
 }
 
-static bool file_stat(void)
-{
-	struct stat st;
-
-	return stat(victim, &st) == 0;
-}
-
-static bool file_unlink(void)
-{
-	char path[300];
-
-	snprintf(path, sizeof(path), "%s.spare", target);
-	return unlink(path) == 0;
-}
-
-static bool file_statfs(void)
-{
-	char out[256];
-
-	return syscall(SYS_statfs, "/", out) == 0;
-}
-
 static void try_files(void)
 {
+	char spare[300], root[256];
+	struct stat st;
+
+	snprintf(spare, sizeof(spare), "%s.spare", target);
 	attempt("control_cpuinfo", opens("/proc/cpuinfo", O_RDONLY));
 	attempt("control_urandom", opens("/dev/urandom", O_RDONLY));
 	attempt("control_thread", control_thread());
-	attempt("file_stat", file_stat());
+	attempt("file_stat", stat(victim, &st) == 0);
 	attempt("file_read", opens(victim, O_RDONLY));
 	attempt("file_open_path", opens(victim, O_PATH));
 	attempt("file_passwd", opens("/etc/passwd", O_RDONLY));
@@ -144,11 +126,11 @@ static void try_files(void)
 	attempt("file_rename", rename(target, made) == 0 && rename(made, target) == 0);
 	attempt("file_link", link(target, made) == 0 && unlink(made) == 0);
 	attempt("file_symlink", symlink("x", made) == 0 && unlink(made) == 0);
-	attempt("file_unlink", file_unlink());
+	attempt("file_unlink", unlink(spare) == 0);
 	attempt("file_mkdir", mkdir(made, 0700) == 0 && rmdir(made) == 0);
 	attempt("file_mkfifo", mkfifo(made, 0600) == 0 && unlink(made) == 0);
 	attempt("file_inotify", closes(inotify_init1(IN_CLOEXEC)));
-	attempt("file_statfs", file_statfs());
+	attempt("file_statfs", syscall(SYS_statfs, "/", root) == 0);
 }
 
 /* --- the daemon, and other processes ---------------------------------------------------------- */
@@ -161,66 +143,32 @@ static bool daemon_ptrace(void)
 	return true;
 }
 
-static bool daemon_vm_read(void)
+static void try_processes(void)
 {
 	char byte;
 	struct iovec here = { &byte, 1 }, there = { (void *)(uintptr_t)victim, 1 };
-
-	return process_vm_readv(parent, &here, 1, &there, 1, 0) >= 0 || errno == EFAULT;
-}
-
-static bool daemon_sigqueue(void)
-{
 	siginfo_t info = { .si_signo = 0, .si_code = SI_QUEUE };
-
-	return syscall(SYS_rt_sigqueueinfo, parent, 0, &info) == 0;
-}
-
-static bool daemon_prlimit(void)
-{
-	struct rlimit old;
-
-	return prlimit(parent, RLIMIT_NOFILE, NULL, &old) == 0 &&
-	       prlimit(parent, RLIMIT_NOFILE, &old, NULL) == 0;
-}
-
-static bool daemon_affinity(void)
-{
+	struct rlimit limit;
 	cpu_set_t set;
 
-	return sched_getaffinity(parent, sizeof(set), &set) == 0 &&
-	       sched_setaffinity(parent, sizeof(set), &set) == 0;
-}
-
-static bool own_vfork_exec(void)
-{
-	int status = system("exit 7");
-
-	return WIFEXITED(status) && WEXITSTATUS(status) == 7;
-}
-
-static bool own_limits(void)
-{
-	struct rlimit l;
-
-	return getrlimit(RLIMIT_NOFILE, &l) == 0 && setrlimit(RLIMIT_NOFILE, &l) == 0;
-}
-
-static void try_processes(void)
-{
 	attempt("daemon_memory", opens_of(parent, "mem", O_RDWR));
 	attempt("daemon_environ", opens_of(parent, "environ", O_RDONLY));
 	attempt("daemon_fd", opens_of(parent, "fd/0", O_RDONLY));
 	attempt("daemon_ptrace", daemon_ptrace());
-	attempt("daemon_vm_read", daemon_vm_read());
+	attempt("daemon_vm_read",
+		process_vm_readv(parent, &here, 1, &there, 1, 0) >= 0 || errno == EFAULT);
 	attempt("daemon_kill", kill(parent, 0) == 0);
 	attempt("daemon_tgkill", syscall(SYS_tgkill, parent, parent, 0) == 0);
 	attempt("daemon_tkill", syscall(SYS_tkill, parent, 0) == 0);
-	attempt("daemon_sigqueue", daemon_sigqueue());
+	attempt("daemon_sigqueue", syscall(SYS_rt_sigqueueinfo, parent, 0, &info) == 0);
 	attempt("daemon_pidfd", closes((int)syscall(SYS_pidfd_open, parent, 0)));
-	attempt("daemon_prlimit", daemon_prlimit());
+	attempt("daemon_prlimit",
+		prlimit(parent, RLIMIT_NOFILE, NULL, &limit) == 0 &&
+			prlimit(parent, RLIMIT_NOFILE, &limit, NULL) == 0);
 	attempt("daemon_priority", setpriority(PRIO_PROCESS, (id_t)parent, 0) == 0);
-	attempt("daemon_affinity", daemon_affinity());
+	attempt("daemon_affinity",
+		sched_getaffinity(parent, sizeof(set), &set) == 0 &&
+			sched_setaffinity(parent, sizeof(set), &set) == 0);
 	attempt("own_memory", opens("/proc/self/mem", O_RDWR));
 	attempt("own_thread_name",
 		opens("/proc/thread-self/comm", O_WRONLY | O_CREAT | O_TRUNC));
@@ -228,23 +176,16 @@ static void try_processes(void)
 	attempt("own_fork", is_child((pid_t)syscall(SYS_fork)));
 	attempt("own_clone",
 		is_child((pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL)));
-	attempt("own_vfork_exec", own_vfork_exec());
+	attempt("own_vfork_exec", system("exit 7") == 7 << 8 /* as wait(2) has it */);
 	attempt("own_dumpable", prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0);
 	attempt("own_deathsig", prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0);
-	attempt("own_limits", own_limits());
+	attempt("own_limits", getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+				      setrlimit(RLIMIT_NOFILE, &limit) == 0);
 	attempt("own_setuid", syscall(SYS_setuid, getuid()) == 0);
 	attempt("own_owner", fcntl(2, F_SETOWN, parent) == 0);
 }
 
 /* --- sockets, shared memory -------------------------------------------------------------------- */
-
-static bool socket_pair(void)
-{
-	int fds[2];
-
-	return socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0 && closes(fds[0]) &&
-	       closes(fds[1]);
-}
 
 /* The socket of another process, as of a service that trusts its callers by their user. */
 static bool socket_service(void)
@@ -259,105 +200,63 @@ static bool socket_service(void)
 	return ok;
 }
 
-static bool ipc_shm(void)
-{
-	int id = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
-
-	return id >= 0 && shmctl(id, IPC_RMID, NULL) == 0;
-}
-
-static bool ipc_message(void)
-{
-	int id = msgget(IPC_PRIVATE, IPC_CREAT | 0600);
-
-	return id >= 0 && msgctl(id, IPC_RMID, NULL) == 0;
-}
-
-static bool ipc_semaphore(void)
-{
-	int id = semget(IPC_PRIVATE, 1, IPC_CREAT | 0600);
-
-	return id >= 0 && semctl(id, 0, IPC_RMID) == 0;
-}
-
 static void try_sockets(void)
 {
+	int fds[2], id;
+
 	attempt("socket_inet", closes(socket(AF_INET, SOCK_STREAM, 0)));
 	attempt("socket_inet6", closes(socket(AF_INET6, SOCK_DGRAM, 0)));
 	attempt("socket_packet", closes(socket(AF_PACKET, SOCK_RAW, 0)));
 	attempt("socket_unix", closes(socket(AF_UNIX, SOCK_STREAM, 0)));
-	attempt("socket_pair", socket_pair());
+	attempt("socket_pair", socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0 &&
+				       closes(fds[0]) && closes(fds[1]));
 	attempt("socket_service", socket_service());
-	attempt("ipc_shm", ipc_shm());
-	attempt("ipc_message", ipc_message());
-	attempt("ipc_semaphore", ipc_semaphore());
+	attempt("ipc_shm", (id = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600)) >= 0 &&
+				   shmctl(id, IPC_RMID, NULL) == 0);
+	attempt("ipc_message", (id = msgget(IPC_PRIVATE, IPC_CREAT | 0600)) >= 0 &&
+				       msgctl(id, IPC_RMID, NULL) == 0);
+	attempt("ipc_semaphore", (id = semget(IPC_PRIVATE, 1, IPC_CREAT | 0600)) >= 0 &&
+					 semctl(id, 0, IPC_RMID) == 0);
 	attempt("memory_file", closes(memfd_create("x", MFD_CLOEXEC)));
 }
 
 /* --- the kernel ---------------------------------------------------------------------------------- */
 
-static bool kernel_bpf(void)
+static void try_kernel(void)
 {
-	union bpf_attr attr = { .map_type = BPF_MAP_TYPE_ARRAY,
-				.key_size = 4,
-				.value_size = 4,
-				.max_entries = 1 };
-
-	return closes((int)syscall(SYS_bpf, BPF_MAP_CREATE, &attr, sizeof(attr)));
-}
-
-static bool kernel_perf(void)
-{
-	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE,
-					.size = sizeof(attr) };
-
-	return closes((int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0));
-}
-
-static bool kernel_io_uring(void)
-{
-	char params[256] = { 0 };
-
-	return closes((int)syscall(SYS_io_uring_setup, 1, params));
-}
-
-static bool kernel_hostname(void)
-{
-	char name[65];
-
-	return gethostname(name, sizeof(name)) == 0 &&
-	       sethostname(name, strlen(name)) == 0;
-}
-
-static bool kernel_handle(void)
-{
+	union bpf_attr map = { .map_type = BPF_MAP_TYPE_ARRAY,
+			       .key_size = 4,
+			       .value_size = 4,
+			       .max_entries = 1 };
+	struct perf_event_attr event = { .type = PERF_TYPE_SOFTWARE,
+					 .size = sizeof(event) };
+	char params[256] = { 0 }, name[65];
 	struct {
 		struct file_handle head;
 		char bytes[128];
 	} h = { .head.handle_bytes = 128 };
 	int mount_id;
 
-	return name_to_handle_at(AT_FDCWD, victim, &h.head, &mount_id, 0) == 0;
-}
-
-static void try_kernel(void)
-{
 	attempt("kernel_mount",
 		mount("none", "/tmp", "tmpfs", MS_REMOUNT | MS_BIND, NULL) == 0 ||
 			errno == EINVAL);
 	attempt("kernel_chroot", chroot("/") == 0);
-	attempt("kernel_bpf", kernel_bpf());
-	attempt("kernel_perf", kernel_perf());
-	attempt("kernel_io_uring", kernel_io_uring());
+	attempt("kernel_bpf",
+		closes((int)syscall(SYS_bpf, BPF_MAP_CREATE, &map, sizeof(map))));
+	attempt("kernel_perf",
+		closes((int)syscall(SYS_perf_event_open, &event, 0, -1, -1, 0)));
+	attempt("kernel_io_uring", closes((int)syscall(SYS_io_uring_setup, 1, params)));
 	attempt("kernel_userfaultfd",
 		closes((int)syscall(SYS_userfaultfd,
 				    O_CLOEXEC | 1 /* user mode only */)));
 	attempt("kernel_key", syscall(SYS_add_key, "user", "pjrtfs-test", "x", 1,
 				      -2 /* process's */) >= 0);
 	attempt("kernel_log", syscall(SYS_syslog, 10, NULL, 0) >= 0);
-	attempt("kernel_hostname", kernel_hostname());
+	attempt("kernel_hostname", gethostname(name, sizeof(name)) == 0 &&
+					   sethostname(name, strlen(name)) == 0);
 	attempt("kernel_personality", syscall(SYS_personality, 0xffffffff) >= 0);
-	attempt("kernel_handle", kernel_handle());
+	attempt("kernel_handle",
+		name_to_handle_at(AT_FDCWD, victim, &h.head, &mount_id, 0) == 0);
 	attempt("kernel_filter", syscall(SYS_seccomp, 2 /* get an action */, 0,
 					 &(uint32_t){ 0x7fff0000 }) == 0);
 	attempt("kernel_landlock", syscall(SYS_landlock_create_ruleset, NULL, 0, 1) > 0);

@@ -54,10 +54,16 @@ PJRT_Error_Code code_of(const char *name)
 	return PJRT_Error_Code_UNKNOWN;
 }
 
+void error_free(PJRT_Error *e)
+{
+	if (e)
+		count_thing(ERRORS, -1);
+	free(e);
+}
+
 void error_destroy(PJRT_Error_Destroy_Args *args)
 {
-	count_thing(ERRORS, -1);
-	free(args->error);
+	error_free(args->error);
 }
 
 void error_message(PJRT_Error_Message_Args *args)

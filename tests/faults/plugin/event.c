@@ -107,8 +107,7 @@ void event_carry(PJRT_Event *event, PJRT_Error *e)
 		return;
 	event->has_error = true;
 	event->error = *e;
-	count_thing(ERRORS, -1);
-	free(e);
+	error_free(e);
 }
 
 /* Apply OP's entry to the event of LATE.  Is it ready later, if ever? */

@@ -77,38 +77,41 @@ static void read_spec(char spec[static SPEC_LEN])
 	}
 }
 
-bool find_named(const char *name, char fault[static TEXT_LEN])
+/* The first fault of NAME, or, unless CALL is negative, the first that is about this call. */
+static bool search(const char *name, long call, char fault[static TEXT_LEN])
 {
 	size_t len = strlen(name);
 	char spec[SPEC_LEN], *save = NULL;
 
 	read_spec(spec);
-	for (char *s = strtok_r(spec, ",\n", &save); s; s = strtok_r(NULL, ",\n", &save))
-		if (!strncmp(s, name, len) && s[len] == '=') {
-			snprintf(fault, TEXT_LEN, "%s", s + len + 1);
-			return true;
-		}
+	for (char *s = strtok_r(spec, ",\n", &save); s;
+	     s = strtok_r(NULL, ",\n", &save)) {
+		const char *found;
+
+		s += strspn(s, " \t");
+		if (strncmp(s, name, len) || s[len] != '=')
+			continue;
+		found = s + len + 1;
+		if (call >= 0)
+			found = nth(found, call);
+		if (call >= 0 && found)
+			found = when(found);
+		if (!found)
+			continue;
+		snprintf(fault, TEXT_LEN, "%s", found);
+		return strcmp(fault, "none") != 0;
+	}
 	return false;
+}
+
+bool find_named(const char *name, char fault[static TEXT_LEN])
+{
+	return search(name, -1, fault);
 }
 
 bool find_fault_of(enum op op, long call, char fault[static TEXT_LEN])
 {
-	size_t name_len = strlen(op_names[op]);
-	char spec[SPEC_LEN], *save = NULL;
-
-	read_spec(spec);
-	for (char *s = strtok_r(spec, ",\n", &save); s;
-	     s = strtok_r(NULL, ",\n", &save)) {
-		s += strspn(s, " \t");
-		if (strncmp(s, op_names[op], name_len) || s[name_len] != '=')
-			continue;
-		s = (char *)(uintptr_t)nth(s + name_len + 1, call);
-		if (!s || !when(s))
-			continue;
-		snprintf(fault, TEXT_LEN, "%s", when(s));
-		return strcmp(fault, "none") != 0;
-	}
-	return false;
+	return search(op_names[op], call, fault);
 }
 
 long last_call(enum op op)
@@ -207,14 +210,9 @@ long count_call(enum op op)
 	return atomic_fetch_add(&calls[op], 1) + 1;
 }
 
-static bool is_nth(const char *arg, long call)
-{
-	return call == strtol(arg, NULL, 10);
-}
-
 bool is_last_call(const char *arg, enum op op)
 {
-	return is_nth(arg, last_call(op));
+	return last_call(op) == strtol(arg, NULL, 10);
 }
 
 static void print_lines(const char *arg)
@@ -303,7 +301,7 @@ PJRT_Error *inject(enum op op)
 	}
 	if ((arg = fault_arg(fault, "slow")))
 		sleep_ms(strtol(arg, NULL, 10));
-	if ((arg = fault_arg(fault, "enospc-at")) && is_nth(arg, call))
+	if ((arg = fault_arg(fault, "enospc-at")) && call == strtol(arg, NULL, 10))
 		return error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
 				 "faulty: out of memory at call %ld of %s", call,
 				 op_names[op]);

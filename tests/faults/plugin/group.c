@@ -251,10 +251,8 @@ PJRT_Error *group_get(const char *key, char **value, size_t *len)
 	PJRT_Error *e;
 
 	while ((e = get(key, SLICE_MS, value, len)) &&
-	       e->code == PJRT_Error_Code_DEADLINE_EXCEEDED && !atomic_load(&gone)) {
-		count_thing(ERRORS, -1);
-		free(e);
-	}
+	       e->code == PJRT_Error_Code_DEADLINE_EXCEEDED && !atomic_load(&gone))
+		error_free(e);
 	return e;
 }
 

@@ -130,6 +130,9 @@ struct PJRT_Error {
 __attribute__((__format__(__printf__, 2, 3))) PJRT_Error *error_new(PJRT_Error_Code code,
 								    const char *fmt, ...);
 
+/* Free it, unless it is NULL. */
+void error_free(PJRT_Error *e);
+
 /* The code of a name that ends at a colon or at the end; UNKNOWN if no code matches. */
 PJRT_Error_Code code_of(const char *name);
 
