@@ -39,11 +39,6 @@ static void op_direct(void)
 	direct_free(z);
 }
 
-static void op_direct_copies(void)
-{
-	expect_five(direct_add(program, 2, 3), "direct with copies");
-}
-
 /* Two questions to another process and their answers: what no pair of requests can beat. */
 static void op_pipe(void)
 {
@@ -133,8 +128,6 @@ static struct bench_table table = {
 	.rows = {
 		{ "direct: execute, await, read the pointer", .operation = op_direct,
 		  .base = "to direct" },
-		{ "direct: upload x 2, execute, ToHostBuffer",
-		  .operation = op_direct_copies },
 		{ "two round trips through a pipe", .operation = op_pipe },
 		{ "control: empty line, read", .operation = op_null,
 		  .base = "to empty line" },

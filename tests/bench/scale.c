@@ -41,16 +41,17 @@ struct step {
 /* One table. */
 struct scale {
 	const char *title;
-	const char *what[3];    /* the columns of make, visit and again; NULL: none */
-	uint64_t first, factor; /* n of the first step; of the next one to it */
-	uint64_t last, last_quick,
-		last_full; /* of the last one, as --quick and --full say */
-	bool bytes;        /* the things are the bytes of an array */
-	bool own_memory;   /* run fills in the memory, too */
+	const char *what[3]; /* the columns of make, visit and again; NULL: none */
+	struct {
+		uint64_t first, factor;     /* of a step to the one before */
+		uint64_t last, quick, full; /* the last one: usual, --quick, --full */
+	} n;
 	/* Add the things from FROM to TO->n, and fill TO in. */
 	void (*run)(uint64_t from, struct step *to);
 	/* Why a step of N things cannot be measured here; NULL: it can. */
 	const char *(*lacks)(uint64_t n);
+	bool bytes;      /* the things are the bytes of an array */
+	bool own_memory; /* run fills in the memory, too */
 };
 
 static const struct scale *scale; /* the one that is measured now */
@@ -100,8 +101,8 @@ static struct memory memory_since(const struct memory *before, uint64_t n)
 				(now.worker - before->worker) / (double)n };
 }
 
-/* The time that each of N calls of FN takes, on things of which there are ALL: another one each time, by a
- * number without a factor in common with the powers of ten. */
+/* The time that each of N calls of FN takes, on things of which there are ALL: another one each time,
+ * by a number without a factor in common with the powers of ten. */
 static double visit(void (*fn)(uint64_t i), uint64_t n, uint64_t all)
 {
 	double t = bench_now();
@@ -361,12 +362,12 @@ static bool is_too_much(const struct step *last, uint64_t n, char why[96])
 
 static void measure(void)
 {
-	uint64_t last = bench.full    ? scale->last_full
-			: bench.quick ? scale->last_quick
-				      : scale->last;
-	uint64_t from = 0, n = scale->first;
+	uint64_t last = bench.full    ? scale->n.full
+			: bench.quick ? scale->n.quick
+				      : scale->n.last;
+	uint64_t from = 0, n = scale->n.first;
 
-	for (unsigned i = 0; i < STEPS && n <= last; i++, n *= scale->factor) {
+	for (unsigned i = 0; i < STEPS && n <= last; i++, n *= scale->n.factor) {
 		struct step *to = &figures->steps[i];
 		struct memory before = memory_now();
 
@@ -417,57 +418,41 @@ static void print_step(const struct step *step)
 
 static void print(void)
 {
-	uint64_t n = scale->first;
+	uint64_t n = scale->n.first;
 
 	printf("\n%s\n%12s", scale->title, "number");
 	for (unsigned k = 0; k < 3; k++)
 		if (scale->what[k])
 			printf(" %17s", scale->what[k]);
 	printf(" %14s %14s\n", "daemon, bytes", "worker, bytes");
-	for (unsigned i = 0; i < STEPS && figures->steps[i].n; i++, n *= scale->factor)
+	for (unsigned i = 0; i < STEPS && figures->steps[i].n; i++, n *= scale->n.factor)
 		print_step(&figures->steps[i]);
 	if (figures->why[0])
 		printf("%12llu left out: %s\n", (unsigned long long)n, figures->why);
 }
 
 static const struct scale scales[] = {
-	{ .title = "Scale: buffers of one number, in directories of 10,000",
-	  .what = { "write", "stat", "read" },
-	  .first = 1,
-	  .factor = 10,
-	  .last = 10000,
-	  .last_quick = 1000,
-	  .last_full = 1000000,
+	{ "Scale: buffers of one number, in directories of 10,000",
+	  { "write", "stat", "read" },
+	  { 1, 10, 10000, 1000, 1000000 },
 	  .run = step_buffers },
-	{ .title = "Scale: programs",
-	  .what = { "compile", "first call", "call" },
-	  .first = 1,
-	  .factor = 10,
-	  .last = 1000,
-	  .last_quick = 10,
-	  .last_full = 100000,
+	{ "Scale: programs",
+	  { "compile", "first call", "call" },
+	  { 1, 10, 1000, 10, 100000 },
 	  .run = step_programs },
-	{ .title = "Scale: clients that call",
-	  .what = { "start", "call" },
-	  .first = 1,
-	  .factor = 10,
-	  .last = 100,
-	  .last_quick = 10,
-	  .last_full = 1000,
+	{ "Scale: clients that call",
+	  { "start", "call" },
+	  { 1, 10, 100, 10, 1000 },
 	  .run = step_clients,
 	  .lacks = clients_lack,
 	  .own_memory = true },
-	{ .title = "Scale: bytes of an array",
-	  .what = { "write", "read" },
-	  .first = 4096,
-	  .factor = 8,
-	  .bytes = true,
-	  .last = UINT64_C(4096) << 12,
-	  .last_quick = UINT64_C(4096) << 6,
-	  .last_full = UINT64_C(4096) << 21,
+	{ "Scale: bytes of an array",
+	  { "write", "read" },
+	  { 4096, 8, 16 << 20, 256 << 10, UINT64_C(8) << 30 },
 	  .run = step_array,
 	  .lacks = array_lacks,
-	  .own_memory = true },
+	  .own_memory = true,
+	  .bytes = true },
 };
 
 int main(int argc, char **argv)
