@@ -175,10 +175,7 @@ static void ask_refused(int want, const char *command)
 	err = talk(control, "%s\n", command);
 	if (err != want && err != EIO)
 		wrong("%s instead of %s: %s", strerror(err), strerror(want), reply);
-	if (err == want)
-		op_ok();
-	else
-		op_failed(err, reply);
+	op_ended(err == want ? 0 : err, reply);
 }
 
 static void do_execute(void)

@@ -80,10 +80,8 @@ static void fault_kill(uint32_t random)
 	const char *plugin = opt.faulty && random % 4 == 0 ? "faulty" : opt.plugin;
 	long pid = worker_pid(plugin);
 
-	cause_begins(WORKER);
 	if (pid > 0 && !kill((pid_t)pid, SIGKILL))
 		worker_wait(plugin, pid);
-	cause_ends(WORKER);
 }
 
 /* A worker that is stopped for less than --worker-timeout: its requests wait. */
@@ -93,11 +91,9 @@ static void fault_stop(uint32_t random)
 
 	if (pid <= 0)
 		return;
-	cause_begins(STOPPED);
 	kill((pid_t)pid, SIGSTOP);
 	pause_ms(500 + random % 3500);
 	kill((pid_t)pid, SIGCONT);
-	cause_ends(STOPPED);
 }
 
 /* A worker that is stopped until the daemon ends it. */
@@ -108,12 +104,8 @@ static void fault_silent(uint32_t random)
 	(void)random;
 	if (pid <= 0)
 		return;
-	cause_begins(STOPPED);
-	cause_begins(WORKER);
 	kill((pid_t)pid, SIGSTOP);
 	worker_wait(opt.plugin, pid);
-	cause_ends(WORKER);
-	cause_ends(STOPPED);
 }
 
 /* A user's program that makes XLA abort. */
@@ -132,7 +124,6 @@ static void fault_abort(uint32_t random)
 
 	snprintf(program, sizeof(program), text, random % 1000000);
 	snprintf(path, sizeof(path), "programs/abort%u.mlir", random % 1000000);
-	cause_begins(WORKER);
 	child = fork();
 	if (!child) {
 		if (getuid() == 0 && (setgid(USERS + CLIENTS) || setuid(USERS + CLIENTS)))
@@ -143,7 +134,6 @@ static void fault_abort(uint32_t random)
 		wrong("a program that aborts the plugin was compiled");
 	/* The daemon may have refused the program, and the worker lives. */
 	worker_wait(opt.plugin, is_running(pid) ? 0 : pid);
-	cause_ends(WORKER);
 	unlink(path);
 }
 
@@ -190,13 +180,11 @@ static void fault_disk(uint32_t random)
 		wrong("%s: %s", path, strerror(errno));
 		return;
 	}
-	cause_begins(DISK);
 	while (write(fd, block, sizeof(block)) > 0)
 		;
 	pause_ms(1000 + random % 3000);
 	close(fd);
 	unlink(path);
-	cause_ends(DISK);
 }
 
 static bool has_room(const void *arg)
@@ -215,7 +203,6 @@ static void fault_memory(uint32_t random)
 	int fd = talk_open("control");
 	unsigned n = 0;
 
-	cause_begins(MEMORY);
 	for (unsigned i = 0; i < 4; i++)
 		while (!talk(fd,
 			     "{\"op\":\"create\",\"buffer\":\"hog%u\",\"dtype\":\"U8\","
@@ -227,7 +214,6 @@ static void fault_memory(uint32_t random)
 		unlink(path_of("buffers/hog%u.npy", n));
 	close(fd);
 	wait_until(has_room, NULL, "there is room again");
-	cause_ends(MEMORY);
 }
 
 /* A client dies in the middle of something. */
@@ -245,24 +231,25 @@ static void fault_daemon(uint32_t random)
 	struct process was = { NULL, file_number("pid") };
 
 	(void)random;
-	cause_begins(DAEMON);
-	cause_begins(WORKER); /* they end with it */
 	if (was.pid > 0 && !kill((pid_t)was.pid, SIGKILL))
 		wait_until(is_another, &was, "the daemon is there again");
-	cause_ends(WORKER);
-	cause_ends(DAEMON);
 }
 
 static const struct {
 	const char *name;
 	unsigned weight;
 	void (*make)(uint32_t random);
+	enum cause causes[2]; /* that are there meanwhile */
 } faults[] = {
-	{ "client", 8, fault_client }, { "kill", 6, fault_kill },
-	{ "stop", 4, fault_stop },     { "memory", 4, fault_memory },
-	{ "disk", 3, fault_disk },     { "force", 2, fault_force },
-	{ "abort", 2, fault_abort },   { "silent", 1, fault_silent },
-	{ "daemon", 3, fault_daemon },
+	{ "client", 8, fault_client, { NOTHING, NOTHING } },
+	{ "kill", 6, fault_kill, { WORKER, NOTHING } },
+	{ "stop", 4, fault_stop, { STOPPED, NOTHING } },
+	{ "memory", 4, fault_memory, { MEMORY, NOTHING } },
+	{ "disk", 3, fault_disk, { DISK, NOTHING } },
+	{ "force", 2, fault_force, { NOTHING, NOTHING } }, /* it says when */
+	{ "abort", 2, fault_abort, { WORKER, NOTHING } },
+	{ "silent", 1, fault_silent, { STOPPED, WORKER } },
+	{ "daemon", 3, fault_daemon, { DAEMON, WORKER } },
 };
 enum { FAULTS = sizeof(faults) / sizeof(faults[0]) };
 
@@ -305,7 +292,11 @@ void faults_run(void)
 		if (all->calm)
 			break;
 		say("fault %s %lu", faults[i].name, all->faults[i]);
+		for (unsigned c = 0; c < 2; c++)
+			cause_begins(faults[i].causes[c]);
 		faults[i].make(random);
+		for (unsigned c = 0; c < 2; c++)
+			cause_ends(faults[i].causes[c]);
 		all->faults[i]++;
 		say("fault %s ends", faults[i].name);
 	}

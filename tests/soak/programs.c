@@ -302,33 +302,30 @@ void host_begin(void)
 	op_ok();
 }
 
-/* Wait for a request, on a new descriptor if the daemon was restarted since the last one, unless the
- * call CALL ends before (0); or -errno: the request has ended. */
+/* Wait for a request, on a new descriptor if the daemon was restarted since the last one, unless
+ * the call CALL ends before (0); or -errno: the request has ended. */
 static ssize_t host_read(int call, char *text, size_t size)
 {
-	struct pollfd polled[2] = { { host, POLLIN, 0 }, { call, POLLIN, 0 } };
-	ssize_t n;
+	for (bool again = false;; again = true) {
+		struct pollfd polled[2] = { { host, POLLIN, 0 }, { call, POLLIN, 0 } };
+		ssize_t n;
 
-	while (poll(polled, 2, -1) < 0)
-		;
-	if (polled[1].revents)
-		return 0;
-	n = read(host, text, size);
-	if (n >= 0 || !was_there(DAEMON, 1))
-		return n < 0 ? -errno : n;
-	talk_close(&host);
-	host = talk_open(host_path("callbacks/0.txt"));
-	polled[0].fd = host;
-	if (host < 0 || poll(polled, 2, -1) < 0)
-		return -errno;
-	if (polled[1].revents)
-		return 0;
-	n = read(host, text, size);
-	return n < 0 ? -errno : n;
+		while (poll(polled, 2, -1) < 0)
+			;
+		if (polled[1].revents)
+			return 0;
+		n = read(host, text, size);
+		if (n >= 0 || again || !was_there(DAEMON, 1))
+			return n < 0 ? -errno : n;
+		talk_close(&host);
+		host = talk_open(host_path("callbacks/0.txt"));
+		if (host < 0)
+			return -errno;
+	}
 }
 
-/* Answer X + NUMBER, an error, or nothing, as HOW says, to what the program asks, unless the call CALL
- * ends before.  0, or an errno: the request has ended. */
+/* Answer X + NUMBER, an error, or nothing, as HOW says, to what the program asks, unless the call
+ * CALL ends before.  0, or an errno: the request has ended. */
 static int host_answer(int call, const struct value *x, uint32_t number, unsigned how)
 {
 	char text[LINE], *at = text;

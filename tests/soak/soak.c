@@ -315,8 +315,8 @@ static void parse(int argc, char **argv)
 	opt.seed = strtoull(seed, NULL, 10);
 }
 
-/* Bytes that stay in use: of the jobs that are kept, with their requests, and of the last 256 names, which only root
- * can have the kernel forget. */
+/* Bytes that stay in use: of the jobs that are kept, with their requests, and of the last 256 names,
+ * which only root can have the kernel forget. */
 static unsigned long left_over(void)
 {
 	enum { JOBS = 1000, JOB_BYTES = 4096 + 256, NAMES_BYTES = 1 << 20 };
