@@ -101,8 +101,8 @@ static struct memory memory_since(const struct memory *before, uint64_t n)
 				(now.worker - before->worker) / (double)n };
 }
 
-/* The time that each of N calls of FN takes, on things of which there are ALL: another one each time,
- * by a number without a factor in common with the powers of ten. */
+/* The time that each of N calls of FN takes, on things of which there are ALL: another one each
+ * time, by a number without a factor in common with the powers of ten. */
 static double visit(void (*fn)(uint64_t i), uint64_t n, uint64_t all)
 {
 	double t = bench_now();
@@ -342,8 +342,8 @@ static const char *array_lacks(uint64_t n)
 
 /* --- tables ------------------------------------------------------------------------------ */
 
-/* Would a step of N things, after LAST (NULL: the first), take too much of this machine?  The answer
- * is in WHY. */
+/* Would a step of N things, after LAST (NULL: the first), take too much of this machine?  The
+ * answer is in WHY. */
 static bool is_too_much(const struct step *last, uint64_t n, char why[96])
 {
 	double more = last ? (double)(n - last->n) : 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The functions of the plugin's table that pjrtfs calls: CALL(name, operation, effect, gives).  plugin.h
- * says how each is made to fail; tests/tools/plugin_calls.py reads these rows, does the operation
- * with each fault, and finds calls in src/pjrt that have no row.
+ * says how each is made to fail, and table.c makes the table of these rows;
+ * tests/tools/plugin_calls.py reads them, does the operation with each fault, and finds calls in
+ * src/pjrt that have no row.
  *
  * operation  START: the start of a worker; UPLOAD, COMPILE, RUN, FETCH, COPY, MOVE, CREATE, STATS,
  *            SERIALIZE, LOAD, DEVICES, TOPOLOGY, CHECK, ELSEWHERE: of a user; NEVER: pjrtfs does not reach it there
