@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A library for LD_PRELOAD that counts what the daemon and its workers do: the kernel's requests, bytes that memcpy(3) and the like copy, bytes that malloc(3) and the like
- * allocate, and threads that are started or woken.  counts.py maps the file that PJRTFS_COUNTS names,
- * with one struct counts for the daemon and one for all workers.
+ * A library for LD_PRELOAD that counts what the daemon and its workers do: the kernel's requests,
+ * bytes that memcpy(3) and the like copy, bytes that malloc(3) and the like allocate, and threads that
+ * are started or woken.  counts.py maps the file that PJRTFS_COUNTS names, with one struct counts for
+ * the daemon and one for all workers.
  *
  * Not counted: what the compiler has inlined, which are copies of a fixed size; what the C library
  * copies for itself; and aligned allocations of a worker, which interposes those functions itself.
@@ -21,6 +22,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../tools/allocations.h"
+
 enum { OPCODES = 64 };
 
 struct counts {
@@ -28,11 +31,6 @@ struct counts {
 	atomic_ulong copied, allocated; /* bytes */
 	atomic_ulong woken;             /* threads */
 };
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *old, size_t size);
-void *__libc_memalign(size_t alignment, size_t size);
 
 static struct counts *counts;
 
@@ -140,35 +138,10 @@ void *__mempcpy_chk(void *restrict dst, const void *restrict src, size_t len, si
 
 /* --- memory ------------------------------------------------------------------------------ */
 
-void *malloc(size_t size)
+static bool refused(size_t size)
 {
 	COUNT(allocated, size);
-	return __libc_malloc(size);
-}
-
-void *calloc(size_t n, size_t size)
-{
-	COUNT(allocated, n * size);
-	return __libc_calloc(n, size);
-}
-
-void *realloc(void *old, size_t size)
-{
-	COUNT(allocated, size);
-	return __libc_realloc(old, size);
-}
-
-int posix_memalign(void **ret, size_t alignment, size_t size)
-{
-	COUNT(allocated, size);
-	*ret = __libc_memalign(alignment, size);
-	return *ret ? 0 : ENOMEM;
-}
-
-void *aligned_alloc(size_t alignment, size_t size)
-{
-	COUNT(allocated, size);
-	return __libc_memalign(alignment, size);
+	return false;
 }
 
 /* --- threads ----------------------------------------------------------------------------- */

@@ -82,22 +82,33 @@ static void put(struct pf_cache *cache, unsigned n)
 	free(bytes);
 }
 
+/* The bytes of the entry, in a block that the caller frees; NULL: it is not there. */
+static char *body_of(struct pf_cache *cache, const struct pf_cache_key *key,
+		     struct pf_cache_found *found)
+{
+	struct pf_err err = PF_ERR_INIT;
+	char *body;
+
+	if (!pf_cache_find(cache, key, found))
+		return NULL;
+	body = malloc(pf_cache_body_len(&found->header) + 1);
+	if (!body || pf_cache_read(cache, found, body, &err) < 0)
+		fail(body ? err.text : "no memory");
+	return body;
+}
+
 /* 1: entry N is there and right; 0: it is not there. */
 static int get(struct pf_cache *cache, unsigned n, bool count)
 {
 	struct pf_cache_piece parts[PF_CACHE_PARTS];
-	struct pf_err err = PF_ERR_INIT;
 	struct pf_cache_found found;
 	struct pf_cache_key key;
 	pf_autofree char *want = make_parts(n, &key, parts);
-	pf_autofree char *got = NULL;
-	char *at;
+	pf_autofree char *got = body_of(cache, &key, &found);
+	char *at = got;
 
-	if (!pf_cache_find(cache, &key, &found))
+	if (!got)
 		return 0;
-	at = got = malloc(pf_cache_body_len(&found.header) + 1);
-	if (!got || pf_cache_read(cache, &found, got, &err) < 0)
-		fail(got ? err.text : "no memory");
 	for (int i = 0; i < PF_CACHE_PARTS; i++) {
 		if (found.header.len[i] != parts[i].len ||
 		    memcmp(at, parts[i].data, parts[i].len))
@@ -161,7 +172,6 @@ static void check(struct pf_cache *cache)
 
 static void verify(struct pf_cache *cache)
 {
-	struct pf_err err = PF_ERR_INIT;
 	struct pf_cache_key *keys;
 	size_t n;
 
@@ -169,13 +179,10 @@ static void verify(struct pf_cache *cache)
 		fail("the entries cannot be listed");
 	for (size_t i = 0; i < n; i++) {
 		struct pf_cache_found found;
-		pf_autofree char *body = NULL;
+		pf_autofree char *body = body_of(cache, &keys[i], &found);
 
-		if (!pf_cache_find(cache, &keys[i], &found))
+		if (!body)
 			fail("an entry's header is bad");
-		body = malloc(pf_cache_body_len(&found.header) + 1);
-		if (!body || pf_cache_read(cache, &found, body, &err) < 0)
-			fail(body ? err.text : "no memory");
 		pf_cache_found_release(&found);
 	}
 	free(keys);

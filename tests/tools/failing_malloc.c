@@ -18,6 +18,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "allocations.h"
+
 enum { MODE_OFF, MODE_ONCE, MODE_ALL_FROM, MODE_EVERY, MODE_LARGER };
 
 struct control {
@@ -27,11 +29,6 @@ struct control {
 	atomic_long count;  /* of allocations since the test set it to 0 */
 	atomic_long failed; /* of them */
 };
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *old, size_t size);
-void *__libc_memalign(size_t alignment, size_t size);
 
 static struct control *control;
 static int traces;
@@ -65,13 +62,13 @@ static void trace(void)
 	(void)!write(2, "--\n", 3);
 }
 
-static int must_fail(size_t size)
+static bool refused(size_t size)
 {
 	long mode = control ? atomic_load(&control->mode) : MODE_OFF, n, count;
-	int fails;
+	bool fails;
 
 	if (mode == MODE_OFF)
-		return 0;
+		return false;
 	n = atomic_load(&control->n);
 	count = atomic_fetch_add(&control->count, 1) + 1;
 	fails = mode == MODE_ONCE       ? count == n
@@ -79,40 +76,10 @@ static int must_fail(size_t size)
 		: mode == MODE_EVERY    ? count % n == 0
 					: size > (size_t)n;
 	if (!fails)
-		return 0;
+		return false;
 	atomic_fetch_add(&control->failed, 1);
 	if (traces)
 		trace();
 	errno = ENOMEM;
-	return 1;
-}
-
-void *malloc(size_t size)
-{
-	return must_fail(size) ? NULL : __libc_malloc(size);
-}
-
-void *calloc(size_t n, size_t size)
-{
-	return must_fail(n * size) ? NULL : __libc_calloc(n, size);
-}
-
-void *realloc(void *old, size_t size)
-{
-	return must_fail(size) ? NULL : __libc_realloc(old, size);
-}
-
-int posix_memalign(void **ret, size_t alignment, size_t size)
-{
-	void *p = must_fail(size) ? NULL : __libc_memalign(alignment, size);
-
-	if (!p)
-		return ENOMEM;
-	*ret = p;
-	return 0;
-}
-
-void *aligned_alloc(size_t alignment, size_t size)
-{
-	return must_fail(size) ? NULL : __libc_memalign(alignment, size);
+	return true;
 }
