@@ -190,6 +190,51 @@ void bench_in_child(void (*fn)(void), unsigned seconds)
 		exit(1);
 }
 
+static pid_t crowd[BENCH_CROWD];
+static int crowd_go; /* the pipe whose end they wait for */
+
+double bench_gather(unsigned n, void (*prepare)(void), void (*work)(unsigned number))
+{
+	double t = bench_now();
+	int ready[2], go[2];
+	char byte = 0;
+
+	if (n > BENCH_CROWD || pipe(ready) || pipe(go))
+		bench_die("%u processes: %s", n, strerror(errno));
+	for (unsigned i = 0; i < n; i++) {
+		crowd[i] = bench_fork();
+		if (crowd[i])
+			continue;
+		close(go[1]);
+		close(ready[0]);
+		prepare();
+		if (write(ready[1], &byte, 1) != 1 || read(go[0], &byte, 1) != 0)
+			bench_die("a client lost its parent");
+		work(i);
+		_exit(0);
+	}
+	close(go[0]);
+	close(ready[1]);
+	for (unsigned i = 0; i < n; i++)
+		if (read(ready[0], &byte, 1) != 1)
+			bench_die("a client did not start");
+	close(ready[0]);
+	crowd_go = go[1];
+	return bench_now() - t;
+}
+
+double bench_release(unsigned n)
+{
+	double t = bench_now();
+	int status;
+
+	close(crowd_go);
+	for (unsigned i = 0; i < n; i++)
+		if (waitpid(crowd[i], &status, 0) != crowd[i] || status)
+			bench_die("client %u failed", i);
+	return bench_now() - t;
+}
+
 void bench_start_daemon(void)
 {
 	char cache[96], plugin[512];

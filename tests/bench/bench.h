@@ -20,6 +20,7 @@
 #include <sys/types.h>
 
 enum {
+	BENCH_CROWD = 1000, /* processes that work at once, at most */
 	BENCH_ROWS = 10,
 	BENCH_INNER = 2000,   /* operations of a sample, at most */
 	BENCH_NPY = 128,      /* bytes of the header of a .npy */
@@ -113,6 +114,13 @@ pid_t bench_fork(void);
 
 /* Run FN in a process of its own; end if it fails or takes more than SECONDS. */
 void bench_in_child(void (*fn)(void), unsigned seconds);
+
+/*
+ * N processes that do work at once: each prepares, and waits; the seconds until all wait.  Then they work,
+ * with their numbers; the seconds until all have ended.
+ */
+double bench_gather(unsigned n, void (*prepare)(void), void (*work)(unsigned number));
+double bench_release(unsigned n);
 
 /* Run a program, whose output goes to TEXT unless that is NULL; the seconds from fork to its end. */
 double bench_run(const char *const argv[], char *text, size_t size);

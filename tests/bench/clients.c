@@ -21,8 +21,6 @@ static const unsigned counts[COUNTS] = { 1, 2, 4, 16, 64 };
 
 /* Memory that the processes share. */
 static struct shared {
-	volatile int go;
-	volatile unsigned ready;
 	unsigned calls[MAX_CLIENTS];
 	float seconds[MAX_CLIENTS][SAMPLES]; /* of each call; the last SAMPLES are kept */
 } * shared;
@@ -32,53 +30,40 @@ static char *large;    /* a .npy of LARGE bytes, and room for another */
 
 /* --- a client ---------------------------------------------------------------------------- */
 
-static void call_once(int fd, struct bench_scalar in[2], float x)
+static int call;
+static struct bench_scalar in[2]; /* the arguments */
+
+static void call_once(float x)
 {
 	struct bench_scalar out;
 
 	in[0].value = x;
-	bench_call(fd, in, 2 * sizeof(*in), &out, sizeof(out));
+	bench_call(call, in, sizeof(in), &out, sizeof(out));
 	if (out.value != x + 1)
 		bench_die("%g + 1 gave %g", (double)x, (double)out.value);
 }
 
-/* Call until the time is over. */
-static void client(unsigned self)
+static void open_call(void)
 {
-	int fd = bench_open(bench_path("executables/add/call"), O_RDWR);
-	struct bench_scalar in[2] = { bench_scalar(0), bench_scalar(1) };
-	double end, t, now;
+	call = bench_open(bench_path("executables/add/call"), O_RDWR);
+	in[0] = bench_scalar(0);
+	in[1] = bench_scalar(1);
+	call_once(0);
+}
+
+/* Call until the time is over. */
+static void call_all(unsigned self)
+{
+	double t, now = bench_now(), end = now + seconds;
 	unsigned n = 0;
 
-	call_once(fd, in, 0);
-	__atomic_add_fetch(&shared->ready, 1, __ATOMIC_SEQ_CST);
-	while (!shared->go)
-		usleep(200);
-	now = bench_now();
-	for (end = now + seconds; now < end; n++) {
+	for (; now < end; n++) {
 		t = now;
-		call_once(fd, in, (float)(self + n % 1000));
+		call_once((float)(self + n % 1000));
 		now = bench_now();
 		shared->seconds[self][n % SAMPLES] = (float)(now - t);
 	}
 	shared->calls[self] = n;
-}
-
-static void start_clients(unsigned n, pid_t pids[MAX_CLIENTS])
-{
-	shared->go = 0;
-	shared->ready = 0;
-	for (unsigned i = 0; i < n; i++) {
-		pids[i] = bench_fork();
-		if (pids[i] == 0) {
-			client(i);
-			_exit(0);
-		}
-	}
-	for (double end = bench_now() + 60; shared->ready < n; usleep(1000))
-		if (bench_now() > end)
-			bench_die("clients did not start");
-	shared->go = 1;
 }
 
 static int by_value(const void *a, const void *b)
@@ -118,13 +103,8 @@ static struct result collect(unsigned n)
 
 static struct result run_clients(unsigned n)
 {
-	pid_t pids[MAX_CLIENTS];
-	int status;
-
-	start_clients(n, pids);
-	for (unsigned i = 0; i < n; i++)
-		if (waitpid(pids[i], &status, 0) != pids[i] || status)
-			bench_die("client %u failed", i);
+	bench_gather(n, open_call, call_all);
+	bench_release(n);
 	return collect(n);
 }
 

@@ -12,7 +12,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -215,63 +214,39 @@ static void step_programs(uint64_t from, struct step *to)
 
 /* --- clients ----------------------------------------------------------------------------- */
 
-/* Make N calls once the pipe GO is closed; a byte to READY before that. */
-static void client(unsigned n, int ready, int go)
-{
-	int fd = bench_open(bench_path("executables/add/call"), O_RDWR);
-	struct bench_scalar in[2] = { bench_scalar(0), bench_scalar(1) }, out;
-	char byte = 0;
+static int call;
+static unsigned calls; /* of each client */
 
-	if (write(ready, &byte, 1) != 1 || read(go, &byte, 1) != 0)
-		bench_die("a client lost its parent");
-	for (unsigned i = 0; i < n; i++) {
-		in[0].value = (float)i;
-		bench_call(fd, in, sizeof(in), &out, sizeof(out));
-		if (out.value != (float)i + 1)
-			bench_die("call %u of a client failed", i);
-	}
+static void open_call(void)
+{
+	call = bench_open(bench_path("executables/add/call"), O_RDWR);
 }
 
-static void start_client(unsigned calls, const int ready[2], const int go[2])
+static void call_all(unsigned client)
 {
-	if (bench_fork())
-		return;
-	close(go[1]);
-	close(ready[0]);
-	client(calls, ready[1], go[0]);
-	_exit(0);
+	struct bench_scalar in[2] = { bench_scalar(0), bench_scalar(1) }, out;
+
+	for (unsigned i = 0; i < calls; i++) {
+		in[0].value = (float)i;
+		bench_call(call, in, sizeof(in), &out, sizeof(out));
+		if (out.value != (float)i + 1)
+			bench_die("call %u of client %u gave %g", i, client,
+				  (double)out.value);
+	}
 }
 
 static void step_clients(uint64_t from, struct step *to)
 {
-	unsigned calls = (unsigned)(CALLS / to->n) + 1;
-	int ready[2], go[2], status;
+	unsigned n = (unsigned)to->n;
 	struct memory before;
-	char byte;
-	double t;
 
 	if (!from)
 		bench_put_program("add", bench_add);
+	calls = CALLS / n + 1;
 	before = memory_now();
-	if (pipe(ready) || pipe(go))
-		bench_die("pipe: %s", strerror(errno));
-	t = bench_now();
-	for (uint64_t i = 0; i < to->n; i++)
-		start_client(calls, ready, go);
-	for (uint64_t i = 0; i < to->n; i++)
-		if (read(ready[0], &byte, 1) != 1)
-			bench_die("a client did not start");
-	to->make = (bench_now() - t) / (double)to->n;
-	to->memory = memory_since(&before, to->n);
-	t = bench_now();
-	close(go[1]);
-	for (uint64_t i = 0; i < to->n; i++)
-		if (wait(&status) < 0 || status)
-			bench_die("a client failed");
-	to->visit = (bench_now() - t) / ((double)to->n * calls);
-	close(go[0]);
-	close(ready[0]);
-	close(ready[1]);
+	to->make = bench_gather(n, open_call, call_all) / n;
+	to->memory = memory_since(&before, n);
+	to->visit = bench_release(n) / ((double)n * calls);
 }
 
 static const char *clients_lack(uint64_t n)
