@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs, which all behave alike, and their executables. */
+/* Programs, which all behave alike, their executables, and executions. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,8 +45,9 @@ _Static_assert(sizeof(ROOT) - 1 == 0x1e, "ROOT");
 _Static_assert(sizeof(COMPUTATION) - 1 == 0xac, "COMPUTATION");
 _Static_assert(sizeof(module_with_config) - 1 - 3 == 0xf3, "MODULE");
 
-const int64_t result_dims[2] = { 2, 3 };
-const PJRT_Buffer_Type result_type = PJRT_Buffer_Type_F32;
+/* The type of both arguments and of the result of every program. */
+static const int64_t result_dims[2] = { 2, 3 };
+static const PJRT_Buffer_Type result_type = PJRT_Buffer_Type_F32;
 
 struct PJRT_Executable {
 	bool everywhere; /* on all nodes */
@@ -66,11 +67,6 @@ static void *executable_new(bool everywhere)
 	executable->everywhere = everywhere;
 	count_thing(EXECUTABLES, 1);
 	return executable;
-}
-
-bool is_everywhere(const PJRT_LoadedExecutable *executable)
-{
-	return executable->everywhere;
 }
 
 PJRT_Error *faulty_Client_Compile(PJRT_Client_Compile_Args *args)
@@ -225,5 +221,45 @@ PJRT_Error *faulty_Executable_OptimizedProgram(
 	if (args->program->code)
 		memcpy(args->program->code, module_with_config, size);
 	args->program->code_size = size;
+	return NULL;
+}
+
+/* --- executions --------------------------------------------------------------------- */
+
+static bool is_argument(const PJRT_Buffer *b)
+{
+	return b->type == result_type && b->rank == 2 && b->dims[0] == result_dims[0] &&
+	       b->dims[1] == result_dims[1];
+}
+
+PJRT_Error *faulty_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *args)
+{
+	PJRT_Error *e = inject(EXECUTE);
+
+	if (e)
+		return e;
+	if (args->options->launch_id == INT32_MAX)
+		return error_new(PJRT_Error_Code_ABORTED, "faulty: launch %d",
+				 args->options->launch_id);
+	if (args->num_devices != 1 || args->num_args != 2)
+		return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
+				 "faulty: %zu arguments on %zu devices, not 2 on 1",
+				 args->num_args, args->num_devices);
+	for (size_t i = 0; i < args->num_args; i++) {
+		e = check_live(args->argument_lists[0][i]);
+		if (!e && !is_argument(args->argument_lists[0][i]))
+			e = error_new(PJRT_Error_Code_INVALID_ARGUMENT,
+				      "faulty: argument %zu is not f32[2,3]", i);
+		if (e)
+			return e;
+	}
+	if (args->executable->everywhere && (e = await_nodes()))
+		return e;
+	e = buffer_new(memory_of(args->execute_device, NULL), result_type, result_dims, 2,
+		       &args->output_lists[0][0]);
+	if (e)
+		return e;
+	if (args->device_complete_events)
+		args->device_complete_events[0] = event_new(EXECUTE, NULL);
 	return NULL;
 }

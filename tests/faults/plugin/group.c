@@ -25,16 +25,18 @@ static PJRT_Error *new_error(PJRT_Error_Code code, const char *message, size_t l
 }
 static PJRT_CallbackError make_error = new_error;
 
+/* What the arguments of the store's functions for a KEY have in common. */
+#define KEY_ARGS(name, field)                                                            \
+	.struct_size = PJRT_KeyValue##name##Callback_Args_STRUCT_SIZE, .key = key,       \
+	.key_size = strlen(key), .callback_error = &make_error,                          \
+	.user_arg = store.kv_##field##_user_arg
+
 PJRT_Error *group_put(const char *key, const char *value, size_t len)
 {
 	PJRT_KeyValuePutCallback_Args args = {
-		.struct_size = PJRT_KeyValuePutCallback_Args_STRUCT_SIZE,
-		.key = key,
-		.key_size = strlen(key),
+		KEY_ARGS(Put, put),
 		.value = value,
 		.value_size = len,
-		.callback_error = &make_error,
-		.user_arg = store.kv_put_user_arg,
 	};
 
 	return store.kv_put_callback(&args);
@@ -44,12 +46,8 @@ PJRT_Error *group_put(const char *key, const char *value, size_t len)
 static PJRT_Error *get(const char *key, int timeout_ms, char **value, size_t *len)
 {
 	PJRT_KeyValueGetCallback_Args args = {
-		.struct_size = PJRT_KeyValueGetCallback_Args_STRUCT_SIZE,
-		.key = key,
-		.key_size = strlen(key),
+		KEY_ARGS(Get, get),
 		.timeout_in_ms = timeout_ms,
-		.callback_error = &make_error,
-		.user_arg = store.kv_get_user_arg,
 	};
 	PJRT_Error *e = store.kv_get_callback(&args);
 
@@ -68,11 +66,7 @@ static PJRT_Error *get(const char *key, int timeout_ms, char **value, size_t *le
 static PJRT_Error *try_get(const char *key)
 {
 	PJRT_KeyValueTryGetCallback_Args args = {
-		.struct_size = PJRT_KeyValueTryGetCallback_Args_STRUCT_SIZE,
-		.key = key,
-		.key_size = strlen(key),
-		.callback_error = &make_error,
-		.user_arg = store.kv_try_get_user_arg,
+		KEY_ARGS(TryGet, try_get),
 	};
 	PJRT_Error *e = store.kv_try_get_callback(&args);
 

@@ -275,15 +275,6 @@ PJRT_Error *group_get(const char *key, char **value, size_t *len);
 /* Wait until all nodes have called this as often. */
 PJRT_Error *await_nodes(void);
 
-/* ---- executable.c ------------------------------------------------------------------ */
-
-/* The type of both arguments and of the result of every program. */
-extern const int64_t result_dims[2];
-extern const PJRT_Buffer_Type result_type;
-
-/* Does it run on all nodes? */
-bool is_everywhere(const PJRT_LoadedExecutable *executable);
-
 /* ---- buffer.c ---------------------------------------------------------------------- */
 
 struct PJRT_Buffer {
