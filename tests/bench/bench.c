@@ -399,20 +399,6 @@ void bench_write(int fd, const void *data, size_t len)
 	}
 }
 
-void bench_read(int fd, void *data, size_t len)
-{
-	char *at = data;
-
-	while (len) {
-		ssize_t n = read(fd, at, len < BENCH_STEP ? len : BENCH_STEP);
-
-		if (n <= 0)
-			bench_die("read: %s", n ? strerror(errno) : "too short");
-		at += n;
-		len -= (size_t)n;
-	}
-}
-
 double bench_put(const char *path, const void *data, size_t len)
 {
 	double t = bench_now();
@@ -428,8 +414,16 @@ double bench_get(const char *path, void *data, size_t len)
 {
 	double t = bench_now();
 	int fd = bench_open(path, O_RDONLY);
+	char *at = data;
 
-	bench_read(fd, data, len);
+	while (len) {
+		ssize_t n = read(fd, at, len < BENCH_STEP ? len : BENCH_STEP);
+
+		if (n <= 0)
+			bench_die("read %s: %s", path, n ? strerror(errno) : "too short");
+		at += n;
+		len -= (size_t)n;
+	}
 	close(fd);
 	return bench_now() - t;
 }

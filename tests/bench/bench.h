@@ -157,7 +157,6 @@ const char *bench_path(const char *name);
 
 int bench_open(const char *path, int flags);
 void bench_write(int fd, const void *data, size_t len);
-void bench_read(int fd, void *data, size_t len);
 
 /* Open the file, write or read all LEN bytes, close it: the seconds that it took. */
 double bench_put(const char *path, const void *data, size_t len);

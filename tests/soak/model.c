@@ -80,7 +80,8 @@ void value_npy(const struct value *v, char *to)
 	value_fill(v, to + HEAD);
 }
 
-const void *value_file(const struct value *v, const char *ext, size_t *len)
+/* The file NAME.EXT of the value, in a buffer of this process; *LEN: its bytes. */
+static const void *value_file(const struct value *v, const char *ext, size_t *len)
 {
 	*len = value_size(v);
 	if (!strcmp(ext, "txt")) {

@@ -178,8 +178,6 @@ bool value_is(const struct value *v, const void *bytes, size_t len);
 struct value value_random(char type, uint32_t n);
 /* The sum of two of one type and size. */
 struct value value_sum(const struct value *a, const struct value *b);
-/* The file NAME.EXT of the value, in a buffer of this process; *LEN: its bytes. */
-const void *value_file(const struct value *v, const char *ext, size_t *len);
 /* Write a .npy of it: a header of HEAD bytes, and the elements. */
 void value_npy(const struct value *v, char *to);
 

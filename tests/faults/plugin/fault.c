@@ -109,7 +109,7 @@ bool find_named(const char *name, char fault[static TEXT_LEN])
 	return search(name, -1, fault);
 }
 
-bool find_fault_of(enum op op, long call, char fault[static TEXT_LEN])
+static bool find_fault_of(enum op op, long call, char fault[static TEXT_LEN])
 {
 	return search(op_names[op], call, fault);
 }

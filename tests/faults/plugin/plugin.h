@@ -160,11 +160,9 @@ enum op {
 	N_OPS
 };
 
-/* Find the fault of OP: "error:INTERNAL:text".  False when it has none. */
+/* Find the fault of OP's last call: "error:INTERNAL:text".  False when it has none. */
 bool find_fault(enum op op, char fault[static TEXT_LEN]);
 
-/* The same for the CALLth call of OP; find_fault is about the last one. */
-bool find_fault_of(enum op op, long call, char fault[static TEXT_LEN]);
 long last_call(enum op op);
 
 /* Tell the test that a call is held at WORD, unless it is empty. */
