@@ -7,72 +7,33 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "unit.h"
+#include "work_dir.h"
 
 enum { MAX_ARGS = 40 };
 
 static struct options o; /* of the last parse */
 static struct pf_err err;
-static char dir[] = "/tmp/check_options.XXXXXX"; /* the working directory of the tests */
-
-static inline void touch(const char *path)
-{
-	FILE *f = fopen(path, "w");
-
-	ck_assert_ptr_nonnull(f);
-	fputs("\177ELF", f); /* the first bytes of a library; no test loads them */
-	fclose(f);
-}
 
 /* Plugins to be found: plugins/{cpu,gpu}/pjrt_plugin.so, plugins/flat.so, other/cpu.so. */
 static inline void make_files(void)
 {
-	strcpy(dir, "/tmp/check_options.XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(dir));
-	ck_assert_int_eq(chdir(dir), 0);
-	mkdir("m", 0700);
-	mkdir("plugins", 0700);
-	mkdir("plugins/cpu", 0700);
-	mkdir("plugins/gpu", 0700);
-	mkdir("other", 0700);
-	touch("plugins/cpu/pjrt_plugin.so");
-	touch("plugins/gpu/pjrt_plugin.so");
-	touch("plugins/flat.so");
-	touch("other/cpu.so");
-	touch("file");
-	close(open("plugins/empty.so", O_CREAT | O_WRONLY, 0600)); /* no library */
+	work_dir_begin();
+	make_dirs("m/");
+	put("plugins/cpu/pjrt_plugin.so", LIBRARY);
+	put("plugins/gpu/pjrt_plugin.so", LIBRARY);
+	put("plugins/flat.so", LIBRARY);
+	put("plugins/empty.so", "");
+	put("other/cpu.so", LIBRARY);
+	put("file", LIBRARY);
 	setenv("PJRTFS_PLUGIN_PATH", "plugins", 1);
 	setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
 }
 
 static inline void remove_files(void)
 {
-	static const char *const paths[] = {
-		"plugins/cpu/pjrt_plugin.so",
-		"plugins/gpu/pjrt_plugin.so",
-		"plugins/flat.so",
-		"plugins/empty.so",
-		"other/cpu.so",
-		"file",
-		"plugins/cpu",
-		"plugins/gpu",
-		"plugins",
-		"other",
-		"m",
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
-		remove(paths[i]);
 	options_release(&o);
-	ck_assert_int_eq(chdir("/"), 0);
-	ck_assert_int_eq(rmdir(dir), 0);
+	work_dir_end();
 }
 
 /* Parse LINE, which is split at blanks, into O, and find its plugins. */
@@ -103,11 +64,11 @@ static inline const char *shown_plugins(void)
 	*text = '\0';
 	for (unsigned i = 0; i < o.n_plugins; i++) {
 		const char *path = o.plugins[i].path;
-		const char *at = strstr(path, dir);
+		const char *at = strstr(path, work_dir);
 
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s=%s",
 			 i ? " " : "", o.plugins[i].name,
-			 at ? at + strlen(dir) + 1 : path);
+			 at ? at + strlen(work_dir) + 1 : path);
 	}
 	return text;
 }

@@ -2,14 +2,9 @@
 /* What users write: sizes, words that are nearly right, paths; and their home. */
 #include <errno.h>
 #include <pwd.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "pjrtfs/base.h"
-#include "unit.h"
+#include "work_dir.h"
 
 /* --- sizes --------------------------------------------------------------------------------- */
 
@@ -144,8 +139,6 @@ TEST(a_relative_path_is_below_the_working_directory)
 	free(absolute);
 }
 
-static char dir[] = "/tmp/check_user.XXXXXX";
-
 static void expect(const char *said, const char *want)
 {
 	char *home;
@@ -161,7 +154,7 @@ static void expect(const char *said, const char *want)
 
 TEST(the_environment_names_the_home)
 {
-	expect(dir, dir);
+	expect(work_dir, work_dir);
 	expect("/nonexistent", "/nonexistent");
 }
 
@@ -175,22 +168,11 @@ TEST(another_users_home_is_from_the_user_database)
 	expect("relative", home);
 	/* Another user's: root can create one, other users have "/". */
 	if (geteuid() == 0)
-		ck_assert_int_eq(chown(dir, 12345, 12345), 0);
-	expect(geteuid() == 0 ? dir : "/", home);
+		ck_assert_int_eq(chown(work_dir, 12345, 12345), 0);
+	expect(geteuid() == 0 ? work_dir : "/", home);
 	if (geteuid() == 0)
-		ck_assert_int_eq(chown(dir, 0, 0), 0);
+		ck_assert_int_eq(chown(work_dir, 0, 0), 0);
 	free(home);
 }
 
-static void make_dir(void)
-{
-	strcpy(dir, "/tmp/check_user.XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(dir));
-}
-
-static void remove_dir(void)
-{
-	ck_assert_int_eq(rmdir(dir), 0);
-}
-
-UNIT_FIXTURE(make_dir, remove_dir)
+UNIT_FIXTURE(work_dir_begin, work_dir_end)

@@ -3,49 +3,28 @@
 #include "daemon/internal.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "unit.h"
+#include "work_dir.h"
 
 static struct options o; /* of the last read_config */
 static struct pf_err err;
-static char dir[] = "/tmp/check_config.XXXXXX"; /* the working directory of the tests */
 
-static void make_dir(void)
+static void set_up(void)
 {
-	strcpy(dir, "/tmp/check_config.XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(dir));
-	ck_assert_int_eq(chdir(dir), 0);
-	mkdir("home", 0700);
-	mkdir("home/.config", 0700);
+	work_dir_begin();
+	make_dirs("home/.config/");
 	setenv("HOME", "/nonexistent", 1);
 	unsetenv("XDG_CONFIG_HOME");
 	umask(022);
 }
 
-static void remove_dir(void)
+/* The user's configuration is the one in home/. */
+static void have_home(void)
 {
-	static const char *const paths[] = { "f.json", "system.json",
-					     "home/.config/pjrtfs.json", "home/.config",
-					     "home" };
+	char path[200];
 
-	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
-		remove(paths[i]);
-	ck_assert_int_eq(chdir("/"), 0);
-	ck_assert_int_eq(rmdir(dir), 0);
-}
-
-static void write_file(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "w");
-
-	ck_assert_ptr_nonnull(f);
-	fputs(text, f);
-	fclose(f);
+	snprintf(path, sizeof(path), "%s/home", work_dir);
+	setenv("HOME", path, 1);
 }
 
 static const char *member(struct json_object *json, const char *key)
@@ -63,19 +42,16 @@ static int read_config(const char *file)
 TEST(later_files_override)
 {
 	struct json_object *dump;
-	char path[200];
 
-	snprintf(path, sizeof(path), "%s/home", dir);
-	setenv("HOME", path, 1);
+	have_home();
 	ck_assert_int_eq(read_config(NULL), 0); /* none is there */
-	write_file("system.json",
-		   "{\"compile_jobs\":3,\"devices\":2,\"plugin_dir\":\"/s\","
-		   "\"plugins\":[{\"name\":\"a\",\"log_level\":2,\"options\":{\"x\":1,"
-		   "\"y\":1}},\"b\"],\"debug_options\":{\"f\":1,\"g\":1}}");
-	write_file(
-		"home/.config/pjrtfs.json",
-		"{\"devices\":5,\"plugin_dir\":\"/u\",\"plugins\":[\"b\",{\"name\":\"a\","
-		"\"options\":{\"y\":2,\"z\":3}}],\"debug_options\":{\"g\":2}}");
+	put("system.json",
+	    "{\"compile_jobs\":3,\"devices\":2,\"plugin_dir\":\"/s\","
+	    "\"plugins\":[{\"name\":\"a\",\"log_level\":2,\"options\":{\"x\":1,"
+	    "\"y\":1}},\"b\"],\"debug_options\":{\"f\":1,\"g\":1}}");
+	put("home/.config/pjrtfs.json",
+	    "{\"devices\":5,\"plugin_dir\":\"/u\",\"plugins\":[\"b\",{\"name\":\"a\","
+	    "\"options\":{\"y\":2,\"z\":3}}],\"debug_options\":{\"g\":2}}");
 	ck_assert_msg(read_config(NULL) == 0, "%s", err.text);
 	dump = options_dump(&o);
 	ck_assert_uint_eq(o.compile_jobs, 3);
@@ -88,7 +64,7 @@ TEST(later_files_override)
 			 "{\"env_option_overrides\":{\"f\":1,\"g\":2}}");
 	json_object_put(dump);
 	/* A file of --config is the only one. */
-	write_file("f.json", "{\"compile_timeout\":9}");
+	put("f.json", "{\"compile_timeout\":9}");
 	ck_assert_int_eq(read_config("f.json"), 0);
 	ck_assert_uint_eq(o.compile_timeout_s, 9);
 	ck_assert_uint_eq(o.compile_jobs, 0);
@@ -97,7 +73,7 @@ TEST(later_files_override)
 	setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
 	ck_assert_int_eq(read_config(NULL), 0);
 	ck_assert_uint_eq(o.settings.devices, 2);
-	write_file("system.json", "{\n]");
+	put("system.json", "{\n]");
 	ck_assert_int_eq(read_config(NULL), -EINVAL);
 	ck_assert_int_eq(strncmp(err.text, "system.json:2:1: ", 17), 0);
 }
@@ -121,12 +97,10 @@ static const struct {
 TEST_EACH(the_last_log_level_applies, levels)
 {
 	struct pf_candidate p = { .name = strdup("a") };
-	char path[200];
 
-	snprintf(path, sizeof(path), "%s/home", dir);
-	setenv("HOME", path, 1);
-	write_file("system.json", levels[_i].first);
-	write_file("home/.config/pjrtfs.json", levels[_i].second);
+	have_home();
+	put("system.json", levels[_i].first);
+	put("home/.config/pjrtfs.json", levels[_i].second);
 	ck_assert_msg(read_config(NULL) == 0, "%s", err.text);
 	ck_assert_int_eq(settings_attach(&o.settings, &p, false, &err), 0);
 	ck_assert_str_eq(pf_json_get_string(p.env, "TF_CPP_MIN_LOG_LEVEL"),
@@ -136,7 +110,7 @@ TEST_EACH(the_last_log_level_applies, levels)
 
 TEST(files_writable_by_others_are_refused)
 {
-	write_file("f.json", "{\"devices\":2}");
+	put("f.json", "{\"devices\":2}");
 	ck_assert_int_eq(chmod("f.json", 0664), 0);
 	ck_assert_int_eq(read_config("f.json"), -EPERM);
 	ck_assert_ptr_nonnull(strstr(err.text, "f.json can name plugins to run"));
@@ -156,19 +130,17 @@ TEST(files_writable_by_others_are_refused)
 
 TEST(unreadable_files_are_refused)
 {
-	FILE *f;
+	static char text[PF_CONFIG_MAX + 2];
 
 	ck_assert_int_eq(read_config("none.json"), -ENOENT);
 	ck_assert_str_eq(err.text,
 			 "read the configuration none.json: No such file or directory");
 	ck_assert_int_eq(read_config("home"), -EISDIR);
-	f = fopen("f.json", "w");
-	fputs("{", f);
-	for (int i = 0; i < PF_CONFIG_MAX; i++)
-		fputc(' ', f);
-	fclose(f);
+	memset(text, ' ', sizeof(text) - 1);
+	text[0] = '{';
+	put("f.json", text);
 	ck_assert_int_eq(read_config("f.json"), -EINVAL);
 	ck_assert_str_eq(err.text, "f.json: expected at most 1048576 bytes");
 }
 
-UNIT_FIXTURE(make_dir, remove_dir)
+UNIT_FIXTURE(set_up, work_dir_end)

@@ -2,47 +2,7 @@
 /* The memory limit of control groups, in invented trees of files. */
 #include "daemon/internal.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "unit.h"
-
-static char root[] = "/tmp/pjrtfs-cgroup.XXXXXX";
-
-/* Put TEXT into PATH below the root; directories are made. */
-static void put(const char *path, const char *text)
-{
-	char at[512];
-	FILE *f;
-
-	for (size_t i = 1; path[i]; i++) {
-		if (path[i] != '/')
-			continue;
-		snprintf(at, sizeof(at), "%s%.*s", root, (int)i, path);
-		mkdir(at, 0700);
-	}
-	snprintf(at, sizeof(at), "%s%s", root, path);
-	f = fopen(at, "we");
-	ck_assert_ptr_nonnull(f);
-	ck_assert_int_ge(fputs(text, f), 0);
-	ck_assert_int_eq(fclose(f), 0);
-}
-
-static void open_all(void)
-{
-	snprintf(root, sizeof(root), "/tmp/pjrtfs-cgroup.XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(root));
-}
-
-static void close_all(void)
-{
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -rf --one-file-system '%s'", root);
-	ck_assert_int_eq(system(command), 0);
-}
+#include "work_dir.h"
 
 #define V2 "29 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 #define V1                                                                               \
@@ -98,18 +58,18 @@ TEST_EACH(the_smallest_cgroup_limit_applies, cases)
 {
 	char path[256];
 
-	put("/proc/self/mountinfo", cases[_i].mounts);
-	put("/proc/self/cgroup", cases[_i].groups);
+	put("proc/self/mountinfo", cases[_i].mounts);
+	put("proc/self/cgroup", cases[_i].groups);
 	for (size_t k = 0; k < 3 && cases[_i].files[k].path; k++) {
-		snprintf(path, sizeof(path), "/sys/fs/cgroup%s", cases[_i].files[k].path);
+		snprintf(path, sizeof(path), "sys/fs/cgroup%s", cases[_i].files[k].path);
 		put(path, cases[_i].files[k].text);
 	}
-	ck_assert_uint_eq(memory_limit_cgroup(root), cases[_i].limit);
+	ck_assert_uint_eq(memory_limit_cgroup(work_dir), cases[_i].limit);
 }
 
 TEST(without_proc_no_limit_is_found)
 {
-	ck_assert_uint_eq(memory_limit_cgroup(root), UINT64_MAX);
+	ck_assert_uint_eq(memory_limit_cgroup(work_dir), UINT64_MAX);
 }
 
-UNIT_FIXTURE(open_all, close_all)
+UNIT_FIXTURE(work_dir_begin, work_dir_end)

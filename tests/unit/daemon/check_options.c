@@ -109,7 +109,7 @@ TEST(the_cache_directory_is_chosen)
 	setenv("XDG_CACHE_HOME", "/x", 1);
 	setenv("PJRTFS_CACHE_DIR", "/p", 1);
 	check_dir("/said", "/said");
-	snprintf(want, sizeof(want), "%s/said", dir);
+	snprintf(want, sizeof(want), "%s/said", work_dir);
 	check_dir("said", want);
 	check_dir(NULL, "/p");
 	setenv("PJRTFS_CACHE_DIR", "", 1);

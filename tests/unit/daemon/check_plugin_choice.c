@@ -73,11 +73,7 @@ static const struct {
 
 static void write_config(const char *text)
 {
-	FILE *f = fopen("file", "w");
-
-	ck_assert_ptr_nonnull(f);
-	fputs(text ? text : "", f);
-	fclose(f);
+	put("file", text ? text : "");
 	ck_assert_int_eq(chmod("file", 0600), 0);
 }
 
@@ -128,7 +124,7 @@ TEST_EACH(plugins_are_chosen, chosen)
 {
 	char text[1024], line[1024];
 
-	snprintf(text, sizeof(text), chosen[_i].config, dir);
+	snprintf(text, sizeof(text), chosen[_i].config, work_dir);
 	write_config(text);
 	snprintf(line, sizeof(line), "%s --config file", chosen[_i].line);
 	ck_assert_msg(parse(line) == 0, "%s", err.text);
@@ -154,7 +150,7 @@ TEST(the_configuration_is_dumped)
 		 "\"memory_limit\":1048576,"
 		 "\"allow_native\":false,\"cache_size\":1048576,"
 		 "\"cache_readonly\":false,\"no_cache\":false}",
-		 dir, dir, dir);
+		 work_dir, work_dir, work_dir);
 	dump = options_dump(&o);
 	ck_assert_str_eq(json_object_to_json_string_ext(
 				 dump,
@@ -228,7 +224,6 @@ TEST(advice_is_given)
 {
 	static const char package[] = "venv/lib/python3.11/site-packages/xla_plugins/"
 				      "xla_cpu_pjrt/xla_cpu_pjrt.so";
-	char path[sizeof(package)];
 
 	unsetenv("PJRTFS_PLUGIN_PATH");
 	setenv("PATH", "/nonexistent", 1);
@@ -239,11 +234,7 @@ TEST(advice_is_given)
 		ck_assert_ptr_nonnull(strstr(err.text,
 					     "\"pip install fastatomstruct-xla-cpu\" "
 					     "brings one: pjrtfs cpu MOUNTPOINT"));
-	for (const char *slash = package; (slash = strchr(slash + 1, '/'));) {
-		snprintf(path, sizeof(path), "%.*s", (int)(slash - package), package);
-		mkdir(path, 0700);
-	}
-	touch(package);
+	put(package, LIBRARY);
 	setenv("VIRTUAL_ENV", "venv", 1);
 	for (int i = 0; i < 2; i++) {
 		ck_assert_int_eq(parse(i ? "cpu m" : "m"), -ENOENT);
@@ -253,11 +244,6 @@ TEST(advice_is_given)
 			      "%s", err.text);
 	}
 	ck_assert_int_eq(parse("xla_cpu m"), 0);
-	remove(package);
-	for (char *slash = path + strlen(path); slash; slash = strrchr(path, '/')) {
-		*slash = '\0';
-		rmdir(path);
-	}
 }
 
 TEST(list_plugins_finds_plugins)
@@ -290,7 +276,8 @@ TEST(jaxs_plugin_variable_is_searched)
 {
 	char list[PATH_MAX];
 
-	snprintf(list, sizeof(list), "jax:%s/file,cpu:%s/other/cpu.so", dir, dir);
+	snprintf(list, sizeof(list), "jax:%s/file,cpu:%s/other/cpu.so", work_dir,
+		 work_dir);
 	unsetenv("PJRTFS_PLUGIN_PATH");
 	setenv("PJRT_NAMES_AND_LIBRARY_PATHS", list, 1);
 	ck_assert_int_eq(parse("jax,cpu m"), 0);

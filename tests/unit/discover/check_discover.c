@@ -11,7 +11,7 @@ static const char *linker_dirs(const struct pf_discovery *d)
 	for (unsigned i = 0; i < d->n_places; i++)
 		if (!strcmp(d->places[i].source, "/etc/ld.so.conf"))
 			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s ",
-				 d->places[i].where + strlen(top));
+				 d->places[i].where + strlen(work_dir));
 	return text;
 }
 
@@ -56,8 +56,8 @@ static struct pf_discover_config fill_every_place(void)
 
 	for (size_t i = 0; i < ARRAY_SIZE(everywhere); i++)
 		put(everywhere[i].path,
-		    everywhere[i].text ? everywhere[i].text : "\177ELF");
-	setenv("HOME", top, 1);
+		    everywhere[i].text ? everywhere[i].text : LIBRARY);
+	setenv("HOME", work_dir, 1);
 	setenv("PJRTFS_PLUGIN_PATH", "env", 1);
 	setenv("PJRT_NAMES_AND_LIBRARY_PATHS", "jax:a/jax.so", 1);
 	setenv("PJRT_PLUGIN_LIBRARY_PATH", "lib1", 1);
@@ -69,7 +69,7 @@ static struct pf_discover_config fill_every_place(void)
 					    .configured = configured,
 					    .configured_dirs = config_dirs,
 					    .own_dir = "own",
-					    .root = top };
+					    .root = work_dir };
 }
 
 TEST(the_search_has_the_manuals_order)
@@ -145,13 +145,13 @@ TEST(the_newest_of_one_place_is_picked)
 	struct pf_discovery *d;
 	int asked = 0;
 
-	put_library("own/pjrt_c_api_cpu_v0.8_plugin.so");
-	put_library("own/pjrt_c_api_cpu_v0.9_plugin.so");
-	put_library("own/pjrt_c_api_cpu_v0.10_plugin.so");
-	put_library("own/pjrt_c_api_cpu_plugin.so");
-	put_library("own/gpu.so");
-	put_library("own/gpu/pjrt_plugin.so");
-	put_library("own/one.so");
+	put("own/pjrt_c_api_cpu_v0.8_plugin.so", LIBRARY);
+	put("own/pjrt_c_api_cpu_v0.9_plugin.so", LIBRARY);
+	put("own/pjrt_c_api_cpu_v0.10_plugin.so", LIBRARY);
+	put("own/pjrt_c_api_cpu_plugin.so", LIBRARY);
+	put("own/gpu.so", LIBRARY);
+	put("own/gpu/pjrt_plugin.so", LIBRARY);
+	put("own/one.so", LIBRARY);
 	d = discover(&c);
 	f = pf_discovery_pick(d, "cpu", NULL, NULL);
 	ck_assert_str_eq(f->version, "0.10");
@@ -180,7 +180,7 @@ TEST(bad_files_do_not_hide_good_ones)
 					.own_only = true };
 	struct pf_discovery *d;
 
-	put_library("d/cpu.so");
+	put("d/cpu.so", LIBRARY);
 	put("d/text_pjrt.so", "no library");
 	put("d/empty_pjrt.so", "");
 	ck_assert_int_eq(mkfifo("d/fifo_pjrt.so", 0600), 0);
@@ -237,7 +237,7 @@ TEST_EACH(jax_lists_are_read, jax_lists)
 	struct pf_discovery *d;
 	const struct pf_search_place *p = NULL;
 
-	put_library("x.so");
+	put("x.so", LIBRARY);
 	setenv("PJRT_NAMES_AND_LIBRARY_PATHS", jax_lists[_i].list, 1);
 	d = discover(&c);
 	for (unsigned i = 0; i < d->n_places; i++)
@@ -260,9 +260,9 @@ TEST(there_are_limits)
 
 	for (int i = 0; i < PF_DISCOVER_FILES + 5; i++) {
 		snprintf(path, sizeof(path), "many/libpjrt_%d.so", i);
-		put_library(path);
+		put(path, LIBRARY);
 	}
-	put_library("one/libpjrt_one.so");
+	put("one/libpjrt_one.so", LIBRARY);
 	setenv("LD_LIBRARY_PATH", "one:many", 1);
 	d = discover(&c);
 	ck_assert_uint_eq(d->n_files, PF_DISCOVER_FILES);
@@ -292,7 +292,7 @@ TEST(a_directory_is_read_up_to_a_limit)
 	char path[64];
 
 	make_dirs("large/x");
-	put_library("small/cpu.so");
+	put("small/cpu.so", LIBRARY);
 	for (int i = 0; i < PF_DISCOVER_ENTRIES + 1; i++) {
 		snprintf(path, sizeof(path), "large/%d", i);
 		close(open(path, O_CREAT | O_WRONLY, 0600));
@@ -305,4 +305,4 @@ TEST(a_directory_is_read_up_to_a_limit)
 	pf_discovery_free(d);
 }
 
-UNIT_FIXTURE(set_up, tear_down)
+UNIT_FIXTURE(set_up, work_dir_end)

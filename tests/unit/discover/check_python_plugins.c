@@ -6,7 +6,7 @@
 TEST(python_packages_are_found)
 {
 	static const char site[] = "v*[e]{nv}/lib/python3.12/site-packages";
-	struct pf_discover_config c = { .root = top };
+	struct pf_discover_config c = { .root = work_dir };
 	struct pf_discovery *d;
 	char path[PATH_MAX];
 	static const struct {
@@ -28,7 +28,7 @@ TEST(python_packages_are_found)
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		snprintf(path, sizeof(path), "%s/%s", site, files[i].path);
-		put(path, files[i].text ? files[i].text : "\177ELF");
+		put(path, files[i].text ? files[i].text : LIBRARY);
 	}
 	/* Another name of the same directory, as in virtual environments. */
 	ck_assert_int_eq(symlink("lib", "v*[e]{nv}/lib64"), 0);
@@ -73,19 +73,19 @@ TEST_EACH(python_installations_are_found, interpreters)
 	     *word;
 	struct pf_discovery *d;
 
-	put_library("base/lib/python3.9/site-packages/p/libpjrt_base.so");
+	put("base/lib/python3.9/site-packages/p/libpjrt_base.so", LIBRARY);
 	put("base/bin/python3", "");
 	chmod("base/bin/python3", 0700);
 	make_dirs("link/x");
 	ck_assert_int_eq(symlink("../base/bin/python3", "link/python3"), 0);
-	put_library("venv/lib/python3.9/site-packages/p/libpjrt_venv.so");
+	put("venv/lib/python3.9/site-packages/p/libpjrt_venv.so", LIBRARY);
 	make_dirs("venv/bin/x");
 	ck_assert_int_eq(symlink("../../base/bin/python3", "venv/bin/python3"), 0);
 	put("venv/pyvenv.cfg", "");
 
 	while ((word = strsep(&at, ":")))
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s/%s",
-			 *text ? ":" : "", top, word);
+			 *text ? ":" : "", work_dir, word);
 	free(list);
 	setenv("PATH", text, 1);
 	d = discover(&c);
@@ -97,4 +97,4 @@ TEST_EACH(python_installations_are_found, interpreters)
 	pf_discovery_free(d);
 }
 
-UNIT_FIXTURE(set_up, tear_down)
+UNIT_FIXTURE(set_up, work_dir_end)
