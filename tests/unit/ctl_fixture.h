@@ -18,6 +18,9 @@ static inline void run_now(struct pf_command *command)
 {
 	int code = strstr(command->text, "fail") ? -ENOENT : 0;
 
+	/* No lock is held, so that a read can run meanwhile. */
+	ck_assert_int_eq(pthread_mutex_trylock(&command->of->lock), 0);
+	pthread_mutex_unlock(&command->of->lock);
 	ran++;
 	ck_assert_uint_eq(strlen(command->text), command->len);
 	pf_command_done(command, code, command->text, command->len);
@@ -109,11 +112,9 @@ static inline struct pf_open *open_as(const char *name, int flags, uid_t uid, pi
 {
 	struct pf_cred cred = { .uid = uid, .sid = sid };
 	struct pf_open *of = NULL;
-	struct stat st;
 
-	ck_assert_int_eq(pf_vfs_lookup(tree, 1, name, &st), 0);
-	ck_assert_int_eq(open_by(tree, st.st_ino, flags, &cred, &of), 0);
-	pf_vfs_forget(tree, st.st_ino, 1);
+	ck_assert_int_eq(open_by(tree, look_in(tree, 1, name).st_ino, flags, &cred, &of),
+			 0);
 	ck_assert_ptr_nonnull(of);
 	return of;
 }
@@ -125,12 +126,7 @@ static inline struct pf_open *open_file(const char *name, int flags)
 
 static inline void expect_read(struct pf_open *of, size_t len, const char *want)
 {
-	struct answer a;
-
-	pf_vfs_read(of, len, 0, answer_begin(&a));
-	ck_assert_int_eq(answer_wait(&a), (ssize_t)strlen(want));
-	ck_assert_str_eq(a.data.data ? a.data.data : "", want);
-	answer_end(&a);
+	expect_read_by(pf_vfs_read, of, len, 0, want);
 }
 
 static inline void expect_line(struct pf_open *of, const char *want)

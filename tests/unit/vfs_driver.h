@@ -9,6 +9,19 @@
 
 #include "answer.h"
 #include "pjrtfs/vfs.h"
+#include "unit.h"
+
+static const struct pf_cred god __attribute__((unused)) = { .uid = 0 };
+
+/* The attributes of NAME in directory IN. */
+static inline struct stat look_in(struct pf_tree *tree, uint64_t in, const char *name)
+{
+	struct stat st;
+
+	ck_assert_msg(pf_vfs_lookup(tree, in, name, &st) == 0, "%s", name);
+	pf_vfs_forget(tree, st.st_ino, 1);
+	return st;
+}
 
 static inline int open_by(struct pf_tree *tree, uint64_t ino, int flags,
 			  const struct pf_cred *cred, struct pf_open **ret)
@@ -17,6 +30,19 @@ static inline int open_by(struct pf_tree *tree, uint64_t ino, int flags,
 
 	pf_vfs_open(tree, ino, flags, cred, ret, answer_begin(&a));
 	return (int)answer_take(&a);
+}
+
+static inline void expect_read_by(void (*fn)(struct pf_open *, size_t, uint64_t,
+					     struct pf_reply *),
+				  struct pf_open *of, size_t len, uint64_t off,
+				  const char *want)
+{
+	struct answer a;
+
+	fn(of, len, off, answer_begin(&a));
+	ck_assert_int_eq(answer_wait(&a), (ssize_t)strlen(want));
+	ck_assert_str_eq(a.data.data ? a.data.data : "", want);
+	answer_end(&a);
 }
 
 static inline ssize_t write_by(void (*fn)(struct pf_open *, const void *, size_t,

@@ -37,10 +37,9 @@ static uint64_t ino_of(const char *path)
 
 static void print_bytes(uint64_t ino, struct pf_buf *out)
 {
-	const struct pf_cred root = { 0 };
 	struct pf_open *of;
 	struct answer a;
-	int r = open_by(fs->tree, ino, O_RDONLY, &root, &of);
+	int r = open_by(fs->tree, ino, O_RDONLY, &god, &of);
 
 	if (r < 0) {
 		pf_buf_printf(out, " cannot be opened: %d", r);
@@ -201,7 +200,7 @@ static void make_buffers(void)
 	ck_assert_int_eq(pf_vfs_setattr(fs->tree, ino_of("buffers/x.npy"), &st,
 					PF_SET_MODE | PF_SET_UID | PF_SET_GID |
 						PF_SET_MTIME,
-					NULL, &(struct pf_cred){ 0 }, &st),
+					NULL, &god, &st),
 			 0);
 	pf_buf_release(&npy);
 }
@@ -340,12 +339,11 @@ static void make_all(void)
 
 static char *content(const char *path)
 {
-	const struct pf_cred root = { 0 };
 	struct pf_open *of;
 	struct answer a;
 	char *text;
 
-	ck_assert_int_eq(open_by(fs->tree, ino_of(path), O_RDONLY, &root, &of), 0);
+	ck_assert_int_eq(open_by(fs->tree, ino_of(path), O_RDONLY, &god, &of), 0);
 	pf_vfs_read(of, 1 << 16, 0, answer_begin(&a));
 	answer_wait(&a);
 	text = strndup(a.data.data ? a.data.data : "", a.data.len);

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "pjrtfs/kind.h"
-#include "pjrtfs/vfs.h"
-#include "unit.h"
+#include "vfs_driver.h"
 
 static int names_make(struct pf_node *dir, const char *name, mode_t mode,
 		      const struct pf_cred *cred, struct pf_node **ret,
@@ -20,7 +19,7 @@ static int names_remove(struct pf_node *dir, struct pf_node *node, struct pf_err
 	return 0;
 }
 
-static void answer(struct pf_command *command)
+static void run(struct pf_command *command)
 {
 	pf_command_done(command, 0, "", 0);
 }
@@ -28,7 +27,7 @@ static void answer(struct pf_command *command)
 static const struct pf_dir_ops ops = { .mkdir = names_make, .rmdir = names_remove };
 static const struct pf_kind file = { .name = "file", .mode = S_IFREG | 0644 };
 static const struct pf_kind control = {
-	.name = "control", .mode = S_IFREG | 0666, PF_CONTROL, .command = answer
+	.name = "control", .mode = S_IFREG | 0666, PF_CONTROL, .command = run
 };
 static const struct pf_kind names = {
 	.name = "names",
@@ -55,7 +54,6 @@ static struct pf_node *dir; /* names/ */
 static unsigned told[PF_CHANGED_GONE + 1];
 static char gone[16];
 static uint64_t told_of;
-static const struct pf_cred god = { .uid = 0 };
 
 static void on_change(void *arg, uint64_t ino, enum pf_change change, const char *name)
 {

@@ -43,12 +43,7 @@ static ssize_t put_mapped(struct pf_open *of, const char *data, uint64_t off)
 
 static void expect_pages(struct pf_open *of, const char *want)
 {
-	struct answer ans;
-
-	pf_vfs_read_mapped(of, 60, 0, answer_begin(&ans));
-	ck_assert_int_eq(answer_wait(&ans), (ssize_t)strlen(want));
-	ck_assert_str_eq(ans.data.data ? ans.data.data : "", want);
-	answer_end(&ans);
+	expect_read_by(pf_vfs_read_mapped, of, 60, 0, want);
 }
 
 TEST(release_commits_what_a_mapping_wrote)

@@ -89,12 +89,7 @@ static void teardown(void)
 
 static void reads(uint64_t off, const char *want)
 {
-	struct answer a;
-
-	pf_vfs_read(of, 100, off, answer_begin(&a));
-	answer_wait(&a);
-	ck_assert_str_eq(a.data.data ? a.data.data : "", want);
-	answer_end(&a);
+	expect_read_by(pf_vfs_read, of, 100, off, want);
 }
 
 TEST(a_poller_is_woken_once)

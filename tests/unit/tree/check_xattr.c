@@ -4,8 +4,7 @@
 #include <string.h>
 #include <sys/xattr.h>
 
-#include "pjrtfs/vfs.h"
-#include "unit.h"
+#include "vfs_driver.h"
 
 static char dtype[8]; /* what the file's only attribute is */
 
@@ -74,23 +73,14 @@ static const struct pf_kind root = {
 
 static struct pf_tree *tree;
 static uint64_t ino, none;
-static const struct pf_cred god = { .uid = 0 }, me = { .uid = 7, .gid = 7 };
-
-static uint64_t look(const char *name)
-{
-	struct stat st;
-
-	ck_assert_int_eq(pf_vfs_lookup(tree, 1, name, &st), 0);
-	pf_vfs_forget(tree, st.st_ino, 1);
-	return st.st_ino;
-}
+static const struct pf_cred me = { .uid = 7, .gid = 7 };
 
 static void setup(void)
 {
 	dtype[0] = '\0';
 	tree = pf_tree_new(&root, NULL, 0, 0);
-	ino = look("file");
-	none = look("plain");
+	ino = look_in(tree, 1, "file").st_ino;
+	none = look_in(tree, 1, "plain").st_ino;
 }
 
 static void teardown(void)
@@ -171,7 +161,8 @@ TEST(removing)
 	ck_assert_int_eq(pf_vfs_remove_xattr(tree, ino, "user.dtype", &me), -EBUSY);
 	ck_assert_int_eq(set(ino, "user.dtype", "F32", 0, &me), 0);
 	ck_assert_int_eq(pf_vfs_remove_xattr(tree, ino, "user.x", &me), -ENODATA);
-	ck_assert_int_eq(pf_vfs_remove_xattr(tree, look("kept"), "user.dtype", &me),
+	ck_assert_int_eq(pf_vfs_remove_xattr(tree, look_in(tree, 1, "kept").st_ino,
+					     "user.dtype", &me),
 			 -EPERM);
 	ck_assert_int_eq(get(ino, "user.dtype"), 0);
 	ck_assert_int_eq(pf_vfs_remove_xattr(tree, ino, "user.dtype", &me), 0);
