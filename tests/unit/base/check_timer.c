@@ -106,6 +106,27 @@ TEST(a_cancelled_timer_does_not_fire)
 		usleep(1000);
 }
 
+static void pass_slowly(struct pf_timer *timer)
+{
+	struct gate *gate = pf_container_of(timer, struct gate, timer);
+
+	atomic_store(&gate->closed, true);
+	usleep(20000); /* real time: it still runs when the others are freed, or has ended */
+	atomic_store(&gate->open, true);
+}
+
+TEST(the_end_waits_for_a_timer_that_fires)
+{
+	struct gate gate = { .timer = { .fire = pass_slowly } };
+
+	pf_timer_arm(timers, &gate.timer, 1);
+	while (!atomic_load(&gate.closed))
+		usleep(1000);
+	pf_timers_free(timers);
+	ck_assert(atomic_load(&gate.open));
+	timers = NULL;
+}
+
 TEST(a_timer_armed_at_the_end_never_fires)
 {
 	struct timed late = { .timer = { .fire = fire } };

@@ -124,6 +124,21 @@ TEST(takes_the_most_similar_word)
 	ck_assert_uint_eq(a.distance, 1);
 }
 
+/* The table of distances has room for words of 64 letters. */
+TEST(a_longer_known_word_is_not_compared)
+{
+	char word[66] = "";
+	struct pf_similar s = { .word = word };
+
+	memset(word, 'w', 64);
+	pf_similar_try(&s, word);
+	ck_assert_ptr_eq(s.best, word);
+	word[64] = 'w';
+	s.best = NULL;
+	pf_similar_try(&s, word);
+	ck_assert_ptr_null(s.best);
+}
+
 /* --- paths --------------------------------------------------------------------------------- */
 
 TEST(a_relative_path_is_below_the_working_directory)

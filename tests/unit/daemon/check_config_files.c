@@ -141,6 +141,10 @@ TEST(unreadable_files_are_refused)
 	put("f.json", text);
 	ck_assert_int_eq(read_config("f.json"), -EINVAL);
 	ck_assert_str_eq(err.text, "f.json: expected at most 1048576 bytes");
+	setenv("XLA_DEBUG_OPTIONS", "f.json", 1);
+	ck_assert_int_eq(config_read_debug_options(&o, &err), -E2BIG);
+	ck_assert_ptr_nonnull(strstr(err.text, "expected at most 1048576 bytes"));
+	unsetenv("XLA_DEBUG_OPTIONS");
 }
 
 UNIT_FIXTURE(set_up, work_dir_end)

@@ -305,4 +305,23 @@ TEST(a_directory_is_read_up_to_a_limit)
 	pf_discovery_free(d);
 }
 
+/* There must be room for "/pjrt_plugin.so" behind each name, also where the name alone fits. */
+TEST(a_path_that_is_too_long_is_skipped)
+{
+	char dir[PATH_MAX] = "d", path[NAME_MAX + 16];
+	const char *const dirs[] = { dir, NULL };
+	struct pf_discover_config c = { .dirs = dirs, .own_only = true };
+	struct pf_discovery *d;
+
+	snprintf(path, sizeof(path), "d/%0*d.so", NAME_MAX - 3, 0);
+	put(path, LIBRARY);
+	put("d/cpu.so", LIBRARY);
+	for (size_t n = 1; n < PATH_MAX - NAME_MAX - 8; n += 2)
+		strcpy(dir + n, "/.");
+	d = discover(&c);
+	ck_assert_uint_eq(d->n_files, 1);
+	ck_assert_str_eq(d->files[0].name, "cpu");
+	pf_discovery_free(d);
+}
+
 UNIT_FIXTURE(set_up, work_dir_end)

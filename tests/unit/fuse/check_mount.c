@@ -62,17 +62,6 @@ static void file_getattr(struct pf_node *node, struct stat *st)
 	st->st_size = SIZE;
 }
 
-static ssize_t file_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
-			 uint64_t from_off, size_t len, struct pf_err *err)
-{
-	(void)of;
-	(void)from;
-	(void)err;
-	PF_LOCK_SCOPE(&lock);
-	memmove(content + off, content + from_off, len);
-	return (ssize_t)len;
-}
-
 static int file_get_xattr(struct pf_node *node, const char *name, struct pf_buf *out,
 			  struct pf_err *err)
 {
@@ -91,11 +80,6 @@ static int file_list_xattr(struct pf_node *node, struct pf_buf *out, struct pf_e
 	return 0;
 }
 
-static void command(struct pf_command *command)
-{
-	pf_command_done(command, 0, "done", 4);
-}
-
 static const struct pf_kind file = {
 	.name = "file",
 	.mode = S_IFREG | 0666,
@@ -103,17 +87,13 @@ static const struct pf_kind file = {
 	.write = file_write,
 	.commit = file_commit,
 	.getattr = file_getattr,
-	.copy = file_copy,
 	.get_xattr = file_get_xattr,
 	.list_xattr = file_list_xattr,
-};
-static const struct pf_kind control = {
-	.name = "control", .mode = S_IFREG | 0666, PF_CONTROL, .command = command
 };
 static const struct pf_kind dir = { .name = "dir", .mode = S_IFDIR | 0755 };
 static const struct pf_kind root = {
 	.mode = S_IFDIR | 0755,
-	.children = (const struct pf_kind *const[]){ &file, &control, &dir, NULL },
+	.children = (const struct pf_kind *const[]){ &file, &dir, NULL },
 };
 
 static void setup(void)
@@ -233,6 +213,16 @@ static void look(int go, int done)
 	}
 }
 
+static void link_dir(struct pf_node *in, int number)
+{
+	struct pf_node *node = pf_node_new(tree, &dir, NULL, (mode_t)-1, NULL);
+	char name[16];
+
+	snprintf(name, sizeof(name), "%d", number);
+	ck_assert_int_eq(pf_dir_link(in, name, node, true), 0);
+	pf_node_unref(node);
+}
+
 /* However long the kernel keeps them, a directory's attributes are never old. */
 TEST(a_listing_has_exactly_the_linked_names)
 {
@@ -241,13 +231,8 @@ TEST(a_listing_has_exactly_the_linked_names)
 	pid_t pid = start(look, &go, &done);
 
 	for (int i = 0; i < STEPS; i++) {
-		struct pf_node *node = pf_node_new(tree, &dir, NULL, (mode_t)-1, NULL);
-		char name[16];
-
 		await_from(pid, done);
-		snprintf(name, sizeof(name), "%d", i);
-		ck_assert_int_eq(pf_dir_link(in, name, node, false), 0);
-		pf_node_unref(node);
+		link_dir(in, i);
 		step(go);
 	}
 	ck_assert_int_eq(end(pid), 0);
@@ -295,27 +280,6 @@ TEST(stopping_waits_for_no_page)
 	setup(); /* for teardown */
 }
 
-static void touch_control(int go, int done)
-{
-	int fd = open_in("control", O_RDWR);
-	char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), reply[8];
-
-	(void)go;
-	(void)done;
-	expect(p != MAP_FAILED, 1);
-	expect(write(fd, "x\n", 2) == 2, 2);
-	expect(read(fd, reply, 8) == 5 && !memcmp(reply, "done\n", 5), 3);
-	p[0] = 'x'; /* that page does not exist */
-}
-
-TEST(a_control_file_has_no_pages)
-{
-	int go, done;
-	if (!has_mappings())
-		return;
-	ck_assert_int_eq(WTERMSIG(end(start(touch_control, &go, &done))), SIGBUS);
-}
-
 static void use_xattrs(int go, int done)
 {
 	int fd = open_in("file", O_RDWR);
@@ -344,25 +308,60 @@ TEST(attributes_by_name)
 	ck_assert_int_eq(end(start(use_xattrs, &go, &done)), 0);
 }
 
-static void copy_part(int go, int done)
-{
-	off_t from = 0, to = 100;
-	int fd = open_in("file", O_RDWR);
+enum { GONE = 256 /* names that the kernel drops at once */ };
 
-	(void)go;
-	(void)done;
-	expect(pwrite(fd, "copied", 6, 0) == 6, 1);
-	expect(copy_file_range(fd, &from, fd, &to, 6, 0) == 6, 2);
-	expect(posix_fallocate(fd, 0, 1) != ENOSYS, 3);
+static bool is_deleted(int fd)
+{
+	char path[64], target[128];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	n = readlink(path, target, sizeof(target) - 1);
+	expect(n > 0, 1);
+	target[n] = '\0';
+	return strstr(target, " (deleted)") != NULL;
 }
 
-TEST(copies)
+static void hold_names(int go, int done)
 {
-	int go, done;
+	char name[16];
+	int fds[GONE + 1];
 
-	ck_assert_int_eq(end(start(copy_part, &go, &done)), 0);
-	PF_LOCK_SCOPE(&lock);
-	ck_assert_mem_eq(content + 100, "copieda", 7);
+	for (int i = 0; i <= GONE; i++) {
+		snprintf(name, sizeof(name), "dir/%d", i);
+		fds[i] = open_in(name, O_PATH);
+	}
+	step(done);
+	await(go);
+	while (!is_deleted(fds[1]))
+		usleep(1000);
+	expect(!is_deleted(fds[0]), 2);
+}
+
+/* A process may work in a directory of a name that went away and came back. */
+TEST(the_kernel_drops_names_that_are_gone_but_not_those_that_came_back)
+{
+	struct pf_node *in = pf_dir_lookup(pf_tree_root(tree), "dir"), *node;
+	int go, done;
+	pid_t pid;
+
+	for (int i = 0; i <= GONE; i++)
+		link_dir(in, i);
+	pid = start(hold_names, &go, &done);
+	await_from(pid, done);
+	for (int i = 0; i <= GONE; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "%d", i);
+		node = pf_dir_lookup(in, name);
+		pf_dir_unlink(node);
+		pf_node_unref(node);
+		if (i == 0)
+			link_dir(in, i);
+	}
+	step(go);
+	ck_assert_int_eq(end(pid), 0);
+	pf_node_unref(in);
 }
 
 /* Files that are read directly can be mapped since Linux 6.6. */

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* poll(2), select(2) and epoll(7) on a file behind a real mount. */
+/* poll(2) on a file behind a real mount; tests/tools/events.py has select(2) and epoll(7). */
 #define FUSE_USE_VERSION 314
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/select.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -58,32 +56,8 @@ static int by_poll(int fd, int ms)
 	return poll(&p, 1, ms);
 }
 
-static int by_select(int fd, int ms)
-{
-	struct timeval time = { .tv_usec = ms * 1000 };
-	fd_set set;
-
-	FD_ZERO(&set);
-	FD_SET(fd, &set);
-	return select(fd + 1, &set, NULL, NULL, ms < 0 ? NULL : &time);
-}
-
-static int by_epoll(int fd, int ms)
-{
-	struct epoll_event event = { .events = EPOLLIN };
-	int e = epoll_create1(EPOLL_CLOEXEC), r;
-
-	if (epoll_ctl(e, EPOLL_CTL_ADD, fd, &event))
-		return -2;
-	r = epoll_wait(e, &event, 1, ms);
-	close(e);
-	return r;
-}
-
-static int (*const ways[])(int fd, int ms) = { by_poll, by_select, by_epoll };
-
 /* Another process uses the mount: this one has to answer its requests. */
-static void use(int (*wait_for)(int fd, int ms), int go)
+static void use(int go)
 {
 	int fd = open_in("state", O_RDONLY), other = open_in("plain", O_RDONLY),
 	    twin = dup(fd);
@@ -92,12 +66,12 @@ static void use(int (*wait_for)(int fd, int ms), int go)
 	alarm(PATIENCE_S);
 	expect(fd >= 0 && other >= 0, 1);
 	expect(pread(fd, text, sizeof(text), 0) == 8 && !strcmp(text, "running\n"), 2);
-	expect(wait_for(other, 0) == 1, 3);
-	expect(wait_for(fd, 0) == 0, 4);
-	expect(wait_for(fd, 50) == 0, 5);
+	expect(by_poll(other, 0) == 1, 3);
+	expect(by_poll(fd, 0) == 0, 4);
+	expect(by_poll(fd, 50) == 0, 5);
 	expect(write(go, "", 1) == 1 && read(go, text, 1) == 1, 6);
-	expect(wait_for(fd, -1) == 1, 7);
-	expect(wait_for(twin, 0) == 1, 8);
+	expect(by_poll(fd, -1) == 1, 7);
+	expect(by_poll(twin, 0) == 1, 8);
 	memset(text, 0, sizeof(text));
 	expect(pread(fd, text, sizeof(text), 0) == 5 && !strcmp(text, "done\n"), 9);
 	_exit(0);
@@ -122,7 +96,7 @@ static void await_sleep(int go)
 	await_poll(n);
 }
 
-TEST_EACH(an_event_wakes_a_polling_process, ways)
+TEST(an_event_wakes_a_polling_process)
 {
 	struct pf_node *node = pf_dir_lookup(pf_tree_root(tree), "state");
 	int go[2], status;
@@ -132,7 +106,7 @@ TEST_EACH(an_event_wakes_a_polling_process, ways)
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, go), 0);
 	pid = fork();
 	if (pid == 0)
-		use(ways[_i], go[1]);
+		use(go[1]);
 	await_sleep(go[0]);
 	n = polls;
 	pf_node_ready(node); /* wakes the process without an event: it polls again */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of files: mappings, copies, fallocate, set-user-ID. */
+#include "sleeping.h"
 #include "vfs_toys.h"
 
 static struct pf_node *node_a, *node_b; /* linked in dir */
@@ -269,28 +270,38 @@ TEST(writing_clears_the_set_uid_bit)
 	expect_mode(0777);
 }
 
-/* Copies in both directions at once do not wait for each other. */
-static void *copy_much(void *arg)
-{
-	struct pf_open **of = arg;
+struct copying {
+	struct pf_open *to, *from;
+	_Atomic pid_t thread;
+};
 
-	for (int i = 0; i < 20000; i++)
-		pf_vfs_copy(of[0], 0, of[1], 0, 4);
+static void *copy_once(void *arg)
+{
+	struct copying *c = arg;
+
+	c->thread = gettid();
+	pf_vfs_copy(c->to, 0, c->from, 0, 4);
 	return NULL;
 }
 
-TEST(copies_at_once)
+/* In either direction the open at the lower address comes first, so two copies never wait for
+ * each other. */
+TEST_TIMES(a_copy_that_waits_for_one_open_does_not_hold_the_other, 2)
 {
 	struct pf_open *x = open_file(node_a, O_RDWR), *y = open_file(node_b, O_RDWR);
-	struct pf_open *there[] = { x, y }, *back[] = { y, x };
+	struct pf_open *low = x < y ? x : y, *high = x < y ? y : x;
+	struct copying c = { .to = _i ? low : high, .from = _i ? high : low };
 	pthread_t thread;
 
-	ck_assert_int_eq(put(x, "same", 0), 4);
-	ck_assert_int_eq(put(y, "same", 0), 4);
-	ck_assert_int_eq(pthread_create(&thread, NULL, copy_much, there), 0);
-	copy_much(back);
+	ck_assert_int_eq(put(c.from, "same", 0), 4);
+	pf_lock(&low->lock);
+	ck_assert_int_eq(pthread_create(&thread, NULL, copy_once, &c), 0);
+	await_asleep(&c.thread);
+	ck_assert_int_eq(pthread_mutex_trylock(&high->lock), 0);
+	pf_unlock(&high->lock);
+	pf_unlock(&low->lock);
 	pthread_join(thread, NULL);
-	ck_assert_mem_eq(a->data, "same", 4);
+	ck_assert_mem_eq(_i ? (x < y ? a : b)->data : (x < y ? b : a)->data, "same", 4);
 	pf_vfs_release(x);
 	pf_vfs_release(y);
 }

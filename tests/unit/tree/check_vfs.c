@@ -169,7 +169,7 @@ TEST(sticky_directories)
 
 TEST(renaming)
 {
-	struct stat st, a;
+	struct stat st, a, other;
 
 	touch("a");
 	touch("b");
@@ -190,6 +190,12 @@ TEST(renaming)
 	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", d, "s", 0, &god), -EISDIR);
 	ck_assert_int_eq(pf_vfs_rename(tree, d, "s", d, "a", 0, &god), -ENOTDIR);
 	ck_assert_int_eq(pf_vfs_rename(tree, d, "s", st.st_ino, "t", 0, &god), -EINVAL);
+	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", st.st_ino, "in", 0, &god), 0);
+	ck_assert_int_eq(pf_vfs_mkdir(tree, d, "other", 0755, &god, &other), 0);
+	pf_vfs_forget(tree, other.st_ino, 1);
+	ck_assert_int_eq(pf_vfs_rename(tree, d, "other", d, "s", 0, &god), -ENOTEMPTY);
+	ck_assert_int_eq(pf_vfs_rename(tree, st.st_ino, "in", d, "a", 0, &god), 0);
+	ck_assert_int_eq(pf_vfs_rename(tree, d, "other", d, "s", 0, &god), 0);
 	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", d, "x/y", 0, &god), -EINVAL);
 	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", d, "a", 0, &god), 0);
 	ck_assert_int_eq(pf_vfs_rename(tree, 1, "text", d, "a", 0, &god), -EPERM);
