@@ -3,22 +3,23 @@
 #define SYSTEM_CONFIG "system.json" /* check_config_files.c's */
 #include "daemon/config.c"
 
+#include "quoted.h"
 #include "unit.h"
 
 static struct options o; /* of the last take */
 static struct pf_err err;
 
-/* Take TEXT over the defaults, but for those that the machine decides or that are always printed. */
+/* Take TEXT, with ' for ", over the defaults, but for those that the machine decides or that are always printed. */
 static int take(const char *text, struct pf_err *why)
 {
 	options_release(&o);
 	options_init(&o);
 	o.memory_limit = o.cache_size = 0;
 	err = (struct pf_err)PF_ERR_INIT;
-	return config_take(&o, "f", text, strlen(text), why);
+	return config_take(&o, "f", quoted(text), strlen(text), why);
 }
 
-/* The options on one line, without those that are 0, false or empty. */
+/* The options on one line, without the plugin cpu alone, and those that are 0, false or empty. */
 static char *dumped(void)
 {
 	struct json_object *json = options_dump(&o);
@@ -32,6 +33,10 @@ static char *dumped(void)
 		if (json_object_object_get_ex(json, flags[i], &value) &&
 		    !json_object_get_boolean(value))
 			json_object_object_del(json, flags[i]);
+	if (json_object_object_get_ex(json, "plugins", &value) &&
+	    !strcmp(json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN),
+		    quoted("[{'name':'cpu'}]")))
+		json_object_object_del(json, "plugins");
 	json_object_object_foreach(json, key, entry)
 		if ((json_object_is_type(entry, json_type_int) &&
 		     !json_object_get_int64(entry)) ||
@@ -46,74 +51,57 @@ static char *dumped(void)
 	return text;
 }
 
-#define PLUGINS "\"plugins\":[{\"name\":\"cpu\"}]"
-
 static const struct {
 	const char *text, *want;
 } good[] = {
-	{ "{\"ffi_libraries\":[\"/a.so\",{\"path\":\"/b.so\",\"plugin\":\"cpu\","
-	  "\"targets\":{\"t\":\"sym\"},\"platform\":\"CUDA\",\"traits\":1}],"
-	  "\"no_lapack\":true}",
-	  "{" PLUGINS ",\"ffi_libraries\":[{\"path\":\"/a.so\"},{\"path\":\"/b.so\","
-	  "\"plugin\":\"cpu\",\"targets\":{\"t\":\"sym\"},\"platform\":\"CUDA\","
-	  "\"traits\":1}],\"no_lapack\":true}" },
-	{ "", "{" PLUGINS "}" },
-	{ "{}", "{" PLUGINS "}" },
-	{ "{\"foreground\":true,\"debug\":true,\"allow_native\":true,\"no_cache\":true}",
-	  "{\"foreground\":true,\"debug\":true," PLUGINS
-	  ",\"allow_native\":true,\"no_cache\":true}" },
-	{ "{\"allow-native\":true,\"no-cache\":true,\"memory-limit\":\"4G\"}",
-	  "{" PLUGINS
-	  ",\"memory_limit\":4294967296,\"allow_native\":true,\"no_cache\":true}" },
-	{ "{\"cache-readonly\":true}", "{" PLUGINS ",\"cache_readonly\":true}" },
-	{ "{\"memory_limit\":1048576,\"cache_size\":\"max\",\"cache_dir\":\"/c/d\"}",
-	  "{" PLUGINS
-	  ",\"memory_limit\":1048576,\"cache_dir\":\"/c/d\",\"cache_size\":\"max\"}" },
-	{ "{\"mode\":\"1777\",\"group\":12}",
-	  "{" PLUGINS ",\"mode\":\"1777\",\"group\":12}" },
-	{ "{\"mode\":2775,\"group\":\"12\"}",
-	  "{" PLUGINS ",\"mode\":\"2775\",\"group\":12}" },
-	{ "{\"compile_jobs\":3,\"compile_timeout\":60,\"devices\":2,"
-	  "\"plugin_log_level\":0}",
-	  "{" PLUGINS ",\"devices\":2,\"compile_jobs\":3,\"compile_timeout\":60}" },
-	{ "{\"mount_options\":[\"allow_other\",\"nofail\",\"ro\"],"
-	  "\"plugin_dir\":[\"/a\",\"/b\"]}",
-	  "{\"mount_options\":[\"allow_other\",\"ro\"]," PLUGINS
-	  ",\"plugin_dir\":[\"/a\",\"/b\"]}" },
-	{ "{\"mount_options\":\"ro\",\"plugin_dir\":\"/a\"}",
-	  "{\"mount_options\":[\"ro\"]," PLUGINS ",\"plugin_dir\":[\"/a\"]}" },
-	{ "{\"plugins\":[\"gpu\",\"/p/x.so\",\"mine=/q.so\"]}",
-	  "{\"plugins\":[{\"name\":\"gpu\"},\"/p/x.so\",{\"name\":\"mine\",\"path\":"
-	  "\"/q.so\"}]}" },
-	{ "{\"plugin\":\"gpu\"}", "{\"plugins\":[{\"name\":\"gpu\"}]}" },
-	{ "{\"plugins\":{\"name\":\"gpu\",\"log_level\":3}}",
-	  "{\"plugins\":[{\"name\":\"gpu\",\"log_level\":3}]}" },
-	{ "{\"plugins\":[{\"options\":{\"a\":1,\"b\":[1,2],\"c\":0.5,\"d\":\"x\","
-	  "\"e\":true},\"env\":{\"X\":\"1\",\"Y\":null},\"path\":\"/x.so\","
-	  "\"name\":\"gpu\"}]}",
-	  "{\"plugins\":[{\"name\":\"gpu\",\"path\":\"/x.so\",\"options\":{\"a\":1,"
-	  "\"b\":[1,2],\"c\":0.5,\"d\":\"x\",\"e\":true},\"env\":{\"X\":\"1\","
-	  "\"Y\":null}}]}" },
-	{ "{\"plugin_option\":[\"cpu:a=1\",\"cpu:b:string=1\"],"
-	  "\"plugin_env\":\"cpu:XLA_FLAGS=--a=b\"}",
-	  "{\"plugins\":[{\"name\":\"cpu\",\"options\":{\"a\":1,\"b\":\"1\"},"
-	  "\"env\":{\"XLA_FLAGS\":\"--a=b\"}}]}" },
-	{ "{\"sandbox\":\"device\",\"sandbox_read\":[\"/a\",\"/b\"],\"sandbox_write\":\"/c\","
-	  "\"sandbox_uid\":99}",
-	  "{" PLUGINS ",\"sandbox\":\"device\",\"sandbox_read\":[\"/a\",\"/b\"],"
-	  "\"sandbox_write\":[\"/c\"],\"sandbox_uid\":99}" },
-	{ "{\"plugins\":[{\"name\":\"gpu\",\"sandbox\":\"off\",\"sandbox_read\":\"/a\"}]}",
-	  "{\"plugins\":[{\"name\":\"gpu\",\"sandbox\":\"off\",\"sandbox_read\":[\"/a\"]}]}" },
-	{ "{\"flags_for_all\":[\"xla_a\",\"xla_b\",\"xla_a\"]}",
-	  "{" PLUGINS ",\"flags_for_all\":[\"xla_a\",\"xla_b\"]}" },
-	{ "{\"flags-for-all\":\"xla_a\"}",
-	  "{" PLUGINS ",\"flags_for_all\":[\"xla_a\"]}" },
-	{ "{\"compile_options\":{\"num_replicas\":2,\"env_option_overrides\":{\"x\":1}},"
-	  "\"debug_options\":{\"y\":true},"
-	  "\"compile_option\":[\"env_option_overrides.z=s\",\"num_partitions=2\"]}",
-	  "{" PLUGINS ",\"compile_options\":{\"num_replicas\":2,"
-	  "\"env_option_overrides\":{\"x\":1,\"y\":true,\"z\":\"s\"},"
-	  "\"num_partitions\":2}}" },
+	{ "{'ffi_libraries':['/a.so',{'path':'/b.so','plugin':'cpu',"
+	  "'targets':{'t':'sym'},'platform':'CUDA','traits':1}],'no_lapack':true}",
+	  "{'ffi_libraries':[{'path':'/a.so'},{'path':'/b.so','plugin':'cpu',"
+	  "'targets':{'t':'sym'},'platform':'CUDA','traits':1}],'no_lapack':true}" },
+	{ "", "{}" },
+	{ "{}", "{}" },
+	{ "{'foreground':true,'debug':true,'allow_native':true,'no_cache':true}",
+	  "{'foreground':true,'debug':true,'allow_native':true,'no_cache':true}" },
+	{ "{'allow-native':true,'no-cache':true,'memory-limit':'4G'}",
+	  "{'memory_limit':4294967296,'allow_native':true,'no_cache':true}" },
+	{ "{'cache-readonly':true}", "{'cache_readonly':true}" },
+	{ "{'memory_limit':1048576,'cache_size':'max','cache_dir':'/c/d'}",
+	  "{'memory_limit':1048576,'cache_dir':'/c/d','cache_size':'max'}" },
+	{ "{'mode':'1777','group':12}", "{'mode':'1777','group':12}" },
+	{ "{'mode':2775,'group':'12'}", "{'mode':'2775','group':12}" },
+	{ "{'compile_jobs':3,'compile_timeout':60,'devices':2,'plugin_log_level':0}",
+	  "{'devices':2,'compile_jobs':3,'compile_timeout':60}" },
+	{ "{'mount_options':['allow_other','nofail','ro'],'plugin_dir':['/a','/b']}",
+	  "{'mount_options':['allow_other','ro'],'plugin_dir':['/a','/b']}" },
+	{ "{'mount_options':'ro','plugin_dir':'/a'}",
+	  "{'mount_options':['ro'],'plugin_dir':['/a']}" },
+	{ "{'plugins':['gpu','/p/x.so','mine=/q.so']}",
+	  "{'plugins':[{'name':'gpu'},'/p/x.so',{'name':'mine','path':'/q.so'}]}" },
+	{ "{'plugin':'gpu'}", "{'plugins':[{'name':'gpu'}]}" },
+	{ "{'plugins':{'name':'gpu','log_level':3}}",
+	  "{'plugins':[{'name':'gpu','log_level':3}]}" },
+	{ "{'plugins':[{'options':{'a':1,'b':[1,2],'c':0.5,'d':'x','e':true},"
+	  "'env':{'X':'1','Y':null},'path':'/x.so','name':'gpu'}]}",
+	  "{'plugins':[{'name':'gpu','path':'/x.so','options':{'a':1,'b':[1,2],"
+	  "'c':0.5,'d':'x','e':true},'env':{'X':'1','Y':null}}]}" },
+	{ "{'plugin_option':['cpu:a=1','cpu:b:string=1'],"
+	  "'plugin_env':'cpu:XLA_FLAGS=--a=b'}",
+	  "{'plugins':[{'name':'cpu','options':{'a':1,'b':'1'},"
+	  "'env':{'XLA_FLAGS':'--a=b'}}]}" },
+	{ "{'sandbox':'device','sandbox_read':['/a','/b'],'sandbox_write':'/c',"
+	  "'sandbox_uid':99}",
+	  "{'sandbox':'device','sandbox_read':['/a','/b'],'sandbox_write':['/c'],"
+	  "'sandbox_uid':99}" },
+	{ "{'plugins':[{'name':'gpu','sandbox':'off','sandbox_read':'/a'}]}",
+	  "{'plugins':[{'name':'gpu','sandbox':'off','sandbox_read':['/a']}]}" },
+	{ "{'flags_for_all':['xla_a','xla_b','xla_a']}",
+	  "{'flags_for_all':['xla_a','xla_b']}" },
+	{ "{'flags-for-all':'xla_a'}", "{'flags_for_all':['xla_a']}" },
+	{ "{'compile_options':{'num_replicas':2,'env_option_overrides':{'x':1}},"
+	  "'debug_options':{'y':true},"
+	  "'compile_option':['env_option_overrides.z=s','num_partitions=2']}",
+	  "{'compile_options':{'num_replicas':2,'env_option_overrides':{'x':1,"
+	  "'y':true,'z':'s'},'num_partitions':2}}" },
 };
 
 TEST_EACH(a_good_file_is_understood, good)
@@ -123,7 +111,7 @@ TEST_EACH(a_good_file_is_understood, good)
 	ck_assert_msg(take(good[_i].text, &err) == 0, "%s", err.text);
 	text = dumped();
 	if (!strstr(good[_i].text, "plugin_log_level")) /* 0 is not shown */
-		ck_assert_str_eq(text, good[_i].want);
+		ck_assert_str_eq(text, quoted(good[_i].want));
 	/* The printed text sets the same. */
 	ck_assert_msg(take(text, &err) == 0, "%s: %s", err.text, text);
 	again = dumped();
@@ -135,92 +123,90 @@ TEST_EACH(a_good_file_is_understood, good)
 static const struct {
 	const char *text, *why;
 } bad[] = {
-	{ "{\n  \"memory_limt\": 1}",
+	{ "{\n  'memory_limt': 1}",
 	  "f:2:3: memory_limt: unknown key (did you mean \"memory_limit\"?); "
 	  "expected one of foreground, debug, " },
-	{ "{\"Debug\":true}",
+	{ "{'Debug':true}",
 	  "f:1:2: Debug: unknown key (did you mean \"debug\"?); expected" },
-	{ "{\"wings\":2}", "f:1:2: wings: unknown key; expected" },
-	{ "{\"no-cache\":true,\n\"no_cache\":true}",
-	  "f:2:1: no_cache: it is given twice" },
-	{ "{\"plugin\":\"a\",\"plugins\":\"b\"}", "f:1:15: plugins: it is given twice" },
-	{ "{\"debug\":1}", "f:1:2: debug: expected true or false, found 1" },
-	{ "{\"memory_limit\":true}",
+	{ "{'wings':2}", "f:1:2: wings: unknown key; expected" },
+	{ "{'no-cache':true,\n'no_cache':true}", "f:2:1: no_cache: it is given twice" },
+	{ "{'plugin':'a','plugins':'b'}", "f:1:15: plugins: it is given twice" },
+	{ "{'debug':1}", "f:1:2: debug: expected true or false, found 1" },
+	{ "{'memory_limit':true}",
 	  "f:1:2: memory_limit: expected bytes: a number, or a string as \"4G\", found true" },
-	{ "{\"memory_limit\":\"4X\"}",
+	{ "{'memory_limit':'4X'}",
 	  "f:1:2: memory_limit: memory limit: expected a size from 1M on" },
-	{ "{\"cache_dir\":\"x\"}",
+	{ "{'cache_dir':'x'}",
 	  "f:1:2: cache_dir: expected an absolute path, found \"x\"" },
-	{ "{\"cache_dir\":\"\"}", "cache_dir: expected an absolute path, found \"\"" },
-	{ "{\"compile_jobs\":\"2\"}", "compile_jobs: expected an integer, found \"2\"" },
-	{ "{\"compile_timeout\":1.5}", "expected an integer, found 1.5" },
-	{ "{\"devices\":0}",
-	  "f:1:2: devices: devices: expected a number from 1 to 1024" },
-	{ "{\"plugin_dir\":[\"/a\",\n \"b\"]}",
+	{ "{'cache_dir':''}", "cache_dir: expected an absolute path, found \"\"" },
+	{ "{'compile_jobs':'2'}", "compile_jobs: expected an integer, found \"2\"" },
+	{ "{'compile_timeout':1.5}", "expected an integer, found 1.5" },
+	{ "{'devices':0}", "f:1:2: devices: devices: expected a number from 1 to 1024" },
+	{ "{'plugin_dir':['/a',\n 'b']}",
 	  "f:2:2: plugin_dir[1]: expected an absolute path, found \"b\"" },
-	{ "{\"plugin_dir\":{}}", "plugin_dir: expected an absolute path, found {}" },
-	{ "{\"mount_options\":[5]}", "mount_options[0]: expected a string, found 5" },
-	{ "{\"mount_options\":\"a,b\"}",
+	{ "{'plugin_dir':{}}", "plugin_dir: expected an absolute path, found {}" },
+	{ "{'mount_options':[5]}", "mount_options[0]: expected a string, found 5" },
+	{ "{'mount_options':'a,b'}",
 	  "mount_options: mount options: expected one, found a,b" },
-	{ "{\"plugins\":5}",
+	{ "{'plugins':5}",
 	  "f:1:2: plugins: expected a plugin: a string, or an object with a name, found 5" },
-	{ "{\"plugins\":[\n{}]}",
+	{ "{'plugins':[\n{}]}",
 	  "f:2:1: plugins[0]: expected an object with a name, found {}" },
-	{ "{\"plugins\":[{\"name\":5}]}",
+	{ "{'plugins':[{'name':5}]}",
 	  "plugins[0].name: expected a plugin's name, found 5" },
-	{ "{\"plugins\":[{\"name\":\"a:b\"}]}",
+	{ "{'plugins':[{'name':'a:b'}]}",
 	  "f:1:14: plugins[0].name: plugin name a:b: expected up to 32 letters" },
-	{ "{\"plugins\":[{\"name\":\"a\",\n  \"option\":{}}]}",
+	{ "{'plugins':[{'name':'a',\n  'option':{}}]}",
 	  "f:2:3: plugins[0].option: expected name, path, options, env, log_level, sandbox, "
 	  "sandbox_read, sandbox_write or sandbox_uid, found the key \"option\"" },
-	{ "{\"plugins\":[{\"name\":\"a\",\"path\":\"x.so\"}]}",
+	{ "{'plugins':[{'name':'a','path':'x.so'}]}",
 	  "plugins[0].path: expected an absolute path, found \"x.so\"" },
-	{ "{\"plugins\":[{\"name\":\"a\",\"options\":[]}]}",
+	{ "{'plugins':[{'name':'a','options':[]}]}",
 	  "plugins[0].options: expected an object, found []" },
-	{ "{\"plugins\":[{\"name\":\"a\",\n\"options\":{\"x\":1,\"cpu_device_count\":\"4\"}}]}",
+	{ "{'plugins':[{'name':'a',\n'options':{'x':1,'cpu_device_count':'4'}}]}",
 	  "f:2:18: plugins[0].options.cpu_device_count: option cpu_device_count: expected an "
 	  "integer from 1 to 1024, found the string \"4\"" },
-	{ "{\"plugins\":[{\"name\":\"b\",\"env\":{\"X\":5}}]}",
+	{ "{'plugins':[{'name':'b','env':{'X':5}}]}",
 	  "plugins[0].env.X: variable X: expected a string, or null for none, found 5" },
-	{ "{\"plugins\":[{\"name\":\"a\",\"env\":5}]}",
+	{ "{'plugins':[{'name':'a','env':5}]}",
 	  "plugins[0].env: expected an object, found 5" },
-	{ "{\"plugins\":[{\"name\":\"a\",\"log_level\":-1}]}",
+	{ "{'plugins':[{'name':'a','log_level':-1}]}",
 	  "plugins[0].log_level: expected an integer from 0 to 4, found -1" },
-	{ "{\"plugins\":[\"a,b\"]}", "plugins[0]: expected a plugin's name" },
-	{ "{\"plugins\":[\"./x.so\"]}", "plugins[0]: expected a plugin's name" },
-	{ "{\"plugins\":[\"a=./x.so\"]}", "plugins[0]: expected a plugin's name" },
-	{ "{\"plugins\":[\"a)b=/x\"]}",
+	{ "{'plugins':['a,b']}", "plugins[0]: expected a plugin's name" },
+	{ "{'plugins':['./x.so']}", "plugins[0]: expected a plugin's name" },
+	{ "{'plugins':['a=./x.so']}", "plugins[0]: expected a plugin's name" },
+	{ "{'plugins':['a)b=/x']}",
 	  "plugins[0]: plugin name a)b: expected up to 32 letters, digits, '.', '_' and '-', "
 	  "the first of them not '.'" },
-	{ "{\"plugins\":[\"a=/b.so\",\n{\"name\":\"a\"}]}",
+	{ "{'plugins':['a=/b.so',\n{'name':'a'}]}",
 	  "f:2:1: plugins[1]: plugin: two plugins are called a: name one with --plugin NAME=PATH" },
-	{ "{\"plugins\":\".x\"}", "f:1:2: plugins: plugin name .x: expected up to 32" },
-	{ "{\"plugin_option\":\"cpu\"}",
+	{ "{'plugins':'.x'}", "f:1:2: plugins: plugin name .x: expected up to 32" },
+	{ "{'plugin_option':'cpu'}",
 	  "plugin_option: plugin option: expected NAME:KEY=VALUE, found cpu" },
-	{ "{\"plugin_option\":[\"cpu:a=1\",\"cpu:cpu_device_count=0\"]}",
+	{ "{'plugin_option':['cpu:a=1','cpu:cpu_device_count=0']}",
 	  "plugin_option[1]: plugin option: option cpu_device_count: expected an integer" },
-	{ "{\"plugin_env\":\"cpu:=1\"}", "variable : expected a name without '='" },
-	{ "{\"compile_options\":[]}", "compile_options: expected an object, found []" },
-	{ "{\"compile_options\":{\n \"num_replica\":1}}",
+	{ "{'plugin_env':'cpu:=1'}", "variable : expected a name without '='" },
+	{ "{'compile_options':[]}", "compile_options: expected an object, found []" },
+	{ "{'compile_options':{\n 'num_replica':1}}",
 	  "f:2:2: compile_options.num_replica: unknown option \"num_replica\"" },
-	{ "{\"compile_options\":{\"num_replicas\":\"2\"}}",
+	{ "{'compile_options':{'num_replicas':'2'}}",
 	  "f:1:21: compile_options.num_replicas: option num_replicas: expected an integer of "
 	  "1 or more, found \"2\"" },
-	{ "{\"compile_options\":{\"env_option_overrides\":{\"a\":1,\n\"b\":[]}}}",
+	{ "{'compile_options':{'env_option_overrides':{'a':1,\n'b':[]}}}",
 	  "f:2:1: compile_options.env_option_overrides.b: option env_option_overrides.b: "
 	  "expected a string, true, false or a number, found [" },
-	{ "{\"compile_options\":{\"device\":\"a:1\",\"plugin\":\"b\"}}",
+	{ "{'compile_options':{'device':'a:1','plugin':'b'}}",
 	  "compile_options: default compile options: option device: a:1 is not a device of "
 	  "plugin b" },
-	{ "{\"debug_options\":{\"b\":null}}", "f:1:19: debug_options.b: option" },
-	{ "{\"debug_options\":true}", "debug_options: expected an object, found true" },
-	{ "{\"sandbox\":\"loose\"}", "sandbox: sandbox: expected strict, device or off" },
-	{ "{\"plugins\":[{\"name\":\"a\",\"sandbox_write\":[\"b\"]}]}",
+	{ "{'debug_options':{'b':null}}", "f:1:19: debug_options.b: option" },
+	{ "{'debug_options':true}", "debug_options: expected an object, found true" },
+	{ "{'sandbox':'loose'}", "sandbox: sandbox: expected strict, device or off" },
+	{ "{'plugins':[{'name':'a','sandbox_write':['b']}]}",
 	  "plugins[0].sandbox_write[0]: expected an absolute path, found \"b\"" },
-	{ "{\"sandbox_uid\":0}", "sandbox uid: expected the number of a user" },
-	{ "{\"flags_for_all\":[\"xla_a\",\"--xla_b\"]}",
+	{ "{'sandbox_uid':0}", "sandbox uid: expected the number of a user" },
+	{ "{'flags_for_all':['xla_a','--xla_b']}",
 	  "flags_for_all[1]: flags for all: expected the name of a flag" },
-	{ "{\"compile_option\":\"x\"}",
+	{ "{'compile_option':'x'}",
 	  "compile_option: compile option: expected KEY=VALUE" },
 };
 
@@ -239,12 +225,12 @@ static const struct {
 	const char *text, *why;
 } texts[] = {
 	{ "x", "f:1:1: expected a JSON object, found \"x\"" },
-	{ "{\n\"a\": 1", "f:2:7: expected ',' or '}', found its end" },
+	{ "{\n'a': 1", "f:2:7: expected ',' or '}', found its end" },
 	{ "{} x", "f:1:4: expected nothing behind the JSON object, found \"x\"" },
-	{ "{\n\n  \"a\":,\n}", "f:3:7: expected a value, found" },
-	{ "{\n\"é\": \"éé\", x", "f:2:12: expected a key in double quotes, found \"x\"" },
-	{ "{\"a\":\"\xff\"}", "f:1:7: expected UTF-8 in a string, found" },
-	{ "{\"a\":1,\n\"b\":2,\n \"\\u0061\":2}", "f:3:2: the key \"a\" is given twice" },
+	{ "{\n\n  'a':,\n}", "f:3:7: expected a value, found" },
+	{ "{\n'é': 'éé', x", "f:2:12: expected a key in double quotes, found \"x\"" },
+	{ "{'a':'\xff'}", "f:1:7: expected UTF-8 in a string, found" },
+	{ "{'a':1,\n'b':2,\n '\\u0061':2}", "f:3:2: the key \"a\" is given twice" },
 };
 
 TEST_EACH(a_bad_text_is_refused, texts)
@@ -307,27 +293,27 @@ TEST(there_are_limits)
 	int n;
 
 	for (int max = 16; max < 18; max++) {
-		strcpy(text, "{\"plugins\":[");
+		strcpy(text, "{'plugins':[");
 		for (int i = 0; i < max; i++)
-			sprintf(text + strlen(text), "%s\"p%d\"", i ? "," : "", i);
+			sprintf(text + strlen(text), "%s'p%d'", i ? "," : "", i);
 		strcat(text, "]}");
 		ck_assert_int_eq(take(text, &err), max == 16 ? 0 : -EINVAL);
 	}
 	ck_assert_ptr_nonnull(
 		strstr(err.text, "plugins[16]: plugin: more than 16 plugins"));
 	for (int max = 256; max < 258; max++) {
-		strcpy(text, "{\"plugins\":{\"name\":\"p\",\"env\":{");
+		strcpy(text, "{'plugins':{'name':'p','env':{");
 		n = (int)strlen(text);
 		for (int i = 0; i < max; i++)
-			n += sprintf(text + n, "%s\"V%d\":\"\"", i ? "," : "", i);
+			n += sprintf(text + n, "%s'V%d':''", i ? "," : "", i);
 		strcpy(text + n, "}}}");
 		ck_assert_int_eq(take(text, &err), max == 256 ? 0 : -EINVAL);
 	}
 	ck_assert_ptr_nonnull(strstr(err.text, "variable V256: plugin p has 256 others"));
-	strcpy(text, "{\"plugin_option\":[");
+	strcpy(text, "{'plugin_option':[");
 	n = (int)strlen(text);
 	for (int i = 0; i < 65; i++)
-		n += sprintf(text + n, "%s\"p%d:a=1\"", i ? "," : "", i);
+		n += sprintf(text + n, "%s'p%d:a=1'", i ? "," : "", i);
 	strcpy(text + n, "]}");
 	ck_assert_int_eq(take(text, &err), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err.text, "options for more than 64 plugins"));

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "quoted.h"
 #include "work_dir.h"
 
 static struct options o; /* of the last read_config */
@@ -27,6 +28,12 @@ static void have_home(void)
 	setenv("HOME", path, 1);
 }
 
+/* Put TEXT, with ' for ", into PATH. */
+static void put_json(const char *path, const char *text)
+{
+	put(path, quoted(text));
+}
+
 static const char *member(struct json_object *json, const char *key)
 {
 	return pf_json_text(json_object_object_get(json, key));
@@ -45,26 +52,25 @@ TEST(later_files_override)
 
 	have_home();
 	ck_assert_int_eq(read_config(NULL), 0); /* none is there */
-	put("system.json",
-	    "{\"compile_jobs\":3,\"devices\":2,\"plugin_dir\":\"/s\","
-	    "\"plugins\":[{\"name\":\"a\",\"log_level\":2,\"options\":{\"x\":1,"
-	    "\"y\":1}},\"b\"],\"debug_options\":{\"f\":1,\"g\":1}}");
-	put("home/.config/pjrtfs.json",
-	    "{\"devices\":5,\"plugin_dir\":\"/u\",\"plugins\":[\"b\",{\"name\":\"a\","
-	    "\"options\":{\"y\":2,\"z\":3}}],\"debug_options\":{\"g\":2}}");
+	put_json("system.json", "{'compile_jobs':3,'devices':2,'plugin_dir':'/s',"
+				"'plugins':[{'name':'a','log_level':2,'options':{'x':1,"
+				"'y':1}},'b'],'debug_options':{'f':1,'g':1}}");
+	put_json("home/.config/pjrtfs.json",
+		 "{'devices':5,'plugin_dir':'/u','plugins':['b',{'name':'a',"
+		 "'options':{'y':2,'z':3}}],'debug_options':{'g':2}}");
 	ck_assert_msg(read_config(NULL) == 0, "%s", err.text);
 	dump = options_dump(&o);
 	ck_assert_uint_eq(o.compile_jobs, 3);
 	ck_assert_uint_eq(o.settings.devices, 5);
-	ck_assert_str_eq(member(dump, "plugin_dir"), "[\"/u\"]");
+	ck_assert_str_eq(member(dump, "plugin_dir"), quoted("['/u']"));
 	ck_assert_str_eq(member(dump, "plugins"),
-			 "[{\"name\":\"b\"},{\"name\":\"a\",\"options\":{\"x\":1,\"y\":2,"
-			 "\"z\":3},\"log_level\":2}]");
+			 quoted("[{'name':'b'},{'name':'a','options':{'x':1,'y':2,"
+				"'z':3},'log_level':2}]"));
 	ck_assert_str_eq(member(dump, "compile_options"),
-			 "{\"env_option_overrides\":{\"f\":1,\"g\":2}}");
+			 quoted("{'env_option_overrides':{'f':1,'g':2}}"));
 	json_object_put(dump);
 	/* A file of --config is the only one. */
-	put("f.json", "{\"compile_timeout\":9}");
+	put_json("f.json", "{'compile_timeout':9}");
 	ck_assert_int_eq(read_config("f.json"), 0);
 	ck_assert_uint_eq(o.compile_timeout_s, 9);
 	ck_assert_uint_eq(o.compile_jobs, 0);
@@ -73,7 +79,7 @@ TEST(later_files_override)
 	setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
 	ck_assert_int_eq(read_config(NULL), 0);
 	ck_assert_uint_eq(o.settings.devices, 2);
-	put("system.json", "{\n]");
+	put_json("system.json", "{\n]");
 	ck_assert_int_eq(read_config(NULL), -EINVAL);
 	ck_assert_int_eq(strncmp(err.text, "system.json:2:1: ", 17), 0);
 }
@@ -82,16 +88,12 @@ static const struct {
 	const char *first, *second; /* files */
 	const char *level;          /* of plugin a */
 } levels[] = {
-	{ "{\"plugins\":{\"name\":\"a\",\"log_level\":1}}", "{}", "1" },
-	{ "{\"plugins\":{\"name\":\"a\",\"log_level\":1}}", "{\"plugin_log_level\":2}",
-	  "2" },
-	{ "{\"plugin_log_level\":2}", "{\"plugins\":{\"name\":\"a\",\"log_level\":1}}",
-	  "1" },
-	{ "{\"plugin_log_level\":2,\"plugins\":{\"name\":\"a\",\"log_level\":1}}", "{}",
-	  "1" },
-	{ "{\"plugins\":{\"name\":\"a\",\"log_level\":1,\"env\":{"
-	  "\"TF_CPP_MIN_LOG_LEVEL\":\"3\"}}}",
-	  "{\"plugin_log_level\":2}", "3" },
+	{ "{'plugins':{'name':'a','log_level':1}}", "{}", "1" },
+	{ "{'plugins':{'name':'a','log_level':1}}", "{'plugin_log_level':2}", "2" },
+	{ "{'plugin_log_level':2}", "{'plugins':{'name':'a','log_level':1}}", "1" },
+	{ "{'plugin_log_level':2,'plugins':{'name':'a','log_level':1}}", "{}", "1" },
+	{ "{'plugins':{'name':'a','log_level':1,'env':{'TF_CPP_MIN_LOG_LEVEL':'3'}}}",
+	  "{'plugin_log_level':2}", "3" },
 };
 
 TEST_EACH(the_last_log_level_applies, levels)
@@ -99,8 +101,8 @@ TEST_EACH(the_last_log_level_applies, levels)
 	struct pf_candidate p = { .name = strdup("a") };
 
 	have_home();
-	put("system.json", levels[_i].first);
-	put("home/.config/pjrtfs.json", levels[_i].second);
+	put_json("system.json", levels[_i].first);
+	put_json("home/.config/pjrtfs.json", levels[_i].second);
 	ck_assert_msg(read_config(NULL) == 0, "%s", err.text);
 	ck_assert_int_eq(settings_attach(&o.settings, &p, false, &err), 0);
 	ck_assert_str_eq(pf_json_get_string(p.env, "TF_CPP_MIN_LOG_LEVEL"),
@@ -110,7 +112,7 @@ TEST_EACH(the_last_log_level_applies, levels)
 
 TEST(files_writable_by_others_are_refused)
 {
-	put("f.json", "{\"devices\":2}");
+	put_json("f.json", "{'devices':2}");
 	ck_assert_int_eq(chmod("f.json", 0664), 0);
 	ck_assert_int_eq(read_config("f.json"), -EPERM);
 	ck_assert_ptr_nonnull(strstr(err.text, "f.json can name plugins to run"));
@@ -138,7 +140,7 @@ TEST(unreadable_files_are_refused)
 	ck_assert_int_eq(read_config("home"), -EISDIR);
 	memset(text, ' ', sizeof(text) - 1);
 	text[0] = '{';
-	put("f.json", text);
+	put_json("f.json", text);
 	ck_assert_int_eq(read_config("f.json"), -EINVAL);
 	ck_assert_str_eq(err.text, "f.json: expected at most 1048576 bytes");
 	setenv("XLA_DEBUG_OPTIONS", "f.json", 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which plugins the command line and the configuration choose, and their settings. */
 #include "options_fixture.h"
+#include "quoted.h"
 
 /* The settings of the first plugins, and the default compile options. */
 static const struct {
@@ -11,69 +12,71 @@ static const struct {
 	{ NULL, "m", { "{}" }, { "{}" }, NULL },
 	{ NULL,
 	  "cpu,gpu m --plugin-option cpu:a=1 --plugin-option cpu:b:string=1 -o "
-	  "plugin_option=gpu:c=true --plugin-env gpu:XLA_FLAGS=--x=y --plugin-env=gpu:E=",
-	  { "{\"a\":1,\"b\":\"1\"}", "{\"c\":true}" },
-	  { "{}", "{\"XLA_FLAGS\":\"--x=y\",\"E\":\"\"}" },
+	  "plugin_option=gpu:c=true --plugin-env gpu:XLA_FLAGS=--x=y "
+	  "--plugin-env=gpu:E=",
+	  { "{'a':1,'b':'1'}", "{'c':true}" },
+	  { "{}", "{'XLA_FLAGS':'--x=y','E':''}" },
 	  NULL },
 	{ NULL,
 	  "cpu,gpu m --devices 3 --plugin-log-level 2",
-	  { "{\"cpu_device_count\":3}", "{}" },
-	  { "{\"TF_CPP_MIN_LOG_LEVEL\":\"2\"}", "{\"TF_CPP_MIN_LOG_LEVEL\":\"2\"}" },
+	  { "{'cpu_device_count':3}", "{}" },
+	  { "{'TF_CPP_MIN_LOG_LEVEL':'2'}", "{'TF_CPP_MIN_LOG_LEVEL':'2'}" },
 	  NULL },
 	{ NULL,
 	  "m --devices=3 --plugin-option=cpu:cpu_device_count=4",
-	  { "{\"cpu_device_count\":4}" },
+	  { "{'cpu_device_count':4}" },
 	  { "{}" },
 	  NULL },
 	{ NULL,
 	  "m --plugin-option=cpu:a=1 --plugin-option=cpu:a=2",
-	  { "{\"a\":2}" },
+	  { "{'a':2}" },
 	  { "{}" },
 	  NULL },
 	{ NULL,
-	  "m --compile-option num_replicas=2 -o compile_option=env_option_overrides.x=true "
-	  "--compile-option env_option_overrides.y=text",
+	  "m --compile-option num_replicas=2 -o "
+	  "compile_option=env_option_overrides.x=true --compile-option "
+	  "env_option_overrides.y=text",
 	  { "{}" },
 	  { "{}" },
-	  "{\"num_replicas\":2,\"env_option_overrides\":{\"x\":true,\"y\":\"text\"}}" },
+	  "{'num_replicas':2,'env_option_overrides':{'x':true,'y':'text'}}" },
 	/* The command line overrides the file. */
-	{ "{\"plugins\":[{\"name\":\"gpu\",\"options\":{\"a\":1}},"
-	  "{\"name\":\"cpu\",\"options\":{\"b\":1,\"c\":1}}]}",
+	{ "{'plugins':[{'name':'gpu','options':{'a':1}},{'name':'cpu',"
+	  "'options':{'b':1,'c':1}}]}",
 	  "m --plugin-option cpu:c=2",
-	  { "{\"a\":1}", "{\"b\":1,\"c\":2}" },
+	  { "{'a':1}", "{'b':1,'c':2}" },
 	  { "{}", "{}" },
 	  NULL },
-	{ "{\"plugins\":[\"gpu\",{\"name\":\"cpu\",\"options\":{\"b\":1}}]}",
+	{ "{'plugins':['gpu',{'name':'cpu','options':{'b':1}}]}",
 	  "cpu m",
-	  { "{\"b\":1}" },
+	  { "{'b':1}" },
 	  { "{}" },
 	  NULL },
-	{ "{\"plugins\":{\"name\":\"cpu\",\"options\":{\"cpu_device_count\":2}}}",
+	{ "{'plugins':{'name':'cpu','options':{'cpu_device_count':2}}}",
 	  "m --devices 3",
-	  { "{\"cpu_device_count\":3}" },
+	  { "{'cpu_device_count':3}" },
 	  { "{}" },
 	  NULL },
-	{ "{\"plugins\":{\"name\":\"cpu\",\"options\":{\"cpu_device_count\":2}},"
-	  "\"devices\":4,\"plugin_log_level\":0}",
+	{ "{'plugins':{'name':'cpu','options':{'cpu_device_count':2}},"
+	  "'devices':4,'plugin_log_level':0}",
 	  "m",
-	  { "{\"cpu_device_count\":2}" },
-	  { "{\"TF_CPP_MIN_LOG_LEVEL\":\"0\"}" },
+	  { "{'cpu_device_count':2}" },
+	  { "{'TF_CPP_MIN_LOG_LEVEL':'0'}" },
 	  NULL },
-	{ "{\"plugins\":{\"name\":\"cpu\",\"log_level\":1}}",
+	{ "{'plugins':{'name':'cpu','log_level':1}}",
 	  "m --plugin-log-level 3",
 	  { "{}" },
-	  { "{\"TF_CPP_MIN_LOG_LEVEL\":\"3\"}" },
+	  { "{'TF_CPP_MIN_LOG_LEVEL':'3'}" },
 	  NULL },
-	{ "{\"compile_options\":{\"num_replicas\":2},\"debug_options\":{\"x\":1}}",
+	{ "{'compile_options':{'num_replicas':2},'debug_options':{'x':1}}",
 	  "m --compile-option num_replicas=1",
 	  { "{}" },
 	  { "{}" },
-	  "{\"num_replicas\":1,\"env_option_overrides\":{\"x\":1}}" },
+	  "{'num_replicas':1,'env_option_overrides':{'x':1}}" },
 };
 
 static void write_config(const char *text)
 {
-	put("file", text ? text : "");
+	put("file", quoted(text ? text : ""));
 	ck_assert_int_eq(chmod("file", 0600), 0);
 }
 
@@ -92,11 +95,13 @@ TEST_EACH(plugins_have_settings, settings)
 	ck_assert_msg(parse(line) == 0, "%s", err.text);
 	for (unsigned i = 0; i < 2 && settings[_i].options[i]; i++) {
 		ck_assert_uint_lt(i, o.n_plugins);
-		ck_assert_str_eq(plain(o.plugins[i].options), settings[_i].options[i]);
-		ck_assert_str_eq(plain(o.plugins[i].env), settings[_i].env[i]);
+		ck_assert_str_eq(plain(o.plugins[i].options),
+				 quoted(settings[_i].options[i]));
+		ck_assert_str_eq(plain(o.plugins[i].env), quoted(settings[_i].env[i]));
 	}
 	if (settings[_i].compile)
-		ck_assert_str_eq(plain(o.settings.compile_options), settings[_i].compile);
+		ck_assert_str_eq(plain(o.settings.compile_options),
+				 quoted(settings[_i].compile));
 	else
 		ck_assert_ptr_null(o.settings.compile_options);
 }
@@ -105,19 +110,19 @@ TEST_EACH(plugins_have_settings, settings)
 static const struct {
 	const char *config, *line, *plugins;
 } chosen[] = {
-	{ "{\"plugins\":[\"gpu\",\"cpu\"]}", "m", GPU " " CPU },
-	{ "{\"plugins\":[\"gpu\",\"cpu\"]}", "cpu m", CPU },
-	{ "{\"plugins\":[\"gpu\",\"cpu\"]}", "m --plugin cpu", CPU },
-	{ "{\"plugins\":[\"gpu\"]}", "cpu m --plugin gpu", CPU " " GPU },
-	{ "{\"plugins\":[]}", "m", CPU },
+	{ "{'plugins':['gpu','cpu']}", "m", GPU " " CPU },
+	{ "{'plugins':['gpu','cpu']}", "cpu m", CPU },
+	{ "{'plugins':['gpu','cpu']}", "m --plugin cpu", CPU },
+	{ "{'plugins':['gpu']}", "cpu m --plugin gpu", CPU " " GPU },
+	{ "{'plugins':[]}", "m", CPU },
 	/* The file's path is that of the plugin of this name. */
-	{ "{\"plugins\":{\"name\":\"mine\",\"path\":\"%s/plugins/flat.so\"}}", "m",
+	{ "{'plugins':{'name':'mine','path':'%s/plugins/flat.so'}}", "m",
 	  "mine=plugins/flat.so" },
-	{ "{\"plugins\":[\"gpu\",{\"name\":\"cpu\",\"path\":\"%s/other/cpu.so\"}]}",
-	  "cpu m", "cpu=other/cpu.so" },
-	{ "{\"plugins\":[\"mine=%s/plugins/flat.so\"]}", "m", "mine=plugins/flat.so" },
-	{ "{\"plugin_dir\":\"%s/other\"}", "m", "cpu=other/cpu.so" },
-	{ "{\"plugin_dir\":\"%s/other\"}", "m --plugin-dir plugins", CPU },
+	{ "{'plugins':['gpu',{'name':'cpu','path':'%s/other/cpu.so'}]}", "cpu m",
+	  "cpu=other/cpu.so" },
+	{ "{'plugins':['mine=%s/plugins/flat.so']}", "m", "mine=plugins/flat.so" },
+	{ "{'plugin_dir':'%s/other'}", "m", "cpu=other/cpu.so" },
+	{ "{'plugin_dir':'%s/other'}", "m --plugin-dir plugins", CPU },
 };
 
 TEST_EACH(plugins_are_chosen, chosen)
@@ -136,28 +141,28 @@ TEST(the_configuration_is_dumped)
 	struct json_object *dump;
 	char want[1024];
 
-	write_config("{\"plugins\":{\"name\":\"nope\",\"options\":{\"a\":1}}}");
+	write_config("{'plugins':{'name':'nope','options':{'a':1}}}");
 	ck_assert_msg(parse("nope,cpu,x=rel/x.so,./y.so --config file --plugin-option "
 			    "nope:b=2 nowhere -f --dump-config --plugin-dir d "
 			    "--memory-limit 1M --cache-size 1M") == 0,
 		      "%s", err.text);
 	snprintf(want, sizeof(want),
-		 "{\"foreground\":true,\"debug\":false,\"keep\":false,"
-		 "\"no_keep\":false,\"mount_options\":[],"
-		 "\"plugins\":[{\"name\":\"nope\",\"options\":{\"a\":1,\"b\":2}},"
-		 "{\"name\":\"cpu\"},{\"name\":\"x\",\"path\":\"%s/rel/x.so\"},"
-		 "\"%s/./y.so\"],\"plugin_dir\":[\"%s/d\"],\"no_lapack\":false,"
-		 "\"memory_limit\":1048576,"
-		 "\"allow_native\":false,\"cache_size\":1048576,"
-		 "\"cache_readonly\":false,\"no_cache\":false}",
+		 "{'foreground':true,'debug':false,'keep':false,"
+		 "'no_keep':false,'mount_options':[],"
+		 "'plugins':[{'name':'nope','options':{'a':1,'b':2}},"
+		 "{'name':'cpu'},{'name':'x','path':'%s/rel/x.so'},"
+		 "'%s/./y.so'],'plugin_dir':['%s/d'],'no_lapack':false,"
+		 "'memory_limit':1048576,"
+		 "'allow_native':false,'cache_size':1048576,"
+		 "'cache_readonly':false,'no_cache':false}",
 		 work_dir, work_dir, work_dir);
 	dump = options_dump(&o);
 	ck_assert_str_eq(json_object_to_json_string_ext(
 				 dump,
 				 JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
-			 want);
+			 quoted(want));
 	json_object_put(dump);
-	write_config("{\"plugins\":{\"name\":\"a\",\"options\":{\"b\":null}}}");
+	write_config("{'plugins':{'name':'a','options':{'b':null}}}");
 	ck_assert_int_eq(parse("--dump-config --config file"), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err.text, "file:1:35: plugins.options.b: option b"));
 }
@@ -168,13 +173,12 @@ static const struct {
 	const char *settings, *line; /* of plugin cpu in the file; the command line */
 	const char *want;            /* the plugin as dumped */
 } overridden[] = {
-	{ "\"options\":{\"a\":1,\"cpu_device_count\":2}", "--devices 3",
-	  "{\"name\":\"cpu\",\"options\":{\"a\":1}}" },
-	{ "\"sandbox\":\"off\",\"sandbox_uid\":7", "--sandbox device",
-	  "{\"name\":\"cpu\",\"sandbox_uid\":7}" },
-	{ "\"log_level\":1", "--plugin-log-level 2", "{\"name\":\"cpu\"}" },
-	{ "\"sandbox\":\"off\"", "--devices 3",
-	  "{\"name\":\"cpu\",\"sandbox\":\"off\"}" },
+	{ "'options':{'a':1,'cpu_device_count':2}", "--devices 3",
+	  "{'name':'cpu','options':{'a':1}}" },
+	{ "'sandbox':'off','sandbox_uid':7", "--sandbox device",
+	  "{'name':'cpu','sandbox_uid':7}" },
+	{ "'log_level':1", "--plugin-log-level 2", "{'name':'cpu'}" },
+	{ "'sandbox':'off'", "--devices 3", "{'name':'cpu','sandbox':'off'}" },
 };
 
 TEST_EACH(overridden_settings_are_not_dumped, overridden)
@@ -182,7 +186,7 @@ TEST_EACH(overridden_settings_are_not_dumped, overridden)
 	struct json_object *dump, *plugins;
 	char text[256];
 
-	snprintf(text, sizeof(text), "{\"plugins\":{\"name\":\"cpu\",%s}}",
+	snprintf(text, sizeof(text), "{'plugins':{'name':'cpu',%s}}",
 		 overridden[_i].settings);
 	write_config(text);
 	snprintf(text, sizeof(text), "--dump-config --config file %s",
@@ -191,7 +195,7 @@ TEST_EACH(overridden_settings_are_not_dumped, overridden)
 	dump = options_dump(&o);
 	ck_assert(json_object_object_get_ex(dump, "plugins", &plugins));
 	ck_assert_str_eq(plain(json_object_array_get_idx(plugins, 0)),
-			 overridden[_i].want);
+			 quoted(overridden[_i].want));
 	json_object_put(dump);
 }
 
