@@ -13,22 +13,9 @@ static const struct {
 	const char *text;
 	uint64_t bytes; /* 0: refused */
 } memory[] = {
-	{ "1048576", 1 << 20 },
-	{ "1024K", 1 << 20 },
-	{ "1MiB", 1 << 20 },
-	{ "4g", 4ull << 30 },
-	{ "2T", 2ull << 40 },
-	{ "1048576T", 1ull << 60 },
-	{ "", 0 },
-	{ "1048575", 0 },
-	{ "1023K", 0 },
-	{ "-1M", 0 },
-	{ "4X", 0 },
-	{ "1e9", 0 },
-	{ "4GG", 0 },
-	{ "99999999999999999999", 0 },
-	{ "1048577T", 0 },
-	{ "max", 0 },
+	/* check_user.c has the forms of sizes */
+	{ "1048576", 1 << 20 }, { "4g", 4ull << 30 }, { "", 0 },    { "1048575", 0 },
+	{ "1023K", 0 },         { "4X", 0 },          { "max", 0 },
 };
 
 TEST_EACH(sizes_are_understood, memory)
