@@ -323,6 +323,39 @@ static inline struct stat look(uint64_t in, const char *name)
 	return look_in(tree, in, name);
 }
 
+/* Rename FROM to TO, both in the directory. */
+static inline int move(const char *from, const char *to, unsigned flags)
+{
+	return pf_vfs_rename(tree, d, from, d, to, flags, &god);
+}
+
+/* Make a directory in IN, and return its number, or -errno. */
+static inline int64_t make_dir(uint64_t in, const char *name)
+{
+	struct stat st;
+	int r = pf_vfs_mkdir(tree, in, name, 0755, &god, &st);
+
+	if (r == 0)
+		pf_vfs_forget(tree, st.st_ino, 1);
+	return r < 0 ? r : (int64_t)st.st_ino;
+}
+
+static inline int remove_name(const char *name, bool directory)
+{
+	return pf_vfs_remove(tree, d, name, directory, &god);
+}
+
+/* Create NAME in IN with FLAGS, which must be refused. */
+static inline int refuse_create(uint64_t in, const char *name, int flags)
+{
+	struct pf_open *of = NULL;
+	struct stat st;
+	int r = pf_vfs_create(tree, in, name, 0644, O_CREAT | flags, &god, &st, &of);
+
+	ck_assert_ptr_null(of);
+	return r;
+}
+
 static struct stat now; /* what the last set_attr returned */
 
 static inline int set_attr(uint64_t ino, const struct stat *to, int mask,

@@ -80,12 +80,6 @@ TEST_EACH(a_time_has_one_bucket, times)
 	ck_assert_uint_eq(h.ns, (uint64_t)(want * 1e9 + 0.5));
 }
 
-TEST(bucket_bounds_rise)
-{
-	for (unsigned i = 1; i < PF_BUCKETS; i++)
-		ck_assert_double_gt(pf_bucket_bounds[i], pf_bucket_bounds[i - 1]);
-}
-
 TEST(results)
 {
 	ck_assert_int_eq(pf_outcome_of(0), PF_OUTCOME_OK);

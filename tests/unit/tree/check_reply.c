@@ -35,35 +35,6 @@ static struct pf_parked *park(const struct pf_stream_ops *ops, struct pf_reply *
 	return pf_stream_park_write(&stream, sizeof(struct pf_parked), 9, reply);
 }
 
-TEST(an_answer_is_sent_and_the_reply_freed)
-{
-	struct answer a;
-
-	pf_reply_data(answer_begin(&a), "abc", 3);
-	ck_assert_int_eq(a.sent, 1);
-	ck_assert_int_eq(a.freed, 1);
-	ck_assert_str_eq(a.data.data, "abc");
-	answer_end(&a);
-
-	pf_reply_count(answer_begin(&a), 7);
-	ck_assert_int_eq(answer_wait(&a), 7);
-	ck_assert_uint_eq(a.data.len, 0);
-	answer_end(&a);
-
-	pf_reply_code(answer_begin(&a), -ENOSPC);
-	ck_assert_int_eq(answer_take(&a), -ENOSPC);
-}
-
-TEST(end_of_file_is_not_a_byte_count)
-{
-	struct answer a;
-
-	pf_reply_data(answer_begin(&a), NULL, 0);
-	ck_assert_int_eq(answer_wait(&a), 0);
-	ck_assert_int_eq(a.sent, 1);
-	answer_end(&a);
-}
-
 TEST(an_interrupted_caller_gets_the_partial_count_unless_the_mount_ends)
 {
 	struct answer a;

@@ -37,7 +37,7 @@ TEST(a_lookup_count_keeps_a_node)
 	touch("a");
 	ck_assert_int_eq(pf_vfs_lookup(tree, d, "a", &st), 0);
 	ck_assert_int_eq(pf_vfs_lookup(tree, d, "a", &st), 0);
-	ck_assert_int_eq(pf_vfs_remove(tree, d, "a", false, &god), 0);
+	ck_assert_int_eq(remove_name("a", false), 0);
 	ck_assert_int_eq(alive, 1);
 	ck_assert_int_eq(pf_vfs_getattr(tree, st.st_ino, &god, NULL, &again), 0);
 	ck_assert_uint_eq(again.st_nlink, 0);
@@ -59,8 +59,8 @@ TEST(unlisted_names_open_but_do_not_list)
 	pf_vfs_forget(tree, st.st_ino, 1);
 	expect_read(of, 9, 0, "hello");
 	pf_vfs_release(of);
-	ck_assert_int_eq(pf_vfs_remove(tree, d, "x.view", false, &god), -EPERM);
-	ck_assert_int_eq(pf_vfs_mkdir(tree, d, "x.view", 0755, &god, &st), -EEXIST);
+	ck_assert_int_eq(remove_name("x.view", false), -EPERM);
+	ck_assert_int_eq(make_dir(d, "x.view"), -EEXIST);
 	ck_assert_int_eq(pf_vfs_list(tree, d, &listing), 0);
 	ck_assert_uint_eq(listing->n, 2);
 	pf_listing_free(listing);
@@ -108,15 +108,11 @@ TEST(creating)
 	struct stat st;
 
 	touch("a");
-	ck_assert_int_eq(pf_vfs_create(tree, d, "a", 0644, O_CREAT | O_EXCL, &god, &st,
-				       &of),
-			 -EEXIST);
+	ck_assert_int_eq(refuse_create(d, "a", O_EXCL), -EEXIST);
 	of = create("a", O_RDWR); /* opens it */
 	pf_vfs_release(of);
-	ck_assert_int_eq(pf_vfs_create(tree, d, "b\n", 0644, O_CREAT, &god, &st, &of),
-			 -EINVAL);
-	ck_assert_int_eq(pf_vfs_create(tree, 1, "b", 0644, O_CREAT, &god, &st, &of),
-			 -EPERM);
+	ck_assert_int_eq(refuse_create(d, "b\n", 0), -EINVAL);
+	ck_assert_int_eq(refuse_create(1, "b", 0), -EPERM);
 	/* The mode of a new file does not restrict its creator. */
 	ck_assert_int_eq(pf_vfs_create(tree, d, "ro", 0400, O_CREAT | O_WRONLY | O_TRUNC,
 				       &me, &st, &of),
@@ -128,25 +124,21 @@ TEST(creating)
 
 TEST(removing)
 {
-	struct stat st;
+	uint64_t sub = (uint64_t)make_dir(d, "sub");
 
 	touch("a");
-	ck_assert_int_eq(pf_vfs_mkdir(tree, d, "sub", 0755, &god, &st), 0);
-	pf_vfs_forget(tree, st.st_ino, 1);
-	ck_assert_int_eq(pf_vfs_mkdir(tree, d, "sub", 0755, &god, &st), -EEXIST);
-	ck_assert_int_eq(pf_vfs_mkdir(tree, d, "..", 0755, &god, &st), -EINVAL);
-	ck_assert_int_eq(pf_vfs_remove(tree, d, "sub", false, &god), -EISDIR);
-	ck_assert_int_eq(pf_vfs_remove(tree, d, "a", true, &god), -ENOTDIR);
-	ck_assert_int_eq(pf_vfs_remove(tree, d, "nothing", true, &god), -ENOENT);
-	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", look(d, "sub").st_ino, "b", 0, &god),
-			 0);
-	ck_assert_int_eq(pf_vfs_remove(tree, d, "sub", true, &god), -ENOTEMPTY);
-	ck_assert_int_eq(pf_vfs_remove(tree, look(d, "sub").st_ino, "b", false, &god), 0);
-	ck_assert_int_eq(pf_vfs_remove(tree, d, "sub", true, &god), 0);
+	ck_assert_int_eq(make_dir(d, "sub"), -EEXIST);
+	ck_assert_int_eq(make_dir(d, ".."), -EINVAL);
+	ck_assert_int_eq(remove_name("sub", false), -EISDIR);
+	ck_assert_int_eq(remove_name("a", true), -ENOTDIR);
+	ck_assert_int_eq(remove_name("nothing", true), -ENOENT);
+	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", sub, "b", 0, &god), 0);
+	ck_assert_int_eq(remove_name("sub", true), -ENOTEMPTY);
+	ck_assert_int_eq(pf_vfs_remove(tree, sub, "b", false, &god), 0);
+	ck_assert_int_eq(remove_name("sub", true), 0);
 	/* A directory with its kind's children only is empty. */
-	ck_assert_int_eq(pf_vfs_mkdir(tree, d, "whole", 0755, &god, &st), 0);
-	pf_vfs_forget(tree, st.st_ino, 1);
-	ck_assert_int_eq(pf_vfs_remove(tree, d, "whole", true, &god), 0);
+	ck_assert_int_gt(make_dir(d, "whole"), 0);
+	ck_assert_int_eq(remove_name("whole", true), 0);
 	ck_assert_int_eq(pf_vfs_remove(tree, 1, "text", false, &god), -EPERM);
 	ck_assert_int_eq(pf_vfs_remove(tree, 1, "dir", true, &god), -EPERM);
 }
@@ -169,35 +161,29 @@ TEST(sticky_directories)
 
 TEST(renaming)
 {
-	struct stat st, a, other;
+	uint64_t a, sub = (uint64_t)make_dir(d, "s");
 
 	touch("a");
 	touch("b");
-	a = look(d, "a");
-	ck_assert_int_eq(pf_vfs_mkdir(tree, d, "s", 0755, &god, &st), 0);
-	pf_vfs_forget(tree, st.st_ino, 1);
-	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", d, "b", RENAME_NOREPLACE, &god),
-			 -EEXIST);
-	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", d, "c", RENAME_EXCHANGE, &god),
-			 -ENOENT);
-	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", d, "b", RENAME_WHITEOUT, &god),
-			 -EINVAL);
-	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", d, "b", RENAME_EXCHANGE, &god), 0);
-	ck_assert_uint_eq(look(d, "b").st_ino, a.st_ino);
-	ck_assert_int_eq(pf_vfs_rename(tree, d, "b", d, "a", 0, &god), 0);
-	ck_assert_uint_eq(look(d, "a").st_ino, a.st_ino);
+	a = look(d, "a").st_ino;
+	ck_assert_int_eq(move("a", "b", RENAME_NOREPLACE), -EEXIST);
+	ck_assert_int_eq(move("a", "c", RENAME_EXCHANGE), -ENOENT);
+	ck_assert_int_eq(move("a", "b", RENAME_WHITEOUT), -EINVAL);
+	ck_assert_int_eq(move("a", "b", RENAME_EXCHANGE), 0);
+	ck_assert_uint_eq(look(d, "b").st_ino, a);
+	ck_assert_int_eq(move("b", "a", 0), 0);
+	ck_assert_uint_eq(look(d, "a").st_ino, a);
 	ck_assert_int_eq(alive, 1);
-	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", d, "s", 0, &god), -EISDIR);
-	ck_assert_int_eq(pf_vfs_rename(tree, d, "s", d, "a", 0, &god), -ENOTDIR);
-	ck_assert_int_eq(pf_vfs_rename(tree, d, "s", st.st_ino, "t", 0, &god), -EINVAL);
-	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", st.st_ino, "in", 0, &god), 0);
-	ck_assert_int_eq(pf_vfs_mkdir(tree, d, "other", 0755, &god, &other), 0);
-	pf_vfs_forget(tree, other.st_ino, 1);
-	ck_assert_int_eq(pf_vfs_rename(tree, d, "other", d, "s", 0, &god), -ENOTEMPTY);
-	ck_assert_int_eq(pf_vfs_rename(tree, st.st_ino, "in", d, "a", 0, &god), 0);
-	ck_assert_int_eq(pf_vfs_rename(tree, d, "other", d, "s", 0, &god), 0);
-	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", d, "x/y", 0, &god), -EINVAL);
-	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", d, "a", 0, &god), 0);
+	ck_assert_int_eq(move("a", "s", 0), -EISDIR);
+	ck_assert_int_eq(move("s", "a", 0), -ENOTDIR);
+	ck_assert_int_eq(pf_vfs_rename(tree, d, "s", sub, "t", 0, &god), -EINVAL);
+	ck_assert_int_eq(pf_vfs_rename(tree, d, "a", sub, "in", 0, &god), 0);
+	ck_assert_int_gt(make_dir(d, "other"), 0);
+	ck_assert_int_eq(move("other", "s", 0), -ENOTEMPTY);
+	ck_assert_int_eq(pf_vfs_rename(tree, sub, "in", d, "a", 0, &god), 0);
+	ck_assert_int_eq(move("other", "s", 0), 0);
+	ck_assert_int_eq(move("a", "x/y", 0), -EINVAL);
+	ck_assert_int_eq(move("a", "a", 0), 0);
 	ck_assert_int_eq(pf_vfs_rename(tree, 1, "text", d, "a", 0, &god), -EPERM);
 }
 
@@ -248,16 +234,16 @@ static void *stress(void *arg)
 			write_some(from, (uint64_t)(rand_r(&seed) % 40));
 			break;
 		case 1:
-			pf_vfs_remove(tree, d, from, false, &god);
+			remove_name(from, false);
 			break;
 		case 2:
-			pf_vfs_rename(tree, d, from, d, to, 0, &god);
+			move(from, to, 0);
 			break;
 		case 3:
 			list_all();
 			break;
 		case 4:
-			pf_vfs_rename(tree, d, from, d, to, RENAME_EXCHANGE, &god);
+			move(from, to, RENAME_EXCHANGE);
 			break;
 		default:
 			open_some(from);
