@@ -6,7 +6,45 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "quoted.h"
 #include "unit.h"
+
+static struct exec_spec r;
+static struct pf_err err;
+
+static void set_up(void)
+{
+	r = (struct exec_spec){ .repeat = 0 };
+	err = (struct pf_err)PF_ERR_INIT;
+}
+
+static void tear_down(void)
+{
+	exec_spec_release(&r);
+}
+
+static void parse_line(const char *line)
+{
+	exec_spec_release(&r);
+	ck_assert_msg(exec_spec_parse_line(line, &r, &err) == 0, "%s", err.text);
+}
+
+/* Parse TEXT, with ' for ".  The request holds what it needs of the object. */
+static int parse_json(const char *text)
+{
+	struct json_object *o = json_tokener_parse(quoted(text));
+	int code;
+
+	exec_spec_release(&r);
+	code = exec_spec_parse(o, true, &r, &err);
+	json_object_put(o);
+	return code;
+}
+
+static void take_json(const char *text)
+{
+	ck_assert_msg(parse_json(text) == 0, "%s", err.text);
+}
 
 /* The names, each in brackets. */
 static const char *shown(const struct names *names)
@@ -53,17 +91,12 @@ static const struct {
 
 TEST_EACH(a_run_line_is_parsed, lines)
 {
-	struct exec_spec r = { .repeat = 0 };
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_msg(exec_spec_parse_line(lines[_i].line, &r, &err) == 0, "%s",
-		      err.text);
+	parse_line(lines[_i].line);
 	ck_assert_str_eq(shown(rows_at(&r.inputs, 0)), lines[_i].inputs);
 	ck_assert_str_eq(shown(rows_at(&r.outputs, 0)), lines[_i].outputs);
 	ck_assert_str_eq(shown(&r.donate), lines[_i].donate);
 	exec_spec_release(&r);
 	ck_assert_ptr_null(r.inputs.at);
-	exec_spec_release(&r);
 }
 
 #define OPTIONS                                                                          \
@@ -103,54 +136,40 @@ static const struct {
 
 TEST_EACH(a_bad_run_line_is_refused, bad_lines)
 {
-	struct exec_spec r = { .repeat = 0 };
-	struct pf_err err = PF_ERR_INIT;
-
 	ck_assert_int_eq(exec_spec_parse_line(bad_lines[_i].line, &r, &err), -EINVAL);
 	ck_assert_str_eq(err.text, bad_lines[_i].why);
-	exec_spec_release(&r);
 }
 
 TEST(a_line_may_have_many_names)
 {
 	struct pf_buf line = PF_BUF_INIT;
-	struct exec_spec r = { .repeat = 0 };
-	struct pf_err err = PF_ERR_INIT;
 
 	for (int i = 0; i < 5000; i++)
 		pf_buf_printf(&line, "buffer_%d ", i);
 	pf_buf_puts(&line, "->");
 	for (int i = 0; i < 5000; i++)
 		pf_buf_printf(&line, " \"%d\"", i);
-	ck_assert_int_eq(exec_spec_parse_line(line.data, &r, &err), 0);
+	parse_line(line.data);
 	ck_assert_uint_eq(r.inputs.at->n, 5000);
 	ck_assert_str_eq(r.inputs.at->at[4999], "buffer_4999");
 	ck_assert_uint_eq(r.outputs.at->n, 5000);
 	ck_assert_str_eq(r.outputs.at->at[4999], "4999");
-	exec_spec_release(&r);
 	pf_buf_release(&line);
 }
 
 TEST(a_line_has_options)
 {
-	struct exec_spec r = { .repeat = 0 };
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_int_eq(exec_spec_parse_line("device=cpu:1 x move -> y async repeat=12 "
-					      "timeout_ms=500 device=cpu:2",
-					      &r, &err),
-			 0);
+	parse_line(
+		"device=cpu:1 x move -> y async repeat=12 timeout_ms=500 device=cpu:2");
 	ck_assert_str_eq(shown(r.inputs.at), "[x]");
 	ck_assert_str_eq(shown(r.outputs.at), "[y]");
 	ck_assert_str_eq(r.device, "cpu:2");
 	ck_assert(r.move && r.async);
 	ck_assert_uint_eq(r.repeat, 12);
 	ck_assert_uint_eq(r.timeout_ms, 500);
-	exec_spec_release(&r);
-	ck_assert_int_eq(exec_spec_parse_line("\"async\" -> \"move\"", &r, &err), 0);
+	parse_line("\"async\" -> \"move\"");
 	ck_assert(!r.move && !r.async);
 	ck_assert_str_eq(shown(r.inputs.at), "[async]");
-	exec_spec_release(&r);
 }
 
 /* --- JSON ---------------------------------------------------------------------------- */
@@ -159,41 +178,28 @@ static const struct {
 	const char *text, *inputs, *outputs, *donate;
 } objects[] = {
 	{ "{}", "", "", "" },
-	{ "{\"op\":\"execute\",\"executable\":7,\"id\":null}", "", "", "" },
-	{ "{\"inputs\":[],\"outputs\":[]}", "", "", "" },
-	{ "{\"inputs\":[\"x\",\"y\"],\"outputs\":[\"z\"],\"donate\":[\"x\"]}", "[x][y]",
-	  "[z]", "[x]" },
-	{ "{\"inputs\":[\"a b\",\"->\",\"donate=x\",\"\"]}", "[a b][->][donate=x][]", "",
-	  "" },
-	{ "{\"inputs\":[\"\\u00e9\"]}", "[\xc3\xa9]", "", "" },
-	{ "{\"inputs\":{\"p1\":\"y\",\"p0\":\"x\"}}", "[y][x]", "", "" },
+	{ "{'op':'execute','executable':7,'id':null}", "", "", "" },
+	{ "{'inputs':[],'outputs':[]}", "", "", "" },
+	{ "{'inputs':['x','y'],'outputs':['z'],'donate':['x']}", "[x][y]", "[z]", "[x]" },
+	{ "{'inputs':['a b','->','donate=x','']}", "[a b][->][donate=x][]", "", "" },
+	{ "{'inputs':['\\u00e9']}", "[\xc3\xa9]", "", "" },
+	{ "{'inputs':{'p1':'y','p0':'x'}}", "[y][x]", "", "" },
 };
 
 TEST_EACH(a_json_request_is_understood, objects)
 {
-	struct json_object *o = json_tokener_parse(objects[_i].text);
-	struct exec_spec r = { .repeat = 0 };
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_msg(exec_spec_parse(o, true, &r, &err) == 0, "%s", err.text);
-	json_object_put(o); /* the request holds what it needs */
+	take_json(objects[_i].text);
 	ck_assert_uint_eq(r.inputs.n, 0);
 	ck_assert_str_eq(shown(r.inputs.at), objects[_i].inputs);
 	ck_assert_str_eq(shown(r.outputs.at), objects[_i].outputs);
 	ck_assert_str_eq(shown(&r.donate), objects[_i].donate);
-	exec_spec_release(&r);
 }
 
 TEST(json_may_have_rows_and_options)
 {
-	struct json_object *o = json_tokener_parse(
-		"{\"inputs\":[[\"x\",\"y\"],[\"v\"],[]],\"outputs\":[[]],\"device\":\"cpu:1\","
-		"\"move\":true,\"async\":false,\"repeat\":3,\"timeout_ms\":9,"
-		"\"launch_id\":2147483647}");
-	struct exec_spec r = { .repeat = 0 };
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_msg(exec_spec_parse(o, true, &r, &err) == 0, "%s", err.text);
+	take_json(
+		"{'inputs':[['x','y'],['v'],[]],'outputs':[[]],'device':'cpu:1','move':true,"
+		"'async':false,'repeat':3,'timeout_ms':9,'launch_id':2147483647}");
 	ck_assert_uint_eq(r.inputs.n, 3);
 	ck_assert_str_eq(shown(rows_at(&r.inputs, 0)), "[x][y]");
 	ck_assert_str_eq(shown(rows_at(&r.inputs, 1)), "[v]");
@@ -204,44 +210,26 @@ TEST(json_may_have_rows_and_options)
 	ck_assert_uint_eq(r.repeat, 3);
 	ck_assert_uint_eq(r.timeout_ms, 9);
 	ck_assert_uint_eq(r.launch_id, INT32_MAX);
-	json_object_put(o);
-	exec_spec_release(&r);
 }
 
 TEST(json_may_donate_by_number)
 {
-	struct json_object *o = json_tokener_parse("{\"donate\":[2,\"x\",4294967295]}");
-	struct exec_spec r = { .repeat = 0 };
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_msg(exec_spec_parse(o, true, &r, &err) == 0, "%s", err.text);
+	take_json("{'donate':[2,'x',4294967295]}");
 	ck_assert_str_eq(shown(&r.donate), "[x]");
 	ck_assert_uint_eq(r.n_donate_at, 2);
 	ck_assert_uint_eq(r.donate_at[0], 2);
 	ck_assert_uint_eq(r.donate_at[1], UINT32_MAX);
 	ck_assert(!r.donate_all);
-	json_object_put(o);
-	exec_spec_release(&r);
 
-	o = json_tokener_parse("{\"donate\":true}");
-	ck_assert_int_eq(exec_spec_parse(o, true, &r, &err), 0);
+	take_json("{'donate':true}");
 	ck_assert(r.donate_all && !r.donate.n && !r.n_donate_at);
-	json_object_put(o);
-	exec_spec_release(&r);
 }
 
 TEST(json_may_name_parameters)
 {
-	struct json_object *o =
-		json_tokener_parse("{\"inputs\":{\"p1\":\"y\",\"p0\":\"x\"}}");
-	struct exec_spec r = { .repeat = 0 };
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_int_eq(exec_spec_parse(o, true, &r, &err), 0);
+	take_json("{'inputs':{'p1':'y','p0':'x'}}");
 	ck_assert(r.by_name);
 	ck_assert_str_eq(shown(&r.params), "[p1][p0]");
-	json_object_put(o);
-	exec_spec_release(&r);
 }
 
 #define KEYS                                                                             \
@@ -251,66 +239,56 @@ TEST(json_may_name_parameters)
 static const struct {
 	const char *text, *why; /* NULL: any message */
 } bad_objects[] = {
-	{ "{\"input\":[]}", "unknown key \"input\" (did you mean \"inputs\"?)" KEYS },
-	{ "{\"inputs\":[],\"Outputs\":[]}",
+	{ "{'input':[]}", "unknown key \"input\" (did you mean \"inputs\"?)" KEYS },
+	{ "{'inputs':[],'Outputs':[]}",
 	  "unknown key \"Outputs\" (did you mean \"outputs\"?)" KEYS },
-	{ "{\"\":1}", "unknown key \"\"" KEYS },
-	{ "{\"exec\":\"add\"}",
-	  "unknown key \"exec\" (did you mean \"executable\"?)" KEYS },
-	{ "{\"inputs\":\"x\"}", "\"inputs\": expected a list of names, found string" },
-	{ "{\"inputs\":null}", "\"inputs\": expected a list of names, found null" },
-	{ "{\"outputs\":{}}", "\"outputs\": expected a list of names, found object" },
-	{ "{\"donate\":\"x\"}",
+	{ "{'':1}", "unknown key \"\"" KEYS },
+	{ "{'exec':'add'}", "unknown key \"exec\" (did you mean \"executable\"?)" KEYS },
+	{ "{'inputs':'x'}", "\"inputs\": expected a list of names, found string" },
+	{ "{'inputs':null}", "\"inputs\": expected a list of names, found null" },
+	{ "{'outputs':{}}", "\"outputs\": expected a list of names, found object" },
+	{ "{'donate':'x'}",
 	  "\"donate\": expected true, or a list of inputs by name or number, found string" },
-	{ "{\"donate\":null}", NULL },
-	{ "{\"donate\":[\"x\",-1]}",
+	{ "{'donate':null}", NULL },
+	{ "{'donate':['x',-1]}",
 	  "\"donate\", element 1: expected an input's number, from 0 on, found -1" },
-	{ "{\"donate\":[4294967296]}",
+	{ "{'donate':[4294967296]}",
 	  "\"donate\", element 0: expected an input's number, from 0 on, found "
 	  "4294967296" },
-	{ "{\"donate\":[1.5]}",
-	  "\"donate\", element 0: expected a string, found double" },
-	{ "{\"inputs\":[\"x\",7]}",
-	  "\"inputs\", element 1: expected a string, found int" },
-	{ "{\"outputs\":[null]}",
-	  "\"outputs\", element 0: expected a string, found null" },
-	{ "{\"donate\":[[\"x\"]]}",
-	  "\"donate\", element 0: expected a string, found array" },
-	{ "{\"inputs\":[[\"x\"],7]}",
+	{ "{'donate':[1.5]}", "\"donate\", element 0: expected a string, found double" },
+	{ "{'inputs':['x',7]}", "\"inputs\", element 1: expected a string, found int" },
+	{ "{'outputs':[null]}", "\"outputs\", element 0: expected a string, found null" },
+	{ "{'donate':[['x']]}", "\"donate\", element 0: expected a string, found array" },
+	{ "{'inputs':[['x'],7]}",
 	  "\"inputs\", row 1: expected a list of names, found int" },
-	{ "{\"inputs\":[[\"x\"],[7]]}",
+	{ "{'inputs':[['x'],[7]]}",
 	  "\"inputs\", row 1, element 0: expected a string, found int" },
-	{ "{\"inputs\":[\"x\",[\"y\"]]}",
+	{ "{'inputs':['x',['y']]}",
 	  "\"inputs\", element 1: expected a string, found array" },
-	{ "{\"inputs\":{\"p\":7}}",
-	  "\"inputs\", element 0: expected a string, found int" },
-	{ "{\"repeat\":0}",
+	{ "{'inputs':{'p':7}}", "\"inputs\", element 0: expected a string, found int" },
+	{ "{'repeat':0}",
 	  "\"repeat\": expected a whole number from 1 to 1000000000, found 0" },
-	{ "{\"repeat\":1000000000000}",
+	{ "{'repeat':1000000000000}",
 	  "\"repeat\": expected a whole number from 1 to 1000000000, found "
 	  "1000000000000" },
-	{ "{\"repeat\":1.5}",
+	{ "{'repeat':1.5}",
 	  "\"repeat\": expected a whole number from 1 to 1000000000, found 1.5" },
-	{ "{\"launch_id\":2147483648}",
+	{ "{'launch_id':2147483648}",
 	  "\"launch_id\": expected a whole number from 0 to 2147483647, found "
 	  "2147483648" },
-	{ "{\"launch_id\":-1}",
+	{ "{'launch_id':-1}",
 	  "\"launch_id\": expected a whole number from 0 to 2147483647, found -1" },
-	{ "{\"move\":1}", "\"move\": expected true or false, found int" },
-	{ "{\"device\":1}", "\"device\": expected a string, found int" },
+	{ "{'move':1}", "\"move\": expected true or false, found int" },
+	{ "{'device':1}", "\"device\": expected a string, found int" },
 	/* A name truncated at its NUL would be another name. */
-	{ "{\"inputs\":[\"x\\u0000y\"]}", NULL },
+	{ "{'inputs':['x\\u0000y']}", NULL },
 };
 
 TEST_EACH(a_bad_json_request_is_refused, bad_objects)
 {
-	struct json_object *o = json_tokener_parse(bad_objects[_i].text);
-	struct exec_spec r = { .repeat = 0 };
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_int_eq(exec_spec_parse(o, true, &r, &err), -EINVAL);
+	ck_assert_int_eq(parse_json(bad_objects[_i].text), -EINVAL);
 	if (bad_objects[_i].why)
 		ck_assert_str_eq(err.text, bad_objects[_i].why);
-	exec_spec_release(&r);
-	json_object_put(o);
 }
+
+UNIT_FIXTURE(set_up, tear_down)

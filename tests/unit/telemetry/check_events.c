@@ -79,11 +79,12 @@ static const char *field(struct json_object *o, const char *key)
 TEST(fields)
 {
 	struct pf_err err = PF_ERR_INIT;
-	struct json_object *o, *e;
 	struct pf_event event;
 	struct timespec before, after;
-	char *text;
+	const char *text;
+	double time;
 	size_t n;
+	int at;
 
 	clock_gettime(CLOCK_REALTIME, &before);
 	pf_err_set(&err, -EINVAL, "bad \"op\" of C:\\x: \xc3\xa9");
@@ -99,25 +100,16 @@ TEST(fields)
 	clock_gettime(CLOCK_REALTIME, &after);
 	text = see(7, &n);
 	ck_assert_uint_eq(n, 1);
-	o = next_object(&text);
-	ck_assert_double_ge(json_object_get_double(json_object_object_get(o, "time")),
-			    (double)before.tv_sec);
-	ck_assert_double_le(json_object_get_double(json_object_object_get(o, "time")),
-			    (double)after.tv_sec + 1);
-	ck_assert_str_eq(field(o, "event"), "program.failed");
-	ck_assert_str_eq(field(o, "user"), "7");
-	ck_assert_str_eq(field(o, "object"), "executables/a\"b\\c");
-	ck_assert_str_eq(field(o, "bytes"), "-9223372036854775808");
-	ck_assert_str_eq(field(o, "zero"), "0");
-	ck_assert_str_eq(field(o, "seconds"), "12.000034000");
-	ck_assert(!json_object_object_get_ex(o, "none", NULL));
-	ck_assert_int_eq(json_object_get_type(json_object_object_get(o, "id")),
-			 json_type_array);
-	e = json_object_object_get(o, "error");
-	ck_assert_str_eq(field(e, "errno"), "EINVAL");
-	ck_assert_str_eq(field(e, "code"), "INVALID_ARGUMENT");
-	ck_assert_str_eq(field(e, "message"), err.text);
-	json_object_put(o);
+	ck_assert_int_eq(sscanf(text, "{\"time\":%lf,%n", &time, &at), 1);
+	ck_assert_double_ge(time, (double)before.tv_sec);
+	ck_assert_double_le(time, (double)after.tv_sec + 1);
+	ck_assert_str_eq(text + at,
+			 "\"event\":\"program.failed\",\"user\":7,\"object\":"
+			 "\"executables/a\\\"b\\\\c\",\"plugin\":\"cpu\","
+			 "\"bytes\":-9223372036854775808,\"zero\":0,"
+			 "\"seconds\":12.000034000,\"id\":[1,{\"x\":null}],"
+			 "\"error\":{\"errno\":\"EINVAL\",\"code\":\"INVALID_ARGUMENT\","
+			 "\"message\":\"bad \\\"op\\\" of C:\\\\x: \xc3\xa9\"}}\n");
 }
 
 /* Too long a value is truncated, and the line is still JSON. */

@@ -17,15 +17,20 @@ static const char *why(const struct pf_cred *cred)
 	return line;
 }
 
+static void expect_why(const struct pf_cred *cred, const char *want)
+{
+	ck_assert_str_eq(why(cred), want);
+}
+
 TEST(without_refusals_error_is_empty)
 {
 	struct pf_cred cred = user(7, 1);
 	struct stat st;
 
-	ck_assert_str_eq(why(&cred), "");
+	expect_why(&cred, "");
 	ck_assert_int_eq(pf_vfs_lookup(tree, d, "nothing", &st), -ENOENT);
 	ck_assert_int_eq(pf_vfs_mkdir(tree, d, "made", 0755, &cred, &st), 0);
-	ck_assert_str_eq(why(&cred), "");
+	expect_why(&cred, "");
 }
 
 TEST(names)
@@ -35,31 +40,27 @@ TEST(names)
 	struct stat st;
 
 	ck_assert_int_eq(pf_vfs_mkdir(tree, 1, "x", 0755, &cred, &st), -EPERM);
-	ck_assert_str_eq(why(&cred),
-			 "mkdir x: pjrtfs alone makes and removes names here\n");
+	expect_why(&cred, "mkdir x: pjrtfs alone makes and removes names here\n");
 	ck_assert_int_eq(pf_vfs_mkdir(tree, d, "sub", 0755, &cred, &st), 0);
 	ck_assert_int_eq(pf_vfs_mkdir(tree, st.st_ino, "sub", 0755, &cred, &st), 0);
 	ck_assert_int_eq(pf_vfs_remove(tree, d, "sub", true, &cred), -ENOTEMPTY);
-	ck_assert_str_eq(why(&cred), "rmdir dir/sub: Directory not empty\n");
+	expect_why(&cred, "rmdir dir/sub: Directory not empty\n");
 	ck_assert_int_eq(pf_vfs_remove(tree, d, "a.view", false, &cred), -EPERM);
-	ck_assert_str_eq(why(&cred), "unlink dir/a.view: a view\n");
+	expect_why(&cred, "unlink dir/a.view: a view\n");
 	ck_assert_int_eq(pf_vfs_rename(tree, d, "sub", d, "b\n", 0, &cred), -EINVAL);
-	ck_assert_str_eq(why(&cred), "rename dir/sub: a control character in the name "
-				     "\"b \"\n");
+	expect_why(&cred, "rename dir/sub: a control character in the name \"b \"\n");
 	ck_assert_int_eq(pf_vfs_create(tree, 1, "y", 0644, O_WRONLY, &cred, &st, &of),
 			 -EPERM);
-	ck_assert_str_eq(why(&cred),
-			 "create y: pjrtfs alone makes and removes names here\n");
+	expect_why(&cred, "create y: pjrtfs alone makes and removes names here\n");
 	ck_assert_int_eq(pf_vfs_not_made(tree, d, "l", &cred, "links"), -EPERM);
-	ck_assert_str_eq(why(&cred),
-			 "make dir/l: there are no links here: copy the file\n");
+	expect_why(&cred, "make dir/l: there are no links here: copy the file\n");
 	ck_assert_int_eq(pf_vfs_set_xattr(tree, look(1, "text").st_ino, "user.x", "", 0,
 					  0, &cred),
 			 -EOPNOTSUPP);
-	ck_assert_str_eq(why(&cred), "setxattr text: it has no attributes to set\n");
+	expect_why(&cred, "setxattr text: it has no attributes to set\n");
 	/* cp -p tries these. */
 	pf_vfs_set_xattr(tree, d, "system.posix_acl_access", "", 0, 0, &cred);
-	ck_assert_str_eq(why(&cred), "setxattr text: it has no attributes to set\n");
+	expect_why(&cred, "setxattr text: it has no attributes to set\n");
 }
 
 static struct pf_reply *asked_by(struct answer *a, const struct pf_cred *cred)
@@ -80,24 +81,24 @@ TEST(open_files)
 
 	pf_vfs_write(of, "!", 1, 0, asked_by(&a, &cred));
 	ck_assert_int_eq(answer_take(&a), -EINVAL);
-	ck_assert_str_eq(why(&cred), "write dir/f: no exclamations\n");
+	expect_why(&cred, "write dir/f: no exclamations\n");
 	pf_vfs_write(of, "long", 4, 58, asked_by(&a, &cred));
 	ck_assert_int_eq(answer_take(&a), -EFBIG);
-	ck_assert_str_eq(why(&cred), "write dir/f: it holds 60 bytes at most\n");
+	expect_why(&cred, "write dir/f: it holds 60 bytes at most\n");
 	ck_assert_int_eq(write_by(pf_vfs_write, of, "bad", 3, 0), 3);
 	pf_vfs_flush(of, getpid(), asked_by(&a, &cred));
 	ck_assert_int_eq(answer_take(&a), -EINVAL);
-	ck_assert_str_eq(why(&cred), "close dir/f: Invalid argument\n");
+	expect_why(&cred, "close dir/f: Invalid argument\n");
 	pf_vfs_release(of);
 
 	word[0] = '\0';
 	pf_vfs_open(tree, look(1, "text").st_ino, O_RDONLY, &cred, &none,
 		    asked_by(&a, &cred));
 	ck_assert_int_eq(answer_take(&a), -ENODATA);
-	ck_assert_str_eq(why(&cred), "open text: text has no word\n");
+	expect_why(&cred, "open text: text has no word\n");
 	ck_assert_int_eq(try_open(look(1, "text").st_ino, O_WRONLY, &cred, &none),
 			 -EACCES);
-	ck_assert_str_eq(why(&cred), "open text: it can only be read\n");
+	expect_why(&cred, "open text: it can only be read\n");
 }
 
 TEST(a_failed_preparation_is_reported)
@@ -112,7 +113,7 @@ TEST(a_failed_preparation_is_reported)
 	pf_err_set(&err, -EIO, "there was none to be had");
 	pf_reply_fail(waiting, -EIO, &err);
 	ck_assert_int_eq(answer_take(&a), -EIO);
-	ck_assert_str_eq(why(&cred), "open prepared: there was none to be had\n");
+	expect_why(&cred, "open prepared: there was none to be had\n");
 }
 
 TEST(each_user_sees_their_own_refusal)
@@ -122,11 +123,11 @@ TEST(each_user_sees_their_own_refusal)
 
 	unknown.sid = PF_SID_UNKNOWN;
 	ck_assert_int_eq(pf_vfs_mkdir(tree, 1, "a", 0755, &a, &st), -EPERM);
-	ck_assert_str_eq(why(&b), "");
-	ck_assert_str_eq(why(&c), "");
+	expect_why(&b, "");
+	expect_why(&c, "");
 	ck_assert_int_eq(pf_vfs_mkdir(tree, 1, "b", 0755, &b, &st), -EPERM);
 	ck_assert_int_eq(pf_vfs_mkdir(tree, 1, "u", 0755, &unknown, &st), -EPERM);
-	ck_assert_str_eq(why(&unknown), "");
+	expect_why(&unknown, "");
 	ck_assert_ptr_eq(strstr(why(&a), "mkdir a: "), why(&a));
 	ck_assert_ptr_eq(strstr(why(&b), "mkdir b: "), why(&b));
 	/* Others' make theirs be forgotten, in the end: memory is bounded. */
@@ -135,7 +136,7 @@ TEST(each_user_sees_their_own_refusal)
 
 		ck_assert_int_eq(pf_vfs_mkdir(tree, 1, "o", 0755, &other, &st), -EPERM);
 	}
-	ck_assert_str_eq(why(&a), "");
+	expect_why(&a, "");
 }
 
 /* A path may be truncated, the reason never. */
