@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tree of toys behind a real mount: mappings, attributes by name, invalidated caches. */
+/* A tree of toys behind a real mount: mappings, attributes by name, invalidated caches, poll(2). */
 #define FUSE_USE_VERSION 314
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -80,6 +81,30 @@ static int file_list_xattr(struct pf_node *node, struct pf_buf *out, struct pf_e
 	return 0;
 }
 
+static _Atomic bool ready;
+static _Atomic unsigned polls; /* requests of the kernel, each before its caller sleeps */
+
+static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	(void)node;
+	(void)err;
+	pf_buf_puts(out, ready ? "done\n" : "running\n");
+	return 0;
+}
+
+static short state_poll(struct pf_open *of)
+{
+	(void)of;
+	polls++;
+	return ready ? POLLIN : 0;
+}
+
+static const struct pf_kind state = {
+	.name = "state", .mode = S_IFREG | 0444, .show = state_show, .poll = state_poll
+};
+static const struct pf_kind plain = { .name = "plain",
+				      .mode = S_IFREG | 0444,
+				      .show = state_show };
 static const struct pf_kind file = {
 	.name = "file",
 	.mode = S_IFREG | 0666,
@@ -93,14 +118,15 @@ static const struct pf_kind file = {
 static const struct pf_kind dir = { .name = "dir", .mode = S_IFDIR | 0755 };
 static const struct pf_kind root = {
 	.mode = S_IFDIR | 0755,
-	.children = (const struct pf_kind *const[]){ &file, &dir, NULL },
+	.children = (const struct pf_kind *const[]){ &file, &dir, &state, &plain, NULL },
 };
 
 static void setup(void)
 {
 	memset(content, 'a', SIZE);
 	flushes = fsyncs = 0;
-	parking = false;
+	parking = ready = false;
+	polls = 0;
 	mount_setup(&root);
 }
 
@@ -133,6 +159,7 @@ static void write_mapped(int go, int done)
 	expect(munmap(p, SIZE) == 0, 3);
 }
 
+/* Files that are read directly can be mapped since Linux 6.6. */
 static bool has_mappings(void)
 {
 	struct utsname system;
@@ -364,5 +391,88 @@ TEST(the_kernel_drops_names_that_are_gone_but_not_those_that_came_back)
 	pf_node_unref(in);
 }
 
-/* Files that are read directly can be mapped since Linux 6.6. */
+/* Wait up to MS (-1: for ever) for FD to be readable: how many are. */
+static int by_poll(int fd, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, ms);
+}
+
+static void poll_state(int go, int done)
+{
+	int fd = open_in("state", O_RDONLY), other = open_in("plain", O_RDONLY),
+	    twin = dup(fd);
+	char text[16] = "";
+
+	expect(pread(fd, text, sizeof(text), 0) == 8 && !strcmp(text, "running\n"), 1);
+	expect(by_poll(other, 0) == 1, 2);
+	expect(by_poll(fd, 0) == 0, 3);
+	expect(by_poll(fd, 50) == 0, 4);
+	step(done);
+	await(go);
+	expect(by_poll(fd, -1) == 1, 5);
+	expect(by_poll(twin, 0) == 1, 6);
+	memset(text, 0, sizeof(text));
+	expect(pread(fd, text, sizeof(text), 0) == 5 && !strcmp(text, "done\n"), 7);
+}
+
+/* Wait for another poll than the first N. */
+static void await_poll(unsigned n)
+{
+	while (polls <= n)
+		usleep(1000);
+}
+
+/* Let the other process go on to its poll without end. */
+static void await_sleep(pid_t pid, int go, int done)
+{
+	unsigned n;
+
+	await_from(pid, done);
+	n = polls;
+	step(go);
+	await_poll(n);
+}
+
+/* tests/tools/events.py has select(2) and epoll(7), too. */
+TEST(an_event_wakes_a_polling_process)
+{
+	struct pf_node *node = pf_dir_lookup(pf_tree_root(tree), "state");
+	int go, done;
+	pid_t pid = start(poll_state, &go, &done);
+	unsigned n;
+
+	await_sleep(pid, go, done);
+	n = polls;
+	pf_node_ready(node); /* wakes the process without an event: it polls again */
+	await_poll(n);
+	ready = true;
+	pf_node_ready(node);
+	ck_assert_int_eq(end(pid), 0);
+	pf_node_unref(node);
+}
+
+static void poll_on(int go, int done)
+{
+	int fd = open_in("state", O_RDONLY);
+
+	by_poll(fd, 0);
+	step(done);
+	await(go);
+	by_poll(fd, -1);
+}
+
+/* A caller that sleeps when the mount ends: no leak, no crash. */
+TEST(unmounting_wakes_a_polling_process)
+{
+	int go, done;
+	pid_t pid = start(poll_on, &go, &done);
+
+	await_sleep(pid, go, done);
+	mount_teardown();
+	end(pid);
+	setup(); /* what the fixture takes down */
+}
+
 UNIT_FIXTURE(setup, mount_teardown)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "pjrtfs/base.h"
+#include "quoted.h"
 #include "sleeping.h"
 #include "telemetry/internal.h"
 
@@ -103,13 +104,13 @@ TEST(fields)
 	ck_assert_int_eq(sscanf(text, "{\"time\":%lf,%n", &time, &at), 1);
 	ck_assert_double_ge(time, (double)before.tv_sec);
 	ck_assert_double_le(time, (double)after.tv_sec + 1);
-	ck_assert_str_eq(text + at,
-			 "\"event\":\"program.failed\",\"user\":7,\"object\":"
-			 "\"executables/a\\\"b\\\\c\",\"plugin\":\"cpu\","
-			 "\"bytes\":-9223372036854775808,\"zero\":0,"
-			 "\"seconds\":12.000034000,\"id\":[1,{\"x\":null}],"
-			 "\"error\":{\"errno\":\"EINVAL\",\"code\":\"INVALID_ARGUMENT\","
-			 "\"message\":\"bad \\\"op\\\" of C:\\\\x: \xc3\xa9\"}}\n");
+	ck_assert_str_eq(
+		text + at,
+		quoted("'event':'program.failed','user':7,'object':'executables/a\\'b\\\\c',"
+		       "'plugin':'cpu','bytes':-9223372036854775808,'zero':0,"
+		       "'seconds':12.000034000,'id':[1,{'x':null}],'error':{'errno':'EINVAL',"
+		       "'code':'INVALID_ARGUMENT','message':"
+		       "'bad \\'op\\' of C:\\\\x: \xc3\xa9'}}\n"));
 }
 
 /* Too long a value is truncated, and the line is still JSON. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Control files: commands in, replies out. */
 #include "ctl_fixture.h"
+#include "quoted.h"
 
 static ssize_t put_bytes(struct pf_open *of, const char *text, size_t len)
 {
@@ -13,8 +14,7 @@ static ssize_t put(struct pf_open *of, const char *text)
 }
 
 /* How the reply to a syntax error begins. */
-#define EINVAL_LINE                                                                      \
-	"{\"ok\":false,\"error\":{\"errno\":\"EINVAL\",\"code\":\"INVALID_ARGUMENT\","
+#define EINVAL_LINE "{'ok':false,'error':{'errno':'EINVAL','code':'INVALID_ARGUMENT',"
 #define MAX_REPLIES 6
 
 static const struct {
@@ -23,41 +23,41 @@ static const struct {
 	const char *replies[MAX_REPLIES]; /* of which the first bytes are compared */
 } sessions[] = {
 	{ "json", { "{}" }, { "{}\n" } },
-	{ "json", { "{\"a\":1}\n" }, { "{\"a\":1}\n" } },
+	{ "json", { "{'a':1}\n" }, { "{'a':1}\n" } },
 	{ "json", { " \n\t{} \r\n {} " }, { "{}\n", "{}\n" } },
 	{ "json",
-	  { "{\"a\":[1,-2.5e+3,true,null,\"}\"]}" },
-	  { "{\"a\":[1,-2.5e+3,true,null,\"}\"]}\n" } },
+	  { "{'a':[1,-2.5e+3,true,null,'}']}" },
+	  { "{'a':[1,-2.5e+3,true,null,'}']}\n" } },
 	{ "json",
-	  { "{\"a\"", ":", "\"b\\", "\"\\u00", "e9\"", "}" },
-	  { "{\"a\":\"b\\\"\\u00e9\"}\n" } },
+	  { "{'a'", ":", "'b\\", "'\\u00", "e9'", "}" },
+	  { "{'a':'b\\'\\u00e9'}\n" } },
 	{ "json",
-	  { "{\"a\":1}{\"b\":2}{\"c\"", ":3}" },
-	  { "{\"a\":1}\n", "{\"b\":2}\n", "{\"c\":3}\n" } },
-	{ "json", { "{\"a\":\"fail\"}{}" }, { "{\"a\":\"fail\"}\n", "{}\n" } },
+	  { "{'a':1}{'b':2}{'c'", ":3}" },
+	  { "{'a':1}\n", "{'b':2}\n", "{'c':3}\n" } },
+	{ "json", { "{'a':'fail'}{}" }, { "{'a':'fail'}\n", "{}\n" } },
 	/* A newline resynchronises. */
-	{ "json", { "{\"a\" b {}\n{}" }, { EINVAL_LINE, "{}\n" } },
+	{ "json", { "{'a' b {}\n{}" }, { EINVAL_LINE, "{}\n" } },
 	{ "json", { "rubbish {}", " {}", "\n{}" }, { EINVAL_LINE, "{}\n" } },
-	{ "json", { "{\"a\n{}" }, { EINVAL_LINE, "{}\n" } },
+	{ "json", { "{'a\n{}" }, { EINVAL_LINE, "{}\n" } },
 	{ "json", { "{} x\n{}" }, { "{}\n", EINVAL_LINE, "{}\n" } },
 	{ "json", { "{{\n{}" }, { EINVAL_LINE, "{}\n" } },
-	{ "json", { "{\"a\":[1 2\n{}" }, { EINVAL_LINE, "{}\n" } },
-	{ "json", { "{\"a\":[1}\n{}" }, { EINVAL_LINE, "{}\n" } },
-	{ "json", { "{\"a\":tru}\n{}" }, { EINVAL_LINE, "{}\n" } },
+	{ "json", { "{'a':[1 2\n{}" }, { EINVAL_LINE, "{}\n" } },
+	{ "json", { "{'a':[1}\n{}" }, { EINVAL_LINE, "{}\n" } },
+	{ "json", { "{'a':tru}\n{}" }, { EINVAL_LINE, "{}\n" } },
 	/* Text that is not JSON; check_json has the others. */
 	{ "json", { "[]\n" }, { EINVAL_LINE } },
-	{ "json", { "{\"a\":1]\n" }, { EINVAL_LINE } },
-	{ "json", { "{\"a\":\"\xff\"}" }, { EINVAL_LINE } },
+	{ "json", { "{'a':1]\n" }, { EINVAL_LINE } },
+	{ "json", { "{'a':'\xff'}" }, { EINVAL_LINE } },
 	/* A key given twice, however it is written; the next command is good. */
-	{ "json", { "{\"a\":1,\"a\":2}{}" }, { EINVAL_LINE, "{}\n" } },
-	{ "json", { "{\"a\":1,\"\\u0061\":2}" }, { EINVAL_LINE } },
-	{ "json", { "{\"o\":{\"x\":1,\"y\":2,\"x\":3}}" }, { EINVAL_LINE } },
+	{ "json", { "{'a':1,'a':2}{}" }, { EINVAL_LINE, "{}\n" } },
+	{ "json", { "{'a':1,'\\u0061':2}" }, { EINVAL_LINE } },
+	{ "json", { "{'o':{'x':1,'y':2,'x':3}}" }, { EINVAL_LINE } },
 	{ "json",
-	  { "{\"a\":{\"a\":[{\"a\":1},{\"a\":2}]}}" },
-	  { "{\"a\":{\"a\":[{\"a\":1},{\"a\":2}]}}\n" } },
+	  { "{'a':{'a':[{'a':1},{'a':2}]}}" },
+	  { "{'a':{'a':[{'a':1},{'a':2}]}}\n" } },
 	{ "lines", { "x -> y\n" }, { "x -> y\n" } },
 	{ "lines", { "x ", "-> y", "\nz\n\n \t\nw" }, { "x -> y\n", "z\n" } },
-	{ "lines", { "{\"a\n" }, { "{\"a\n" } },
+	{ "lines", { "{'a\n" }, { "{'a\n" } },
 };
 
 TEST_EACH(commands_are_parsed_and_answered_in_order, sessions)
@@ -65,10 +65,10 @@ TEST_EACH(commands_are_parsed_and_answered_in_order, sessions)
 	struct pf_open *of = open_file(sessions[_i].kind, O_RDWR);
 
 	for (int i = 0; i < 6 && sessions[_i].writes[i]; i++)
-		ck_assert_int_eq(put(of, sessions[_i].writes[i]),
+		ck_assert_int_eq(put(of, quoted(sessions[_i].writes[i])),
 				 (ssize_t)strlen(sessions[_i].writes[i]));
 	for (int i = 0; i < MAX_REPLIES && sessions[_i].replies[i]; i++) {
-		const char *want = sessions[_i].replies[i];
+		const char *want = quoted(sessions[_i].replies[i]);
 		struct answer a;
 
 		pf_vfs_read(of, 65536, 99, answer_begin(&a));
