@@ -188,30 +188,38 @@ TEST(copies)
 	pf_vfs_release(to);
 }
 
+/* One after another, on the same file. */
+static const struct {
+	int mode;
+	uint64_t off, len;
+	int want;
+	int flushes; /* by then: only what changed the file is committed */
+} allocations[] = {
+	{ FALLOC_FL_KEEP_SIZE, 0, 50, 0, 0 },
+	{ 0, 0, 8, 0, 1 },
+	{ 0, 0, 8, 0, 1 },
+	{ FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 2, 2, 0, 2 },
+	{ FALLOC_FL_ZERO_RANGE, 0, 8, -EOPNOTSUPP, 2 },
+	{ 0, 0, 0, -EINVAL, 2 },
+	{ 0, 0, 61, -EFBIG, 2 },
+	{ 0, INT64_MAX, 1, -EFBIG, 2 },
+	{ 0, (uint64_t)1 << 63, 1, -EINVAL, 2 },
+};
+
 TEST(fallocate_extends_a_file)
 {
 	struct pf_open *of = open_file(node_a, O_RDWR), *reader;
 
-	ck_assert_int_eq(pf_vfs_allocate(of, FALLOC_FL_KEEP_SIZE, 0, 50), 0);
-	ck_assert_int_eq(flush(of), 0);
-	ck_assert_int_eq(a->flushes, 0); /* nothing changed */
-	ck_assert_int_eq(pf_vfs_allocate(of, 0, 0, 8), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(allocations); i++) {
+		int r = pf_vfs_allocate(of, allocations[i].mode, allocations[i].off,
+					allocations[i].len);
+
+		ck_assert_msg(r == allocations[i].want, "row %zu: %d", i, r);
+		ck_assert_int_eq(flush(of), 0);
+		ck_assert_msg(a->flushes == allocations[i].flushes, "row %zu: %d", i,
+			      a->flushes);
+	}
 	ck_assert_uint_eq(a->len, 8);
-	ck_assert_int_eq(flush(of), 0);
-	ck_assert_int_eq(a->flushes, 1);
-	ck_assert_int_eq(pf_vfs_allocate(of, 0, 0, 8), 0);
-	ck_assert_int_eq(flush(of), 0);
-	ck_assert_int_eq(a->flushes, 1);
-	ck_assert_int_eq(pf_vfs_allocate(of, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-					 2, 2),
-			 0);
-	ck_assert_int_eq(flush(of), 0);
-	ck_assert_int_eq(a->flushes, 2);
-	ck_assert_int_eq(pf_vfs_allocate(of, FALLOC_FL_ZERO_RANGE, 0, 8), -EOPNOTSUPP);
-	ck_assert_int_eq(pf_vfs_allocate(of, 0, 0, 0), -EINVAL);
-	ck_assert_int_eq(pf_vfs_allocate(of, 0, 0, 61), -EFBIG);
-	ck_assert_int_eq(pf_vfs_allocate(of, 0, INT64_MAX, 1), -EFBIG);
-	ck_assert_int_eq(pf_vfs_allocate(of, 0, (uint64_t)1 << 63, 1), -EINVAL);
 	reader = open_file(node_a, O_RDONLY);
 	ck_assert_int_eq(pf_vfs_allocate(reader, 0, 0, 1), -EBADF);
 	pf_vfs_release(reader);
