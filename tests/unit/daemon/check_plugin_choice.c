@@ -276,21 +276,4 @@ TEST(list_plugins_finds_plugins)
 	ck_assert_str_eq(shown_plugins(), "x=plugins/flat.so");
 }
 
-TEST(jaxs_plugin_variable_is_searched)
-{
-	char list[PATH_MAX];
-
-	snprintf(list, sizeof(list), "jax:%s/file,cpu:%s/other/cpu.so", work_dir,
-		 work_dir);
-	unsetenv("PJRTFS_PLUGIN_PATH");
-	setenv("PJRT_NAMES_AND_LIBRARY_PATHS", list, 1);
-	ck_assert_int_eq(parse("jax,cpu m"), 0);
-	ck_assert_str_eq(shown_plugins(), "jax=file cpu=other/cpu.so");
-	ck_assert_int_eq(parse("m"), -ENOENT);
-	setenv("PJRTFS_PLUGIN_PATH", "plugins", 1);
-	ck_assert_int_eq(parse("m"), 0);
-	ck_assert_str_eq(shown_plugins(), CPU);
-	unsetenv("PJRT_NAMES_AND_LIBRARY_PATHS");
-}
-
 UNIT_FIXTURE(make_files, remove_files)
