@@ -59,9 +59,11 @@ static inline int link_read(struct pf_node *node, struct pf_buf *out)
 /* A reader sees the bytes of when it opened the file, a writer those of now. */
 static inline int bytes_open(struct pf_open *of, struct pf_err *err)
 {
-	struct bytes *b = of->node->object, *seen = malloc(sizeof(*seen));
+	struct bytes *b = of->node->object, *seen;
 
-	(void)err;
+	if (of->flags & O_SYNC)
+		return pf_err_set(err, -EINVAL, "it is written later");
+	seen = malloc(sizeof(*seen));
 	PF_LOCK_SCOPE(&b->lock);
 	*seen = *b;
 	of->state = seen;

@@ -35,6 +35,7 @@ TEST(put_replaces)
 	ck_assert_ptr_null(pf_map_remove(&map, 0));
 	ck_assert_uint_eq(map.used, 0);
 	pf_map_release(&map);
+	pf_map_release(NULL);
 }
 
 /* Typical keys: consecutive, multiples of powers of two, huge, hashes. */

@@ -141,6 +141,7 @@ static const struct {
 	{ "m --compile-jobs 0", -EINVAL,
 	  "compile jobs: expected a number from 1 to 32, found 0" },
 	{ "m --compile-jobs 33", -EINVAL, "compile jobs: expected" },
+	{ "m --compile-jobs 2x", -EINVAL, "compile jobs: expected" },
 	{ "m --compile-timeout 0", -EINVAL,
 	  "compile timeout in seconds: expected a number from 1 to 604800, found 0" },
 	{ "m --abandoned-timeout 604801", -EINVAL,

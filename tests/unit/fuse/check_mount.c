@@ -203,6 +203,17 @@ static void file_getattr(struct pf_node *node, struct stat *st)
 	st->st_size = SIZE;
 }
 
+static ssize_t file_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
+			 uint64_t from_off, size_t len, struct pf_err *err)
+{
+	(void)of;
+	(void)from;
+	(void)err;
+	PF_LOCK_SCOPE(&lock);
+	memmove(content + off, content + from_off, len);
+	return (ssize_t)len;
+}
+
 static int file_get_xattr(struct pf_node *node, const char *name, struct pf_buf *out,
 			  struct pf_err *err)
 {
@@ -219,6 +230,11 @@ static int file_list_xattr(struct pf_node *node, struct pf_buf *out, struct pf_e
 	(void)err;
 	pf_buf_append(out, "user.dtype", sizeof("user.dtype"));
 	return 0;
+}
+
+static void command(struct pf_command *command)
+{
+	pf_command_done(command, 0, "done", 4);
 }
 
 static _Atomic bool ready;
@@ -252,13 +268,18 @@ static const struct pf_kind file = {
 	.write = file_write,
 	.commit = file_commit,
 	.getattr = file_getattr,
+	.copy = file_copy,
 	.get_xattr = file_get_xattr,
 	.list_xattr = file_list_xattr,
+};
+static const struct pf_kind control = {
+	.name = "control", .mode = S_IFREG | 0666, PF_CONTROL, .command = command
 };
 static const struct pf_kind dir = { .name = "dir", .mode = S_IFDIR | 0755 };
 static const struct pf_kind root = {
 	.mode = S_IFDIR | 0755,
-	.children = (const struct pf_kind *const[]){ &file, &dir, &state, &plain, NULL },
+	.children = (const struct pf_kind *const[]){ &file, &control, &dir, &state,
+						     &plain, NULL },
 };
 
 static void setup(void)
@@ -446,6 +467,48 @@ TEST(stopping_waits_for_no_page)
 	ck_assert_int_eq(WTERMSIG(end(pid)), SIGBUS);
 	pf_tree_free(tree);
 	setup(); /* for teardown */
+}
+
+static void touch_control(int go, int done)
+{
+	int fd = open_in("control", O_RDWR);
+	char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), reply[8];
+
+	(void)go;
+	(void)done;
+	expect(p != MAP_FAILED, 1);
+	expect(write(fd, "x\n", 2) == 2, 2);
+	expect(read(fd, reply, 8) == 5 && !memcmp(reply, "done\n", 5), 3);
+	p[0] = 'x'; /* that page does not exist */
+}
+
+TEST(a_control_file_has_no_pages)
+{
+	int go, done;
+	if (!has_mappings())
+		return;
+	ck_assert_int_eq(WTERMSIG(end(start(touch_control, &go, &done))), SIGBUS);
+}
+
+static void copy_part(int go, int done)
+{
+	off_t from = 0, to = 100;
+	int fd = open_in("file", O_RDWR);
+
+	(void)go;
+	(void)done;
+	expect(pwrite(fd, "copied", 6, 0) == 6, 1);
+	expect(copy_file_range(fd, &from, fd, &to, 6, 0) == 6, 2);
+	expect(posix_fallocate(fd, 0, 1) != ENOSYS, 3);
+}
+
+TEST(copies)
+{
+	int go, done;
+
+	ck_assert_int_eq(end(start(copy_part, &go, &done)), 0);
+	PF_LOCK_SCOPE(&lock);
+	ck_assert_mem_eq(content + 100, "copieda", 7);
 }
 
 static void use_xattrs(int go, int done)

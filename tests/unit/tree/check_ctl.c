@@ -46,6 +46,7 @@ static const struct {
 	{ "json", { "{'a':tru}\n{}" }, { EINVAL_LINE, "{}\n" } },
 	/* Text that is not JSON; check_json has the others. */
 	{ "json", { "[]\n" }, { EINVAL_LINE } },
+	{ "json", { "{'a':+1}\n" }, { EINVAL_LINE } },
 	{ "json", { "{'a':1]\n" }, { EINVAL_LINE } },
 	{ "json", { "{'a':'\xff'}" }, { EINVAL_LINE } },
 	/* A key given twice, however it is written; the next command is good. */

@@ -102,6 +102,14 @@ TEST(kinds_without_functions_do_not_open)
 	ck_assert_int_eq(pf_vfs_readlink(tree, d, &target), -EINVAL);
 }
 
+TEST(what_a_kind_does_not_open_is_not_released)
+{
+	struct pf_open *of = create("a", O_RDWR), *none = NULL;
+
+	ck_assert_int_eq(try_open(of->node->ino, O_RDWR | O_SYNC, &god, &none), -EINVAL);
+	pf_vfs_release(of);
+}
+
 TEST(bytes_are_committed_once_when_dirty)
 {
 	struct pf_open *of = create("a", O_RDWR);
