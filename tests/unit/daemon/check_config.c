@@ -287,35 +287,33 @@ TEST_EACH(places_are_found, places)
 	ck_assert_str_eq(err.text, places[_i].want);
 }
 
-TEST(there_are_limits)
-{
-	char *text = malloc(1 << 20);
+static const struct {
+	const char *begin, *item, *end; /* of a text with N items */
 	int n;
+	const char *why; /* NULL: it is good */
+} many[] = {
+	{ "{'plugins':[", "'p%d'", "]}", 16, NULL },
+	{ "{'plugins':[", "'p%d'", "]}", 17,
+	  "plugins[16]: plugin: more than 16 plugins" },
+	{ "{'plugins':{'name':'p','env':{", "'V%d':''", "}}}", 256, NULL },
+	{ "{'plugins':{'name':'p','env':{", "'V%d':''", "}}}", 257,
+	  "variable V256: plugin p has 256 others" },
+	{ "{'plugin_option':[", "'p%d:a=1'", "]}", 64, NULL },
+	{ "{'plugin_option':[", "'p%d:a=1'", "]}", 65,
+	  "options for more than 64 plugins" },
+};
 
-	for (int max = 16; max < 18; max++) {
-		strcpy(text, "{'plugins':[");
-		for (int i = 0; i < max; i++)
-			sprintf(text + strlen(text), "%s'p%d'", i ? "," : "", i);
-		strcat(text, "]}");
-		ck_assert_int_eq(take(text, &err), max == 16 ? 0 : -EINVAL);
+TEST_EACH(there_are_limits, many)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+
+	pf_buf_puts(&text, many[_i].begin);
+	for (int i = 0; i < many[_i].n; i++) {
+		pf_buf_puts(&text, i ? "," : "");
+		pf_buf_printf(&text, many[_i].item, i);
 	}
-	ck_assert_ptr_nonnull(
-		strstr(err.text, "plugins[16]: plugin: more than 16 plugins"));
-	for (int max = 256; max < 258; max++) {
-		strcpy(text, "{'plugins':{'name':'p','env':{");
-		n = (int)strlen(text);
-		for (int i = 0; i < max; i++)
-			n += sprintf(text + n, "%s'V%d':''", i ? "," : "", i);
-		strcpy(text + n, "}}}");
-		ck_assert_int_eq(take(text, &err), max == 256 ? 0 : -EINVAL);
-	}
-	ck_assert_ptr_nonnull(strstr(err.text, "variable V256: plugin p has 256 others"));
-	strcpy(text, "{'plugin_option':[");
-	n = (int)strlen(text);
-	for (int i = 0; i < 65; i++)
-		n += sprintf(text + n, "%s'p%d:a=1'", i ? "," : "", i);
-	strcpy(text + n, "]}");
-	ck_assert_int_eq(take(text, &err), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(err.text, "options for more than 64 plugins"));
-	free(text);
+	pf_buf_puts(&text, many[_i].end);
+	ck_assert_int_eq(take(text.data, &err), many[_i].why ? -EINVAL : 0);
+	if (many[_i].why)
+		ck_assert_msg(strstr(err.text, many[_i].why) != NULL, "%s", err.text);
 }
