@@ -50,6 +50,11 @@ static const struct {
 	{ 0x7f0000001010, 48 },
 };
 
+static uint64_t key_of(int sequence, size_t i)
+{
+	return sequences[sequence].first + i * sequences[sequence].step;
+}
+
 TEST_EACH(many_keys, sequences)
 {
 	struct pf_map map = { 0 };
@@ -58,16 +63,11 @@ TEST_EACH(many_keys, sequences)
 
 	for (size_t i = 0; i < n; i++) {
 		values[i] = 0;
-		ck_assert_int_eq(pf_map_put(&map,
-					    sequences[_i].first + i * sequences[_i].step,
-					    &values[i]),
-				 0);
+		ck_assert_int_eq(pf_map_put(&map, key_of(_i, i), &values[i]), 0);
 	}
 	ck_assert_uint_eq(map.used, n);
 	for (size_t i = 0; i < n; i++)
-		ck_assert_ptr_eq(pf_map_get(&map,
-					    sequences[_i].first + i * sequences[_i].step),
-				 &values[i]);
+		ck_assert_ptr_eq(pf_map_get(&map, key_of(_i, i)), &values[i]);
 	while ((value = pf_map_next(&map, &pos))) {
 		++*value;
 		seen++;
@@ -76,12 +76,9 @@ TEST_EACH(many_keys, sequences)
 	for (size_t i = 0; i < n; i++)
 		ck_assert_int_eq(values[i], 1);
 	for (size_t i = 0; i < n; i += 2)
-		ck_assert_ptr_eq(pf_map_remove(&map, sequences[_i].first +
-							     i * sequences[_i].step),
-				 &values[i]);
+		ck_assert_ptr_eq(pf_map_remove(&map, key_of(_i, i)), &values[i]);
 	for (size_t i = 0; i < n; i++)
-		ck_assert_ptr_eq(pf_map_get(&map,
-					    sequences[_i].first + i * sequences[_i].step),
+		ck_assert_ptr_eq(pf_map_get(&map, key_of(_i, i)),
 				 i % 2 ? &values[i] : NULL);
 	pf_map_release(&map);
 }
