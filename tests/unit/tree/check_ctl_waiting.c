@@ -16,15 +16,13 @@ TEST(a_write_and_a_read_wait)
 	pf_vfs_read(of, 100, 0, answer_begin(&r2));
 	ck_assert(!answer_is_sent(&r1));
 	finish(0, "A");
-	ck_assert_int_eq(answer_wait(&r1), 2);
+	ck_assert_int_eq(answer_take(&r1), 2);
 	ck_assert(!answer_is_sent(&w) && !answer_is_sent(&r2));
 	ck_assert_str_eq(running->text, "b");
 	finish(-EIO, "B");
-	ck_assert_int_eq(answer_wait(&w), 4);
+	ck_assert_int_eq(answer_take(&w), 4);
 	ck_assert_int_eq(answer_wait(&r2), 2);
 	ck_assert_str_eq(r2.data.data, "B\n");
-	answer_end(&w);
-	answer_end(&r1);
 	answer_end(&r2);
 	pf_vfs_release(of);
 }
@@ -36,10 +34,9 @@ TEST(nonblocking_reads_do_not_wait)
 
 	pf_vfs_write(of, "a\n", 2, 0, answer_begin(&w));
 	pf_vfs_read(of, 100, 0, answer_begin(&r));
-	ck_assert_int_eq(answer_wait(&r), -EAGAIN);
+	ck_assert_int_eq(answer_take(&r), -EAGAIN);
 	finish(0, "A");
 	ck_assert_int_eq(answer_take(&w), 2);
-	answer_end(&r);
 	expect_line(of, "A");
 	pf_vfs_release(of);
 }
@@ -65,15 +62,13 @@ TEST(an_interrupted_write_drops_commands_that_have_not_begun)
 	pf_vfs_write(of, "a\nb\nc", 5, 0, begin_held(&w));
 	pf_vfs_read(of, 100, 0, answer_begin(&r));
 	interrupt(&w);
-	ck_assert_int_eq(answer_wait(&w), 2);
+	ck_assert_int_eq(answer_take(&w), 2);
 	ck_assert(!running->cancelled);
 	ck_assert(!answer_is_sent(&r));
 	finish(0, "A");
-	ck_assert_int_eq(answer_wait(&r), 2);
+	ck_assert_int_eq(answer_take(&r), 2);
 	ck_assert_ptr_null(running);
 	ck_assert_int_eq(ran, 1);
-	answer_end(&w);
-	answer_end(&r);
 
 	/* The session continues, without the c of the interrupted write. */
 	pf_vfs_write(of, "d\n", 2, 0, answer_begin(&w));
@@ -111,12 +106,10 @@ TEST(an_interrupted_read_loses_no_reply)
 	pf_vfs_read(of, 100, 0, begin_held(&r1));
 	pf_vfs_read(of, 100, 0, answer_begin(&r2));
 	interrupt(&r1);
-	ck_assert_int_eq(answer_wait(&r1), -EINTR);
+	ck_assert_int_eq(answer_take(&r1), -EINTR);
 	finish(0, "A");
-	ck_assert_int_eq(answer_wait(&r2), 2);
+	ck_assert_int_eq(answer_take(&r2), 2);
 	ck_assert_int_eq(answer_take(&w), 2);
-	answer_end(&r1);
-	answer_end(&r2);
 	pf_vfs_release(of);
 }
 
@@ -129,9 +122,8 @@ TEST(a_request_interrupted_on_arrival_runs_no_command)
 	pf_reply_interrupt(reply);
 	pf_vfs_write(of, "a\n", 2, 0, reply);
 	pf_reply_unref(reply);
-	ck_assert_int_eq(answer_wait(&w), -EINTR);
+	ck_assert_int_eq(answer_take(&w), -EINTR);
 	ck_assert_int_eq(ran, 0);
-	answer_end(&w);
 	pf_vfs_release(of);
 }
 
@@ -142,13 +134,12 @@ TEST(a_closed_control_is_freed_after_its_last_command)
 
 	pf_vfs_write(of, "a\nb\n", 4, 0, begin_held(&w));
 	interrupt(&w);
-	ck_assert_int_eq(answer_wait(&w), 2);
+	ck_assert_int_eq(answer_take(&w), 2);
 	ck_assert(!running->cancelled);
 	pf_vfs_release(of);
 	ck_assert(running->cancelled);
 	finish(0, "A");
 	ck_assert_int_eq(ran, 1);
-	answer_end(&w);
 	expect_last("later", 1, 1, "A\n");
 }
 
@@ -161,11 +152,9 @@ TEST(two_writers_of_one_open_are_serialized)
 	pf_vfs_write(of, "b\n", 2, 0, answer_begin(&w2));
 	ck_assert_str_eq(running->text, "a");
 	finish(-EIO, "A");
-	ck_assert_int_eq(answer_wait(&w1), -EIO);
-	ck_assert_int_eq(answer_wait(&w2), -EIO);
+	ck_assert_int_eq(answer_take(&w1), -EIO);
+	ck_assert_int_eq(answer_take(&w2), -EIO);
 	ck_assert_int_eq(ran, 1);
-	answer_end(&w1);
-	answer_end(&w2);
 	pf_vfs_release(of);
 }
 

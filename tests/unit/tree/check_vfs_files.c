@@ -58,9 +58,8 @@ TEST(a_prepared_text_waits)
 
 	pf_vfs_open(tree, ino, O_RDONLY, &me, &of, answer_begin(&a));
 	pf_reply_code(waiting, -EIO);
-	ck_assert_int_eq(answer_wait(&a), -EIO);
+	ck_assert_int_eq(answer_take(&a), -EIO);
 	ck_assert_ptr_null(of);
-	answer_end(&a);
 	ck_assert_int_eq(pf_vfs_create(tree, 1, "prepared", 0, O_RDONLY, &god, &st, &of),
 			 -ESTALE);
 }
@@ -80,9 +79,8 @@ TEST(an_interrupted_open_is_not_open)
 	ck_assert(pf_reply_gone(waiting));
 	ck_assert(answer_is_sent(&a));
 	pf_reply_code(waiting, 0);
-	ck_assert_int_eq(answer_wait(&a), -EINTR);
+	ck_assert_int_eq(answer_take(&a), -EINTR);
 	ck_assert_ptr_null(of);
-	answer_end(&a);
 }
 
 TEST(kinds_without_functions_do_not_open)
@@ -176,9 +174,8 @@ TEST(a_commit_outlives_its_interrupted_caller)
 	pf_vfs_release(of);
 	ck_assert_int_eq(alive, 2); /* the kind still has both the open and the file */
 	pf_reply_code(waiting, 0);
-	answer_wait(&a);
+	answer_take(&a);
 	ck_assert_int_eq(alive, 1);
-	answer_end(&a);
 }
 
 TEST(sizes)
