@@ -390,6 +390,14 @@ static inline int try_open(uint64_t ino, int flags, const struct pf_cred *cred,
 	return r;
 }
 
+static inline struct pf_open *open_as(uint64_t ino, int flags, const struct pf_cred *cred)
+{
+	struct pf_open *of = NULL;
+
+	ck_assert_int_eq(try_open(ino, flags, cred, &of), 0);
+	return of;
+}
+
 static inline struct pf_open *create_as(const char *name, int flags,
 					const struct pf_cred *cred)
 {

@@ -313,7 +313,8 @@ TEST_EACH(there_are_limits, many)
 		pf_buf_printf(&text, many[_i].item, i);
 	}
 	pf_buf_puts(&text, many[_i].end);
-	ck_assert_int_eq(take(text.data, &err), many[_i].why ? -EINVAL : 0);
+	ck_assert_msg(take(text.data, &err) == (many[_i].why ? -EINVAL : 0),
+		      "%d of %s: %s", many[_i].n, many[_i].item, err.text);
 	if (many[_i].why)
 		ck_assert_msg(strstr(err.text, many[_i].why) != NULL, "%s", err.text);
 }

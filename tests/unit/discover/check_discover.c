@@ -135,6 +135,17 @@ static struct pf_discover_config fill_every_place(void)
 					    .root = work_dir };
 }
 
+/* What is found in pjrtfs's own places. */
+#define OWN_SAID                                                                         \
+	"--plugin-dir: s=said-dir/s.so\n"                                                \
+	"the configuration file: conf=a/y.so\n"                                          \
+	"the configuration's plugin_dir: conf-dir=cf/conf-dir.so\n"                      \
+	"$PJRTFS_PLUGIN_PATH: e=env/e/pjrt_plugin.so\n"
+#define OWN_DIRS                                                                         \
+	"the user's directory: user=.local/lib/pjrtfs/plugins/user/pjrt_plugin.so\n"     \
+	"pjrtfs's own directory: cpu=own/cpu/pjrt_plugin.so\n"                           \
+	"pjrtfs's own directory: flat=own/flat.so\n"
+
 TEST(the_search_has_the_manuals_order)
 {
 	struct pf_discover_config c = fill_every_place();
@@ -143,17 +154,10 @@ TEST(the_search_has_the_manuals_order)
 
 	ck_assert_str_eq(
 		found(d),
-		"--plugin: first=a/x.so\n"
-		"--plugin-dir: s=said-dir/s.so\n"
-		"the configuration file: conf=a/y.so\n"
-		"the configuration's plugin_dir: conf-dir=cf/conf-dir.so\n"
-		"$PJRTFS_PLUGIN_PATH: e=env/e/pjrt_plugin.so\n"
+		"--plugin: first=a/x.so\n" OWN_SAID
 		"$PJRT_NAMES_AND_LIBRARY_PATHS: jax=a/jax.so\n"
 		"$PJRT_PLUGIN_LIBRARY_PATH: l1=lib1/libpjrt_l1.so\n"
-		"$PJRT_PLUGIN_PATH: lib2=lib2.so\n"
-		"the user's directory: user=.local/lib/pjrtfs/plugins/user/pjrt_plugin.so\n"
-		"pjrtfs's own directory: cpu=own/cpu/pjrt_plugin.so\n"
-		"pjrtfs's own directory: flat=own/flat.so\n"
+		"$PJRT_PLUGIN_PATH: lib2=lib2.so\n" OWN_DIRS
 		"GoMLX: cpu=usr/local/lib/go-xla/pjrt_c_api_cpu_v0.83.1_plugin.so 0.83.1\n"
 		"GoMLX: cpu=usr/local/lib/gomlx/pjrt/pjrt_c_api_cpu_plugin.so\n"
 		"$LD_LIBRARY_PATH: ld=ld/libpjrt_ld.so\n"
@@ -177,15 +181,7 @@ TEST(only_some_places_are_searched)
 
 	c.own_only = true;
 	d = discover(&c);
-	ck_assert_str_eq(
-		found(d),
-		"--plugin-dir: s=said-dir/s.so\n"
-		"the configuration file: conf=a/y.so\n"
-		"the configuration's plugin_dir: conf-dir=cf/conf-dir.so\n"
-		"$PJRTFS_PLUGIN_PATH: e=env/e/pjrt_plugin.so\n"
-		"the user's directory: user=.local/lib/pjrtfs/plugins/user/pjrt_plugin.so\n"
-		"pjrtfs's own directory: cpu=own/cpu/pjrt_plugin.so\n"
-		"pjrtfs's own directory: flat=own/flat.so\n");
+	ck_assert_str_eq(found(d), OWN_SAID OWN_DIRS);
 	pf_discovery_free(d);
 	c.own_only = false;
 	c.until = "jax";

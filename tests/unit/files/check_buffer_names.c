@@ -198,31 +198,32 @@ TEST_EACH(a_name_means_a_buffer, named)
 	ck_assert_str_eq(name, named[_i].found);
 }
 
+/* May the other user do WANT to ns/y?  0, or -errno and a sentence in ERR. */
+static int others_right(int want, struct pf_err *err)
+{
+	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
+
+	return files_find_buffer(&devices[0], "ns/y", &other, want, &buffer, err);
+}
+
 TEST(rights_decide)
 {
 	PF_CLEANUP(pf_node_unrefp)
 	struct pf_node *ns = pf_dir_lookup(devices[0].buffers, "ns");
-	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
 	struct pf_err err = PF_ERR_INIT;
 	struct target target = { 0 };
 	struct names names = { 0 };
 	struct pf_attr attr;
 
-	ck_assert_int_eq(files_find_buffer(&devices[0], "ns/y", &other, R_OK, &buffer,
-					   &err),
-			 0);
-	ck_assert_int_eq(files_find_buffer(&devices[0], "ns/y", &other, W_OK, &buffer,
-					   &err),
-			 -EACCES);
+	ck_assert_int_eq(others_right(R_OK, &err), 0);
+	ck_assert_int_eq(others_right(W_OK, &err), -EACCES);
 	ck_assert_str_eq(err.text, "buffer ns/y: permission denied");
 	ck_assert_int_eq(files_find_target(&devices[0], "new", &other, &target, &err),
 			 -EACCES);
 	pf_node_attr(ns, &attr);
 	attr.mode = S_IFDIR | 0700;
 	pf_node_set_attr(ns, &attr);
-	ck_assert_int_eq(files_find_buffer(&devices[0], "ns/y", &other, R_OK, &buffer,
-					   &err),
-			 -EACCES);
+	ck_assert_int_eq(others_right(R_OK, &err), -EACCES);
 	ck_assert_str_eq(err.text, "directory ns may not be searched");
 	ck_assert_int_eq(files_expand(&devices[0], "ns", &other, &names, &err), -EACCES);
 	ck_assert_str_eq(err.text, "directory ns may not be listed");

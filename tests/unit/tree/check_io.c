@@ -24,14 +24,6 @@ static void setup_two(void)
 	b = node_b->object;
 }
 
-static struct pf_open *open_as(uint64_t ino, int flags, const struct pf_cred *cred)
-{
-	struct pf_open *of = NULL;
-
-	ck_assert_int_eq(try_open(ino, flags, cred, &of), 0);
-	return of;
-}
-
 static struct pf_open *open_file(const struct pf_node *node, int flags)
 {
 	return open_as(node->ino, flags, &god);
