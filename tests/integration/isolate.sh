@@ -2,61 +2,40 @@
 # SPDX-License-Identifier: Apache-2.0
 # --isolate=user: a user's aborts, endless programs and idle time concern this user's process only.
 # shellcheck disable=SC2016 # what another shell expands
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 requires test "$(id -u)" = 0
-requires setpriv --version
-requires jq --version
 p=${plugin:-cpu}
-chmod 755 "$work"
-as_run() # UID EXECUTABLE LINE
-{
-	as "$1" bash -c 'printf "%s\n" "$2" >"$1"' - "$mnt/executables/$2/run" "$3"
-}
-as_ask() # UID COMMAND
-{
-	as "$1" bash -c 'exec 3<>"$1"; printf "%s\n" "$2" >&3; cat <&3' - "$mnt/control" "$2"
-}
-settle() # UID: the directories of a user
+furnish() # UID: the directories of a user
 {
 	as "$1" mkdir "$mnt/buffers/$1" "$mnt/programs/$1"
 	as "$1" cp x.npy y.npy "$mnt/buffers/$1/"
 }
-cat >endless.mlir <<'END'
-func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
-  %0 = stablehlo.while(%a = %x) : tensor<2x3xf32>
-    cond { %c = stablehlo.constant dense<true> : tensor<i1>
-           stablehlo.return %c : tensor<i1> }
-    do { %n = stablehlo.add %a, %a : tensor<2x3xf32>
-         stablehlo.return %n : tensor<2x3xf32> }
-  return %0 : tensor<2x3xf32>
-}
-END
+endless 'tensor<2x3xf32>' >endless.mlir
 sed 's/stablehlo.add/stablehlo.multiply/' "$data/add.mlir" >mul.mlir
-cp "$data/add.mlir" "$data/overflow.mlir" "$data/x.npy" "$data/y.npy" .
-chmod 644 ./*.mlir ./*.npy
+own_data
+chmod 644 endless.mlir mul.mlir
 mount_pjrtfs -o allow_other --mode 1777 --isolate user
 u=$mnt/plugins/$p/users
 b=$mnt/buffers
 
 # -- arrays start no process; the first program does
-settle 1001
+furnish 1001
 shows "$u/1001/state" idle
 shows "$u/1001/pid" ''
 as 1001 cp add.mlir "$mnt/programs/1001/"
 shows "$u/1001/state" ready
 as_run 1001 1001/add '1001/x 1001/y -> 1001/z'
-shows "$b/1001/z.txt" $'11 22 33\n44 55 66'
+shows "$b/1001/z.txt" "$sum"
 pid=$(bounded cat "$u/1001/pid")
-differs() { [ "$2" != "$3" ] || fail "$1 are both '$2'"; }
-differs "the two processes" "$pid" "$(bounded cat "$mnt/plugins/$p/pid")"
+[ "$pid" != "$(bounded cat "$mnt/plugins/$p/pid")" ] || fail "both are process $pid"
 equal "the rights of the log" "$(bounded stat -c '%u %a' "$u/1001/log")" '1001 440'
 
 # -- another user's aborts end only this user's process, and no execution of others
-settle 1002
+furnish 1002
 as_ask 1001 '{"op":"execute","executable":"1001/add","inputs":["1001/x","1001/y"],"outputs":["1001/x"],"repeat":200000}' >reply &
 running=$!
 for n in 1 2 3; do
-	sed "1i // $n" overflow.mlir >"o$n.mlir"
+	sed "1i // $n" "$data/overflow.mlir" >"o$n.mlir"
 	chmod 644 "o$n.mlir"
 	fails_with 'Input/output error' as 1002 cp "o$n.mlir" "$mnt/programs/1002/"
 done
@@ -92,18 +71,14 @@ as_run 1002 1002/mul '1002/sum 1001/one -> 1002/again'
 shows "$b/1002/again.txt" $'11 84 279\n656 1275 2196'
 as 1001 chmod 600 "$b/1001/one.txt"
 fails_with 'ermission denied' as_run 1002 1002/mul '1001/y 1001/one -> 1002/product'
-as_ask 1002 '{"op":"compile","program":"1001/add","as":"1002/mine"}' >reply
-tells reply '"ok":true'
+allowed 1002 '{"op":"compile","program":"1001/add","as":"1002/mine"}'
 as_run 1002 1002/mine '1002/x 1002/y -> 1002/z'
-as_ask 1002 '{"op":"copy","buffer":"1001/y","as":"1002/copied"}' >reply
-tells reply '"ok":true'
-as_ask 1002 '{"op":"create","buffer":"1002/filled","dtype":"F32","shape":[2,3],"fill":2}' >reply
-tells reply '"ok":true'
+allowed 1002 '{"op":"copy","buffer":"1001/y","as":"1002/copied"}'
+allowed 1002 '{"op":"create","buffer":"1002/filled","dtype":"F32","shape":[2,3],"fill":2}'
 as_run 1002 1002/mul '1002/copied 1002/filled -> 1002/z'
 shows "$b/1002/z.txt" $'20 40 60\n80 100 120'
 
 # -- memory is counted once for all, and given back
-used() { bounded stat -f -c '%b %f %S' "$mnt" | awk '{ print ($1 - $2) * $3 }'; }
 had=$(used)
 shmem() { awk '/^RssShmem/ { print $2 }' "/proc/$daemon/status"; }
 before=$(shmem)
@@ -111,8 +86,7 @@ as 1001 bash -c 'head -c 200000000 /dev/zero >"$1"/large.raw' - "$b/1001"
 [ "$(shmem)" -gt $((before + 150000)) ] || fail "the file takes no memory"
 [ "$(used)" -ge $((had + 200000000)) ] || fail "df does not count the file"
 as 1001 rm "$b/1001/large.raw"
-freed() { [ "$(shmem)" -lt $((before + 50000)) ]; }
-eventually freed
+eventually eval '[ "$(shmem)" -lt $((before + 50000)) ]'
 equal "bytes in use" "$(used)" "$had"
 unmount_pjrtfs
 
@@ -120,8 +94,8 @@ unmount_pjrtfs
 mount_pjrtfs -o allow_other --mode 1777 --isolate user --isolate-idle 2 --isolate-max 1
 u=$mnt/plugins/$p/users
 b=$mnt/buffers
-settle 1001
-settle 1002
+furnish 1001
+furnish 1002
 as 1001 cp add.mlir "$mnt/programs/1001/"
 as_run 1001 1001/add '1001/x 1001/y -> 1001/z'
 as_ask 1001 '{"op":"execute","executable":"1001/add","inputs":["1001/x","1001/y"],"outputs":["1001/x"],"repeat":1000000000,"async":true}' >job
@@ -129,18 +103,17 @@ pid=$(bounded cat "$u/1001/pid")
 fails_with 'Too many users' as 1002 cp add.mlir "$mnt/programs/1002/"
 tells "$mnt/executables/1002/add/error" "1 users have a process of plugin $p, the most that --isolate-max allows"
 shows "$u/1002/state" idle
-as_ask 1001 "{\"op\":\"cancel\",\"job\":$(jq -e .job job)}" >reply
-tells reply '"ok":true'
+allowed 1001 "{\"op\":\"cancel\",\"job\":$(jq -e .job job)}"
 
 # -- the process ends when it is idle; nothing is lost, and the next use starts another one
 eventually grep -qx idle "$u/1001/state"
 shows "$u/1001/pid" ''
 equal "the error" "$(bounded cat "$u/1001/error")" ''
 fails_with 'No such process' kill -0 "$pid"
-shows "$b/1001/z.txt" $'11 22 33\n44 55 66'
+shows "$b/1001/z.txt" "$sum"
 as 1002 cp add.mlir "$mnt/programs/1002/"
 as_run 1002 1002/add '1002/x 1002/y -> 1002/z'
-shows "$b/1002/z.txt" $'11 22 33\n44 55 66'
+shows "$b/1002/z.txt" "$sum"
 eventually grep -qx idle "$u/1002/state"
 as_run 1001 1001/add '1001/z 1001/y -> 1001/later'
 shows "$b/1001/later.txt" $'21 42 63\n84 105 126'

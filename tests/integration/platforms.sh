@@ -4,9 +4,7 @@
 # Programs that JAX exported for several platforms: pjrtfs passes the number of the platform, and
 # no caller counts it.  The exports multiply by 3 on cuda, by 5 on tpu and by 2 on cpu.
 # shellcheck disable=SC2016 # what another shell expands
-. "$srcdir/tests/lib.sh"
-requires jq --version
-requires python3 --version
+. "$srcdir/tests/words.sh"
 p=${plugin:-cpu}
 export PJRTFS_CACHE_DIR=$work/kept
 twice_and_y=$'12 24 36\n48 60 72' # 2 x + y
@@ -92,11 +90,8 @@ shows "$mnt/devices/$p/1/buffers/z.txt" "$twice_and_y"
 
 # -- on two devices at once
 takes platforms-sharded '[["x","F32",[2,3],false,-1],["y","F32",[2,3],false,-1]]'
-bounded jq -e '[.inputs[].sharding.parts] == [[2, 1], [2, 1]]' \
-	"$mnt/executables/platforms-sharded/signature.json" >/dev/null ||
-	fail "the parts: $(bounded cat "$mnt/executables/platforms-sharded/signature.json")"
-python3 -c 'import struct, sys
-sys.stdout.buffer.write(struct.pack("<12f", *range(1, 13)))' | npy '<f4' '(4, 3)' >long.npy
+knows "$mnt/executables/platforms-sharded/signature.json" '[.inputs[].sharding.parts] == [[2, 1], [2, 1]]'
+packed 'f<*' {1..12} | npy '<f4' '(4, 3)' >long.npy
 bounded cp long.npy "$mnt/buffers/"
 ask '{"op":"shard","buffer":"long","as":"parts","mesh":{"d":2},"spec":["d"]}' >told
 tells told '"ok":true'

@@ -2,11 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Plugins are added, changed and removed while the mount is served; files and open descriptors stay.
 # shellcheck disable=SC2016 # what another shell expands
-. "$srcdir/tests/lib.sh"
-requires jq --version
+. "$srcdir/tests/words.sh"
 requires_mount
 requires test -e "$plugins/cpu-0.115/pjrt_plugin.so"
-chmod 755 "$work"
 mount_pjrtfs cpu --devices 1 --keep ${others:+-o allow_other}
 p=$mnt/plugins b=$mnt/buffers
 # put TEXT FILE: as cp(1), which says how the close ends
@@ -23,8 +21,7 @@ jq -e --arg p "$plugins/cpu-0.115/pjrt_plugin.so" 'any(.plugins[]; .path == $p a
 	.name == "cpu-0.115")' found >/dev/null || fail "not found: $(cat found)"
 
 # -- a plugin by its name, with create options; arrays, programs and descriptors are as before
-bounded cp "$data/add.mlir" "$mnt/programs/"
-bounded cp "$data/x.npy" "$data/y.npy" "$b/"
+prepare
 exec 3<"$b/x.npy"
 bounded mkdir "$p/more"
 shows "$p/more/state" new
@@ -36,8 +33,7 @@ equal devices "$(bounded ls "$mnt/devices" "$mnt/devices/more" | paste -sd ' ')"
 	"$mnt/devices: cpu more  $mnt/devices/more: 0 1"
 cmp - "$data/x.npy" <&3
 exec 3<&-
-run add 'x y -> z'
-shows "$b/z.txt" $'11 22 33\n44 55 66'
+computes
 bounded cp "$b/x.npy" "$mnt/devices/more/1/buffers/"
 bounded cp "$data/add.mlir" "$mnt/programs/there.mlir"
 put '{"device":"more:0"}' "$mnt/executables/there/options.json"
@@ -47,8 +43,7 @@ equal 'the plugins that are loaded' "$(jq -r '.plugins[] | select(.plugin) | .pl
 	sort -u | paste -sd ' ')" 'cpu more'
 
 # -- it survives the daemon's death
-old=$(bounded cat "$mnt/pid")
-kill -KILL "$old"
+next_daemon KILL
 shows "$p/more/state" ready
 same "$data/x.npy" "$mnt/devices/more/1/buffers/x.npy"
 

@@ -3,14 +3,10 @@
 # SANITIZE: tsan
 # queue: what runs on a device and what waits for it, whose it is, how far it is; and compiles.
 # shellcheck disable=SC2016 # what another shell expands
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 requires test "$(id -u)" = 0
-requires setpriv --version
-requires jq --version
 p=${plugin:-cpu}
-chmod 755 "$work"
-cp "$data/add.mlir" "$data/x.npy" "$data/y.npy" .
-chmod 644 ./*.mlir ./*.npy
+own_data
 mount_pjrtfs "$p" -o allow_other --mode 1777
 q=$mnt/devices/$p/0/queue
 equal "the queue" "$(bounded cat "$q" "$mnt/plugins/$p/queue")" ''
@@ -23,23 +19,22 @@ as 1001 mkdir -m 711 "$mnt/programs/1001" "$mnt/buffers/1001"
 as 1001 cp add.mlir "$mnt/programs/1001/the sum.mlir"
 as 1001 cp add.mlir "$mnt/programs/1001/secret.mlir"
 as 1001 chmod 600 "$mnt/programs/1001/secret.mlir"
-endless() # UID EXECUTABLE INPUT: a job that repeats for ever
+repeats() # UID EXECUTABLE INPUT: a job that repeats for ever
 {
 	local command='{"op":"execute","executable":"'$2'","inputs":["'$3'","y"],"outputs":["'$3'"],
 		"repeat":1000000000,"async":true}'
-	as "$1" bash -c 'exec 3<>"$1"; printf "%s\n" "$2" >&3; cat <&3' - "$mnt/control" "${command//$'\n'/}" |
-		jq -e .job >>started
+	as_ask "$1" "${command//$'\n'/}" | jq -e .job >>started
 }
 n=$(nproc)
 n=$((n < 4 ? 4 : n > 32 ? 32 : n)) # slots
 for ((i = 0; i < n + 1; i++)); do
 	cp x.npy "$mnt/buffers/x$i.npy"
-	endless 0 add "x$i"
+	repeats 0 add "x$i"
 done
 as 1001 cp x.npy "$mnt/buffers/1001/x1.npy"
 as 1001 cp x.npy "$mnt/buffers/1001/x2.npy"
-endless 1001 '1001/the sum' 1001/x1
-endless 1001 1001/secret 1001/x2
+repeats 1001 '1001/the sum' 1001/x1
+repeats 1001 1001/secret 1001/x2
 # One that goes on with its next repetitions just then is in neither state, so a list may lack it.
 all() # UID: writes the list that this user sees to list, once all are in it
 {
@@ -105,8 +100,7 @@ eventually result "$batch" '.state == "cancelled" and (has("done") or has("of") 
 
 # -- a removed program repeats no more; what has ended is in no list
 rm "$mnt/programs/add.mlir"
-no_add() { ! grep -q ' add$' "$q"; }
-eventually no_add
+eventually eval '! grep -q " add$" "$q"'
 while read -r job; do
 	say "$mnt/jobs/$job/cancel" 1
 done <started

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # repeat: results that cannot be the next repetition's arguments are refused before anything
 # runs, so that no argument is consumed in vain.
-. "$srcdir/tests/lib.sh"
-requires jq --version
+. "$srcdir/tests/words.sh"
 mount_pjrtfs
 p=${plugin:-cpu}
 b=$mnt/buffers
@@ -49,56 +48,44 @@ untouched()
 shape='repeat: output 0 \(x\) is F32\[1,3\], the next repetition takes it as input 0, which is F32\[2,3\]'
 dtype='repeat: output 0 \(x\) is S32\[2,3\], the next repetition takes it as input 0, which is F32\[2,3\]'
 
+# refused JSON WHY [FILE]: the command to control, or to FILE, changes nothing
+refused()
+{
+	fresh "$b"
+	ask "$1" "${@:3}" >reply
+	tells reply "$2"
+	untouched "$b/x.npy"
+}
+x='"inputs":["x"],"outputs":["x","z"],"repeat":3'
+first='{"op":"execute","executable":"first",'$x'}'
+
 # -- run: a line, and an object
-fresh "$b"
-fails_with 'Invalid argument' run first 'x -> x z repeat=3'
-tells "$mnt/executables/first/run" "^error: EINVAL: first: $shape\$"
-untouched "$b/x.npy"
-fails_with 'Invalid argument' run first 'x -> x z repeat=3 donate=x'
-untouched "$b/x.npy"
-fails_with 'Invalid argument' run bits 'x y -> x z repeat=2'
-tells "$mnt/executables/bits/run" "^error: EINVAL: bits: $dtype\$"
-untouched "$b/x.npy"
-ask '{"inputs":["x","y"],"outputs":["x","z"],"repeat":2}' "$mnt/executables/bits/run" >reply
-tells reply '"errno":"EINVAL"' "$dtype"
-untouched "$b/x.npy"
+refused 'x -> x z repeat=3' "^error: EINVAL: first: $shape\$" "$mnt/executables/first/run"
+refused 'x -> x z repeat=3 donate=x' "$shape" "$mnt/executables/first/run"
+refused 'x y -> x z repeat=2' "^error: EINVAL: bits: $dtype\$" "$mnt/executables/bits/run"
+refused '{"inputs":["x","y"],"outputs":["x","z"],"repeat":2}' "$dtype" "$mnt/executables/bits/run"
 
 # -- control, a job, a step of a batch
-one='{"op":"execute","executable":"first","inputs":["x"],"outputs":["x","z"],"repeat":3}'
-ask "$one" >reply
-tells reply '"errno":"EINVAL"' "$shape"
-untouched "$b/x.npy"
-job=$(ask "$(jq -c '. + {"async":true}' <<<"$one")" | jq -e .job)
+refused "$first" "$shape"
+job=$(ask "$(jq -c '. + {"async":true}' <<<"$first")" | jq -e .job)
 eventually grep -qx failed "$mnt/jobs/$job/state"
 untouched "$b/x.npy"
-ask '{"op":"batch","steps":[
-	{"op":"execute","executable":"bits","inputs":["x","y"],"outputs":["i","s"]},
-	{"op":"execute","executable":"bits","inputs":["x","y"],"outputs":["i","s"]},
-	'"$one"']}' >reply
-tells reply '"ok":false' "$shape"
-untouched "$b/x.npy"
+bits='{"op":"execute","executable":"bits","inputs":["x","y"],"outputs":["i","s"]}'
+refused '{"op":"batch","steps":['"$bits,$bits,$first"']}' "$shape"
 bounded test -e "$b/s.npy"
 
-# -- on two devices at once
+# -- on two devices at once, and in the second row alone
 say "$mnt/executables/first/options.json" '{"num_replicas":2}'
 fresh "$mnt/devices/$p/1/buffers"
-ask '{"op":"execute","executable":"first","inputs":[["x"],["x"]],
-	"outputs":[["x","z"],["x","z"]],"repeat":3}' >reply
-tells reply '"errno":"EINVAL"' "$shape"
-ask '{"op":"execute","executable":"first","inputs":["x"],"outputs":["x","z"],"repeat":3}' >reply
-tells reply '"errno":"EINVAL"' "$shape"
-untouched "$b/x.npy"
-untouched "$mnt/devices/$p/1/buffers/x.npy"
-# in the second row alone
-ask '{"op":"execute","executable":"first","inputs":[["x"],["x"]],
-	"outputs":[["z","x"],["x","z"]],"repeat":3}' >reply
-tells reply '"errno":"EINVAL"' "$shape"
-untouched "$b/x.npy"
-untouched "$mnt/devices/$p/1/buffers/x.npy"
+refused "$first" "$shape"
+for outputs in '["x","z"],["x","z"]' '["z","x"],["x","z"]'; do
+	rows='"inputs":[["x"],["x"]],"outputs":['$outputs'],"repeat":3'
+	refused '{"op":"execute","executable":"first",'"$rows"'}' "$shape"
+	untouched "$mnt/devices/$p/1/buffers/x.npy"
+done
 
 # -- matching results replace arguments; repeat=1 replaces none
-ask '{"op":"execute","executable":"first","inputs":["x"],"outputs":["z","x"],"repeat":3}' >reply
-tells reply '"ok":true' '"repeat":3'
+good '{"op":"execute","executable":"first","inputs":["x"],"outputs":["z","x"],"repeat":3}'
 shows "$b/x.txt" $'8 16 24\n32 40 48'
 say "$mnt/executables/first/options.json" '{}'
 run first 'x -> x z'

@@ -2,26 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # Several users of one mount: modes count, and the rights are those of who opened the file.
 # shellcheck disable=SC2016 # what another shell expands
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 requires test "$(id -u)" = 0
-requires setpriv --version
 mount_pjrtfs -o allow_other
-chmod 755 "$work"
 b=$mnt/buffers
-as_run() # UID LINE
+# denied UID COMMAND
+denied()
 {
-	as "$1" bash -c 'printf "%s\n" "$2" >"$1"' - "$mnt/executables/add/run" "$2"
+	as_ask "$@" >reply
+	tells reply '"errno":"EACCES"'
 }
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$b/"
-cp "$data/x.npy" "$data/y.npy" "$data/add.mlir" .
-chmod 644 ./*.npy add.mlir
+prepare
+own_data
 
 # -- a user without write permission on a directory makes no files in it
 fails_with 'ermission denied' as 1001 touch "$b/mine.npy"
 fails_with 'ermission denied' as 1001 touch "$mnt/programs/mine.mlir"
 fails_with 'ermission denied' as 1001 rm "$b/x.npy"
-fails_with 'ermission denied' as_run 1001 'x y -> z'
+fails_with 'ermission denied' as_run 1001 add 'x y -> z'
 tells "$mnt/version" .
 gone "$b/z.npy"
 bounded mkdir -m 1777 "$b/all" "$mnt/programs/all"
@@ -30,33 +28,23 @@ bounded mkdir -m 1777 "$b/all" "$mnt/programs/all"
 as 1001 cat "$b/x.npy" | cmp - x.npy
 as 1001 cp y.npy "$b/all/"
 equal "the owner" "$(bounded stat -c '%u %g' "$b/all/y.npy")" '1001 1001'
-as_run 1001 'x all/y -> all/z'
+as_run 1001 add 'x all/y -> all/z'
 equal "an output's owner" "$(bounded stat -c '%u %g %a' "$b/all/z.npy")" '1001 1001 644'
-shows "$b/all/z.txt" $'11 22 33\n44 55 66'
+shows "$b/all/z.txt" "$sum"
 as 1001 cp add.mlir "$mnt/programs/all/"
 equal "a program's owner" "$(bounded stat -c %u "$mnt/programs/all/add.mlir")" 1001
 
 # -- compile: "as" needs W_OK on the directory and R_OK on the program
-as_ask() # UID COMMAND
-{
-	as "$1" bash -c 'exec 3<>"$1"; printf "%s\n" "$2" >&3; cat <&3' - "$mnt/control" "$2"
-}
-as_ask 1001 '{"op":"compile","program":"add","as":"mine"}' >reply
-tells reply '"errno":"EACCES"'
-as_ask 1001 '{"op":"compile","program":"add","options":{}}' >reply
-tells reply '"errno":"EACCES"'
-as_ask 1001 '{"op":"compile","program":"add","as":"all/mine"}' >reply
-tells reply '"ok":true'
+denied 1001 '{"op":"compile","program":"add","as":"mine"}'
+denied 1001 '{"op":"compile","program":"add","options":{}}'
+allowed 1001 '{"op":"compile","program":"add","as":"all/mine"}'
 equal "the owner of all/mine" "$(bounded stat -c %u "$mnt/executables/all/mine")" 1001
 fails_with 'not permitted' as 1002 rmdir "$mnt/executables/all/mine"
 as 1001 rmdir "$mnt/executables/all/mine"
 as 1001 chmod 600 "$mnt/programs/all/add.mlir"
-as_ask 1002 '{"op":"compile","program":"all/add","as":"all/theirs"}' >reply
-tells reply '"errno":"EACCES"'
-as_ask 1001 '{"op":"compile","program":"all/add","as":"all/private"}' >reply
-tells reply '"ok":true'
-as_ask 1002 '{"op":"execute","executable":"all/private","inputs":["x","y"],"outputs":["all/v"]}' >reply
-tells reply '"errno":"EACCES"'
+denied 1002 '{"op":"compile","program":"all/add","as":"all/theirs"}'
+allowed 1001 '{"op":"compile","program":"all/add","as":"all/private"}'
+denied 1002 '{"op":"execute","executable":"all/private","inputs":["x","y"],"outputs":["all/v"]}'
 fails_with 'ermission denied' as 1002 cat "$mnt/executables/all/private/info.json"
 as 1001 cat "$mnt/executables/all/private/info.json" >/dev/null
 as 1001 chmod 644 "$mnt/programs/all/add.mlir"
@@ -70,57 +58,48 @@ for view in npy raw txt json; do
 	fails_with 'ermission denied' as 1002 cat "$b/all/z.$view"
 done
 as 1001 cat "$b/all/z.txt" >/dev/null
-fails_with 'ermission denied' as_run 1002 'x all/z -> all/w'
-as 1002 bash -c 'exec 3<>"$1"; echo "x all/z -> all/w" >&3; cat <&3' - \
-	"$mnt/executables/add/run" >reply
+fails_with 'ermission denied' as_run 1002 add 'x all/z -> all/w'
+as_ask 1002 'x all/z -> all/w' "$mnt/executables/add/run" >reply
 tells reply '^error: EACCES: add: input 1: .*all/z.*ermission'
-as 1002 bash -c 'exec 3<>"$1"; echo "{\"op\":\"stat\",\"buffer\":\"all/z\"}" >&3; cat <&3' - \
-	"$mnt/control" >reply
-tells reply '"errno":"EACCES"'
+denied 1002 '{"op":"stat","buffer":"all/z"}'
 # as an output, and to delete: the directory is sticky, the file is not theirs
-fails_with 'ermission denied' as_run 1002 'x y -> all/z'
-as 1002 bash -c 'exec 3<>"$1"; echo "{\"op\":\"delete\",\"buffer\":\"all/z\"}" >&3; cat <&3' - \
-	"$mnt/control" >reply
+fails_with 'ermission denied' as_run 1002 add 'x y -> all/z'
+as_ask 1002 '{"op":"delete","buffer":"all/z"}' >reply
 tells reply '"ok":false' '"errno":"E(ACCES|PERM)"'
-shows "$b/all/z.txt" $'11 22 33\n44 55 66'
+shows "$b/all/z.txt" "$sum"
 gone "$b/all/w.npy"
 
 # -- an array that another user may only read cannot be donated
 as 1001 chmod 644 "$b/all/z.npy"
-as 1002 bash -c 'exec 3<>"$1"; echo "x all/z -> all/w donate=all/z" >&3; cat <&3' - \
-	"$mnt/executables/add/run" >reply
+as_ask 1002 'x all/z -> all/w donate=all/z' "$mnt/executables/add/run" >reply
 tells reply '^error: EACCES: add: input 1: .*all/z.*ermission'
-shows "$b/all/z.txt" $'11 22 33\n44 55 66'
+shows "$b/all/z.txt" "$sum"
 gone "$b/all/w.npy"
 as 1001 chmod 600 "$b/all/z.npy"
 
 # -- an output over one's own name keeps owner and mode; root may everything
-as_run 1001 'x x -> all/z'
+as_run 1001 add 'x x -> all/z'
 equal "owner and mode" "$(bounded stat -c '%u %a' "$b/all/z.npy")" '1001 600'
 run add 'x y -> all/z'
 equal "owner and mode, by root" "$(bounded stat -c '%u %a' "$b/all/z.npy")" '1001 600'
 # over a file that other users may write
 as 1001 chmod 666 "$b/all/z.npy"
-as_run 1002 'x x -> all/z'
+as_run 1002 add 'x x -> all/z'
 equal "owner and mode, by another" "$(bounded stat -c '%u %a' "$b/all/z.npy")" '1001 666'
 
 # -- other users cannot run a program that they cannot read
 as 1001 chmod 600 "$mnt/programs/all/add.mlir"
-fails_with 'ermission denied' as 1002 bash -c 'echo "x y -> all/n" >"$1"' - \
-	"$mnt/executables/all/add/run"
-as 1002 bash -c 'exec 3<>"$1"
-	echo "{\"op\":\"execute\",\"executable\":\"all/add\",\"inputs\":[\"x\",\"y\"],\"outputs\":[\"all/n\"]}" >&3
-	cat <&3' - "$mnt/control" >reply
-tells reply '"errno":"EACCES"'
-as 1001 bash -c 'echo "x y -> all/m" >"$1"' - "$mnt/executables/all/add/run"
+fails_with 'ermission denied' as_run 1002 all/add 'x y -> all/n'
+denied 1002 '{"op":"execute","executable":"all/add","inputs":["x","y"],"outputs":["all/n"]}'
+as_run 1001 all/add 'x y -> all/m'
 
 # -- a directory without search permission also protects its files from commands
 as 1001 mkdir -m 700 "$b/all/home"
 as 1001 cp x.npy "$b/all/home/"
 fails_with 'ermission denied' as 1002 cat "$b/all/home/x.npy"
-fails_with 'ermission denied' as_run 1002 'x all/home/x -> all/n'
-fails_with 'ermission denied' as_run 1002 'x y -> all/home/n'
-as_run 1001 'x all/home/x -> all/home/n'
+fails_with 'ermission denied' as_run 1002 add 'x all/home/x -> all/n'
+fails_with 'ermission denied' as_run 1002 add 'x y -> all/home/n'
+as_run 1001 add 'x all/home/x -> all/home/n'
 
 # -- the rights are the opener's, taken at open
 exec 3<>"$mnt/executables/add/run"
@@ -130,15 +109,15 @@ exec 3<&-
 tells reply '^ok: all/home/o'
 
 # -- each user reads the replies of their own commands
-as_run 1001 'x y -> all/first'
-as_run 1002 'x y -> all/second'
+as_run 1001 add 'x y -> all/first'
+as_run 1002 add 'x y -> all/second'
 as 1001 cat "$mnt/executables/add/run" | grep -q '^ok: all/first '
 as 1002 cat "$mnt/executables/add/run" | grep -q '^ok: all/second '
 
 # -- supplementary groups count
 bounded chown 0:2000 "$b/y.npy"
 bounded chmod 640 "$b/y.npy"
-fails_with 'ermission denied' as_run 1001 'x y -> all/g'
+fails_with 'ermission denied' as_run 1001 add 'x y -> all/g'
 timeout "$patience" setpriv --reuid 1001 --regid 1001 --groups 2000 bash -c 'cat "$2/y.npy" >/dev/null
 	echo "x y -> all/g" >"$1"' - "$mnt/executables/add/run" "$b"
 
@@ -155,39 +134,32 @@ equal "its rights" "$(bounded stat -c '%u %a' "$x")" '1001 555'
 as 1002 cat "$x/info.json" >/dev/null
 as 1001 chmod 640 "$mnt/programs/all/secret.mlir"
 fails_with 'ermission denied' as 1002 cat "$x/info.json"
-fails_with 'ermission denied' as 1002 bash -c 'echo "{}" >"$1"' - "$x/options.json"
+fails_with 'ermission denied' as_write 1002 "$x/options.json" '{}'
 bounded chown 1002 "$mnt/programs/all/secret.mlir"
 as 1002 cat "$x/info.json" >/dev/null
-as 1002 bash -c 'echo "{}" >"$1"' - "$x/options.json"
+as_write 1002 "$x/options.json" '{}'
 as 1002 chmod 666 "$mnt/programs/all/secret.mlir"
-as 1001 bash -c 'echo "{}" >"$1"' - "$x/options.json"
+as_write 1001 "$x/options.json" '{}'
 # a scratch name that gets its own keeps them
 as 1001 bash -c 'umask 077; cp add.mlir "$1/part" && mv "$1/part" "$1/part.mlir"' - "$mnt/programs/all"
 fails_with 'ermission denied' as 1002 cat "$mnt/executables/all/part/info.json"
 
 # -- what is made of an array has its rights, in a directory with set-group-ID its group
 as 1001 bash -c 'umask 022; cp x.npy "$1/all/private.npy"; chmod 600 "$1/all/private.npy"' - "$b"
-as_ask 1001 '{"op":"copy","buffer":"all/private","as":"all/private2"}' >reply
-tells reply '"ok":true'
+allowed 1001 '{"op":"copy","buffer":"all/private","as":"all/private2"}'
 equal "a copy's mode" "$(bounded stat -c %a "$b/all/private2.npy")" 600
 bounded mkdir -m 2777 "$b/group"
 bounded chown 0:2000 "$b/group"
 bounded chmod 2777 "$b/group"
-as_ask 1001 '{"op":"create","buffer":"group/made","dtype":"F32","shape":[3],"fill":1}' >reply
-tells reply '"ok":true'
-as_run 1001 'x all/y -> group/sum'
+allowed 1001 '{"op":"create","buffer":"group/made","dtype":"F32","shape":[3],"fill":1}'
+as_run 1001 add 'x all/y -> group/sum'
 for f in made sum; do
 	equal "the group of $f" "$(bounded stat -c '%u %g' "$b/group/$f.npy")" '1001 2000'
 done
 
 # -- a checkpoint's directory, its file and its tensors
-python3 - two.safetensors <<'END'
-import json, struct, sys
-head = json.dumps({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
-                   "b": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}}).encode()
-with open(sys.argv[1], "wb") as f:
-    f.write(struct.pack("<Q", len(head)) + head + struct.pack("<4f", 1, 2, 3, 4))
-END
+head='{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}}'
+{ printf '\x80\0\0\0\0\0\0\0%-128s' "$head" && packed 'f<*' 1 2 3 4; } >two.safetensors
 chmod 644 two.safetensors
 as 1001 cp two.safetensors "$b/all/"
 as 1002 cmp two.safetensors "$b/all/two.safetensors"
@@ -204,25 +176,18 @@ fails_with 'ermission denied' as 1002 cat "$b/all/two/a.txt"
 as 1001 cp two.safetensors "$b/group/"
 equal "its directory" "$(bounded stat -c '%g %A' "$b/group/two")" '2000 drwxr-sr-x'
 # a tensor that was changed is not written over
-as 1001 bash -c 'echo 7 8 >"$1"' - "$b/group/two/a.txt"
+as_write 1001 "$b/group/two/a.txt" '7 8'
 fails_with 'not empty' as 1001 cp two.safetensors "$b/group/"
 shows "$b/group/two/a.txt" '7 8'
 
 # -- a mount for all: --mode, --group
-# made_by UID: the user makes and runs something
-made_by()
-{
-	as "$1" cp add.mlir "$mnt/programs/of$1.mlir"
-	as "$1" cp x.npy "$b/x$1.npy"
-	as_ask "$1" "{\"op\":\"execute\",\"executable\":\"of$1\",\"inputs\":[\"x$1\",\"x$1\"],\"outputs\":[\"z$1\"]}" >reply
-	tells reply '"ok":true'
-	as_ask "$1" "{\"op\":\"compile\",\"program\":\"of$1\",\"as\":\"as$1\"}" >reply
-	tells reply '"ok":true'
-}
 mount_pjrtfs -o allow_other,mode=1777 --devices 2
 b=$mnt/buffers
 for uid in 1001 1002; do
-	made_by "$uid"
+	as "$uid" cp add.mlir "$mnt/programs/of$uid.mlir"
+	as "$uid" cp x.npy "$b/x$uid.npy"
+	as_run "$uid" "of$uid" "x$uid x$uid -> z$uid"
+	allowed "$uid" "{\"op\":\"compile\",\"program\":\"of$uid\",\"as\":\"as$uid\"}"
 	as "$uid" cp x.npy "$mnt/devices/${plugin:-cpu}/1/buffers/x$uid.npy"
 	as "$uid" mkdir "$b/home$uid"
 done
@@ -250,7 +215,7 @@ for file in "$p/log" "$p/error" "$mnt/cache/entries/$key"; do
 	bounded cat "$file" >/dev/null
 	fails_with 'ermission denied' as 1001 cat "$file"
 done
-fails_with 'ermission denied' as 1001 bash -c 'echo x >"$1"' - "$mnt/cache/clear"
+fails_with 'ermission denied' as_write 1001 "$mnt/cache/clear" x
 
 # -- without allow_other only the owner of the mount sees it
 mount_pjrtfs

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # TIER: smoke
 # kill -9 of the worker: the mount stays, and everything works again by itself.
-. "$srcdir/tests/lib.sh"
-requires jq --version
+. "$srcdir/tests/words.sh"
 mount_pjrtfs
 p=${plugin:-cpu}
 b=$mnt/buffers
@@ -15,14 +14,9 @@ kill_worker()
 	pid=$(bounded cat "$at/pid")
 	kill -KILL "$pid"
 	lib_gone "$pid"
-	eventually known "$pid"
+	eventually eval "[ \$(cat '$at/pid') != $pid ] || ! grep -qx ready '$at/state'"
 }
-known()
-{
-	[ "$(cat "$at/pid")" != "$1" ] || ! grep -qx ready "$at/state"
-}
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$b/"
+prepare
 head -c 4194304 /dev/urandom >large.raw
 npy '<i4' '(1048576,)' <large.raw >large.npy
 echo 'func.func @main(%x: tensor<1048576xi32>) -> tensor<1048576xi32> {
@@ -52,8 +46,7 @@ done
 three packed 'tensor<100000xi4>' packed
 # shellcheck disable=SC2046 # words
 three many 'tensor<1000xf32>' $(seq -f many%.0f 0 31)
-ask '{"op":"copy","buffer":"sized1","as":"copied"}' >reply
-tells reply '"ok":true'
+good '{"op":"copy","buffer":"sized1","as":"copied"}'
 
 # -- the mount goes on; restarts are counted
 kill_worker
@@ -64,27 +57,25 @@ eventually grep -qx ok "$mnt/health"
 equal "the new worker" "$(ps -o ppid= -p "$(bounded cat "$at/pid")" | tr -d ' ')" "$daemon"
 
 # -- small outputs and those in the shared pool are kept, also for processes that had them open
-shows "$b/small.txt" $'11 22 33\n44 55 66'
+shows "$b/small.txt" "$sum"
 same "$b/unread.npy" large.npy
-bounded python3 - "$b" <<'END'
-import struct, sys
-
-# Results of every size, packed ones, and more small ones than a reply has room for.
-for n in (1, 1024, 1025, 16384, 262143, 262144):
-    with open(f"{sys.argv[1]}/sized{n}.raw", "rb") as f:
-        assert f.read() == struct.pack("<f", 3) * n, n
-with open(f"{sys.argv[1]}/packed.raw", "rb") as f:
-    assert f.read() == b"\x03" * 100000
-for i in range(32):
-    with open(f"{sys.argv[1]}/many{i}.raw", "rb") as f:
-        assert f.read() == struct.pack("<f", 3) * 1000, i
-with open(f"{sys.argv[1]}/copied.raw", "rb") as f:
-    assert f.read() == struct.pack("<f", 3)
-END
+# results of every size, packed ones, and more small ones than a reply has room for
+threes() # NAME N: the array has so many threes
+{
+	equal "$1" "$(bounded tr ' ' '\n' <"$b/$1.txt" | sort | uniq -c | xargs)" "$2 3"
+}
+for n in 1 1024 1025 16384 262143 262144; do
+	threes "sized$n" "$n"
+done
+threes packed 100000
+threes copied 1
+for n in {0..31}; do
+	threes "many$n" 1000
+done
 bounded cat <&3 >notlarge.npy
 exec 3<&-
 same "$b/notlarge.npy" notlarge.npy
-bounded jq -e '.state == "ready"' "$b/notlarge.json" >/dev/null
+knows "$b/notlarge.json" '.state == "ready"'
 
 # -- the first commands after it work: executables and buffers are loaded again
 kill_worker
@@ -108,27 +99,13 @@ for _ in 1 2 3; do
 		run add 'x y -> z' ||
 			fail "after the death was told: $(cat "$mnt/executables/add/run")"
 	fi
-	shows "$b/z.txt" $'11 22 33\n44 55 66'
+	shows "$b/z.txt" "$sum"
 done
 
 # -- calls in flight: EIO and a sentence
-cat >loop.mlir <<'END'
-func.func @main(%x: tensor<i32>) -> tensor<i32> {
-  %0 = stablehlo.while(%i = %x) : tensor<i32>
-    cond {
-      %c = stablehlo.constant dense<2147483647> : tensor<i32>
-      %1 = stablehlo.compare LT, %i, %c : (tensor<i32>, tensor<i32>) -> tensor<i1>
-      stablehlo.return %1 : tensor<i1>
-    } do {
-      %z = stablehlo.constant dense<0> : tensor<i32>
-      %1 = stablehlo.multiply %i, %z : tensor<i32>
-      stablehlo.return %1 : tensor<i32>
-    }
-  return %0 : tensor<i32>
-}
-END
+endless 'tensor<i32>' >loop.mlir
 bounded cp loop.mlir "$mnt/programs/"
-# computes: a program runs, and its worker has begun: it uses a processor
+# has_begun: a program runs, and its worker has begun: it uses a processor
 ticks()
 {
 	sed 's/.*) //' "/proc/$(bounded cat "$at/pid")/stat" | awk '{ print $12 + $13 }'
@@ -137,7 +114,7 @@ beyond()
 {
 	[ "$(ticks)" -gt "$1" ]
 }
-computes()
+has_begun()
 {
 	eventually grep -q '^[0-9]* running ' "$mnt/devices/$p/0/queue"
 	eventually beyond $(($(ticks) + 20))
@@ -146,7 +123,7 @@ ask '{"op":"create","buffer":"i","dtype":"S32","shape":[]}' >/dev/null
 packed 'l<' 0 | bounded tee "$b/i.raw" >/dev/null
 run loop 'i -> never' 2>err &
 caller=$!
-computes
+has_begun
 kill -0 "$caller" || fail "the endless program ended: $(cat err)"
 run add 'x y -> meanwhile'
 before=$(bounded cat "$at/restarts")
@@ -156,33 +133,20 @@ grep -q 'Input/output error' err || fail "the call in flight says: $(cat err)"
 tells "$mnt/executables/loop/run" \
 	'^error: EIO: loop: .*worker of plugin '"$p"' died of signal 9'
 gone "$b/never.npy"
-run add 'x y -> z'
-shows "$b/z.txt" $'11 22 33\n44 55 66'
+computes
 [ "$(bounded cat "$at/restarts")" -gt "$before" ] || fail "a death is not counted"
 same "$b/large.npy" large.npy
 
 # -- a result whose memory an execution may have changed when the worker died is lost, not wrong;
 #    bytes that a user wrote are not the plugin's to change
-cat >spin.mlir <<'END'
-func.func @main(%x: tensor<1048576xi32> {tf.aliasing_output = 0 : i32}) -> tensor<1048576xi32> {
-  %0 = stablehlo.while(%v = %x) : tensor<1048576xi32>
-    cond {
-      %t = stablehlo.constant dense<true> : tensor<i1>
-      stablehlo.return %t : tensor<i1>
-    } do {
-      %1 = stablehlo.add %v, %v : tensor<1048576xi32>
-      stablehlo.return %1 : tensor<1048576xi32>
-    }
-  return %0 : tensor<1048576xi32>
-}
-END
+endless 'tensor<1048576xi32>' '{tf.aliasing_output = 0 : i32}' >spin.mlir
 bounded cp spin.mlir "$mnt/programs/"
 run not 'large -> result'
 for donated in result large; do
 	run spin "$donated -> never donate=$donated" 2>err &
 	caller=$!
 	eventually grep -Fq '"state":"donated"' "$b/$donated.json"
-	computes
+	has_begun
 	kill_worker
 	! wait "$caller" || fail "the execution of the killed worker succeeded"
 	run add 'x y -> z'
