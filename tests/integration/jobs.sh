@@ -3,21 +3,13 @@
 # TIER: smoke
 # SANITIZE: none
 # docs/jobs.md: what it shows works as it stands there; the script for Slurm runs without Slurm.
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 requires_mount
 requires parallel --version
 export PJRTFS_PLUGIN_PATH=$plugins PATH=$build:$PATH PJRTFS_CACHE_DIR=$work/cache
 mkdir demo
 cp -r "$top/demo/mlp" demo/
 
-# page FROM TO: run what stands between the two headings.
-page()
-{
-	sed -n "/^$1/,/^$2/s/^    //p" "$top/docs/jobs.md" >block
-	[ -s block ] || fail "docs/jobs.md shows nothing of $1"
-	timeout -k 5 $((patience * 3)) bash -eu block >said 2>&1 </dev/null ||
-		fail "docs/jobs.md, $1: $(cat said)"
-}
 # all_there: each file has the digits, and nothing else is there.
 all_there()
 {
@@ -27,20 +19,20 @@ all_there()
 	done
 	rm out/*
 }
-page '# Jobs' '## GNU'
+run_page docs/jobs.md '# Jobs' '## GNU'
 pjrtfs cpu --run ./digits.sh in/1.npy
 mv out/1.txt digits
 equal "pictures" "$(wc -w <digits)" 8
-page '## GNU' '## make'
+run_page docs/jobs.md '## GNU' '## make'
 all_there parallel
-page '## make' '## Ray'
+run_page docs/jobs.md '## make' '## Ray'
 all_there make
 if python3 -c 'import ray' 2>/dev/null; then
-	HOME=$work RAY_TMPDIR=$work patience=$((patience * 3)) page '## Ray' '## Slurm'
+	HOME=$work RAY_TMPDIR=$work patience=$((patience * 3)) run_page docs/jobs.md '## Ray' '## Slurm'
 	all_there Ray
 fi
 
-page '## Slurm' 'end of the page'
+run_page docs/jobs.md '## Slurm' 'end of the page'
 mkdir bin
 printf '#!/bin/sh\nexec "$@"\n' >bin/srun
 chmod +x bin/srun
@@ -54,13 +46,13 @@ all_there 'the array'
 ends_with 125 '^pjrtfs: error: .*plugin nothing: not found' pjrtfs nothing --run ./digits.sh in/1.npy
 for tool in parallel make; do
 	case $tool in
-	parallel) page=('## GNU' '## make' 2) ;;
-	make) page=('## make' '## Slurm' 2) ;;
+	parallel) between=('## GNU' '## make' 2) ;;
+	make) between=('## make' '## Slurm' 2) ;;
 	esac
-	sed -n "/^${page[0]}/,/^${page[1]}/s/^    //p" "$top/docs/jobs.md" | sed 's/pjrtfs cpu/pjrtfs nothing/' >block
+	page docs/jobs.md "${between[@]:0:2}" | sed 's/pjrtfs cpu/pjrtfs nothing/' >block
 	status=0
 	bounded bash -eu block >said 2>&1 </dev/null || status=$?
-	equal "status of $tool ($(cat said))" "$status" "${page[2]}"
+	equal "status of $tool ($(cat said))" "$status" "${between[2]}"
 	equal "sentences" "$(grep -c '^pjrtfs: error: .*plugin nothing: not found' said)" 2
 	equal "what $tool leaves" "$(ls out)" ''
 done

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # metrics.prom: well-formed at every moment, and its numbers are what was done.
-. "$srcdir/tests/lib.sh"
-requires python3 --version
+. "$srcdir/tests/words.sh"
 tool=$top/tests/tools/prometheus.py
 python3 "$tool" --selftest
 mount_pjrtfs
@@ -59,19 +58,8 @@ limit=$(bounded python3 "$tool" "$m" pjrtfs_memory_limit_bytes)
 equal "the limit" "$((limit / 4096))" "$(bounded stat -f -c %b "$mnt")"
 
 # -- calls count as well
-# calls N: so many, on one descriptor
-calls()
-{
-	bounded python3 -c '
-import os, sys
-f = os.open(sys.argv[1], os.O_RDWR)
-data = b"".join(open(p, "rb").read() for p in sys.argv[3:])
-for i in range(int(sys.argv[2])):
-    os.write(f, data)
-    while os.read(f, 1 << 20): pass
-' "$mnt/executables/add/call" "$1" "$data/x.npy" "$data/y.npy"
-}
-calls 5
+cat "$data/x.npy" "$data/y.npy" >inputs
+bounded bash -c 'for _ in 1 2 3 4 5; do cat inputs >&3; head -c 152 <&3 >out; done' 3<>"$mnt/executables/add/call"
 counts 8 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}" \
 	8 "pjrtfs_device_execution_seconds_count{plugin=\"$p\",device=\"$p:0\"}" \
 	8 'pjrtfs_executable_execution_seconds_count{executable="add"}' \
@@ -85,14 +73,6 @@ counts 8 'pjrtfs_executable_execution_seconds_count{executable="ns/a\"d\\d"}' \
 bounded rm "$mnt/programs/ns/a\"d\\d.mlir"
 counts none 'pjrtfs_executable_execution_seconds_count{executable="ns/a\"d\\d"}' \
 	8 "pjrtfs_executions_total{plugin=\"$p\",result=\"ok\"}"
-
-# -- more executables than the limit of series
-for i in $(seq 220); do
-	: >"$mnt/programs/p$i.mlir"
-done
-series=$(bounded grep -c '^pjrtfs_executable_execution_seconds_count' "$m")
-[ "$series" -le 200 ] || fail "$series executables"
-bounded rm "$mnt"/programs/p*.mlir
 
 # -- a worker's death is counted, and reading metrics does not wait for a worker
 kill_worker "$p"
@@ -122,9 +102,8 @@ counts "$(cat runs)" 'pjrtfs_executable_execution_seconds_count{executable="add"
 # -- docs/metrics.md: each line of it works, and each name in its queries is there
 mkdir collector
 export HOME=$work
-sed -n 's/^    //p' "$top/docs/metrics.md" |
-	sed "s|/mnt/pjrt|$mnt|; s|^collector=.*|collector=$work/collector|" >page
-bounded bash -eu page >out 2>&1 || fail "docs/metrics.md: $(cat out)"
+page docs/metrics.md '# ' 'end of the page' | sed "s|^collector=.*|collector=$work/collector|" >lines
+bounded bash -eu lines >out 2>&1 || fail "docs/metrics.md: $(cat out)"
 [ "$(tail -n 1 out)" -gt 50 ] || fail "the web server gives $(cat out)"
 grep -q '^pjrtfs_info' collector/pjrtfs.prom
 grep -o 'pjrtfs_[a-z_]*' "$top/docs/metrics.md" | sort -u | while read -r name; do
@@ -132,19 +111,17 @@ grep -o 'pjrtfs_[a-z_]*' "$top/docs/metrics.md" | sort -u | while read -r name; 
 done
 
 # -- the lines for node_exporter where they cannot work: one sentence, and the collector keeps what it has
-sed -n '/^## Where node_exporter/,/^## /s/^    //p' "$top/docs/metrics.md" |
-	sed "s|/mnt/pjrt|$mnt|; s|^collector=.*|collector=$work/collector|" >page
+page docs/metrics.md '## Where node_exporter' '## ' | sed "s|^collector=.*|collector=$work/collector|" >lines
 cp collector/pjrtfs.prom before
-sed "s|$mnt|$work/no|" page >nowhere
+sed "s|$mnt|$work/no|" lines >nowhere
 ends_with 1 "^cp: .*/no/metrics\.prom': No such file or directory$" bash -eu "$work/nowhere"
 mkdir full
-sed "s|$work/collector|$work/full|" page >page_full
+sed "s|$work/collector|$work/full|" lines >page_full
 # shellcheck disable=SC2016 # what the other shell expands
 ends_with 1 "^cp: .*pjrtfs\.prom\.part.*: No space left on device$" unshare --map-root-user --mount bash -euc '
 	mount -t tmpfs -o size=4k tmpfs "$1/full"
 	bash -eu "$1/page_full"' - "$work"
 if [ -n "$others" ]; then
-	chmod 755 "$work"
-	ends_with 1 "^cp: .*: Permission denied$" as 1001 bash -eu "$work/page"
+	ends_with 1 "^cp: .*: Permission denied$" as 1001 bash -eu "$work/lines"
 fi
 same collector/pjrtfs.prom before

@@ -4,7 +4,7 @@
 # docs/CLUSTER.md under Open MPI: the lines there, as they stand, make a group of two ranks; mpirun ends
 # as they do, and nothing remains.
 # shellcheck disable=SC2016 # what another shell expands
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 requires test -w /dev/fuse
 requires redis-server --version
 requires mpirun --version
@@ -24,9 +24,9 @@ ask_redis()
 	redis-cli -a $secret --no-auth-warning "$@"
 }
 eventually eval 'ask_redis ping | grep -q PONG'
-sed -n '/^## Open MPI/,/^## Kub/s/^    //p' "$top/docs/CLUSTER.md" >page
+page docs/CLUSTER.md '## Open MPI' '## Kub' >lines
 sed "s|redis://head|redis://127.0.0.1|; s|mpirun |mpirun -n 2 |; s|pjrtfs cuda|pjrtfs ${faulty_options[*]} --group-lost 5|" \
-	page >block
+	lines >block
 tells block 'mpirun -n 2 .* pjrtfs --plugin faulty=.* --run ./train.sh'
 # ranks WANT: the page's lines, with standard input as train.sh: mpirun's status is WANT
 ranks()
@@ -37,7 +37,7 @@ ranks()
 		cat
 	} >train.sh
 	chmod +x train.sh
-	PJRTFS_GROUP_PASSWORD=$secret timeout -k 5 $((patience * 3)) bash -eu block >said 2>&1 </dev/null || status=$?
+	PJRTFS_GROUP_PASSWORD=$secret "$patient" $((patience * 3)) bash -eu block >said 2>&1 </dev/null || status=$?
 	equal "status of mpirun ($(cat said))" "$status" "$1"
 	eventually eval '! pgrep pjrtfs'
 	equal "what the ranks leave in TMPDIR" "$(find tmp -name '*pjrtfs*')" ''

@@ -4,7 +4,7 @@
 # docs/jobs.md under Slurm: the script there, as it stands, gives the files of a single mount; and
 # nothing remains of a job that scancel ends.  munged, slurmctld and slurmd are the test's own.
 # shellcheck disable=SC2016 # what another shell expands
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 requires redis-server --version
 for program in munged slurmctld slurmd; do
 	requires test -x /usr/sbin/$program
@@ -58,18 +58,15 @@ services=()
 # Whatever is left of jobs, and services, ends with this process, the first of its namespace.
 end_slurm()
 {
-	local status=$? pid
-	set +e
-	[ "$status" = 0 ] || tail -n 30 slurm/log/* slurm-*.out >&2
+	local pid
+	[ "$words_status" = 0 ] || tail -n 30 slurm/log/* slurm-*.out >&2
 	bounded scancel --me 2>/dev/null
 	for pid in "${services[@]}"; do
 		kill "$pid"
 		wait "$pid"
 	done
-	(exit "$status")
-	lib_end
 }
-trap end_slurm EXIT
+at_end end_slurm
 # service NAME OPTION...
 service()
 {
@@ -90,16 +87,8 @@ service slurmd -D -N n1
 service slurmd -D -N n2
 eventually eval '[ "$(sinfo -h -o "%D %T")" = "2 idle" ]'
 
-# page FROM TO: run what stands between the two headings.
-page()
-{
-	sed -n "/^$1/,/^$2/s/^    //p" "$top/docs/jobs.md" >block
-	[ -s block ] || fail "docs/jobs.md shows nothing of $1"
-	timeout -k 5 $((patience * 3)) bash -eu block >said 2>&1 </dev/null ||
-		fail "docs/jobs.md, $1: $(cat said)"
-}
-page '# Jobs' '## GNU'
-page '## Slurm' '## '
+run_page docs/jobs.md '# Jobs' '## GNU'
+run_page docs/jobs.md '## Slurm' '## '
 grep -q '^srun pjrtfs cpu --run' digits.sbatch || fail "the page has no script for Slurm"
 
 # nothing_left WHAT: no process of a mount is there, no mount in any namespace, no directory.
@@ -121,7 +110,7 @@ for i in $(seq 7 "$files"); do
 	first=$(((i % 7 + 1) * 256)) # a picture has 64 numbers
 	{ head -c 128 in/1.npy && tail -c +$((129 + first)) in/1.npy && tail -c +129 in/1.npy | head -c "$first"; } >"in/$i.npy"
 done
-timeout -k 5 $((patience * 6)) pjrtfs cpu --run ./digits.sh in/*.npy
+"$patient" $((patience * 6)) pjrtfs cpu --run ./digits.sh in/*.npy
 mkdir single
 mv out/* single/
 equal "files of a single mount" "$(find single -name '*.txt' | wc -l)" "$files"
@@ -164,9 +153,9 @@ bounded find tmp -mindepth 1 -type d -empty -delete
 nothing_left 'scancel -s KILL'
 
 # -- a group: docs/CLUSTER.md's job, on the two nodes; each process has a mount and a shard of its own
-sed -n '/^## Slurm/,/^## Open/s/^    //p' "$top/docs/CLUSTER.md" >page
-sed -n '1,/^END$/p' page >block
-sed '1,/^END$/d' page >train.sh
+page docs/CLUSTER.md '## Slurm' '## Open' >lines
+sed -n '1,/^END$/p' lines >block
+sed '1,/^END$/d' lines >train.sh
 echo 'echo $SLURMD_NODENAME >node.$SLURM_PROCID' >>train.sh
 chmod +x train.sh
 bash -eu block

@@ -3,9 +3,8 @@
 # NEEDS: net
 # The tour in README.md, and its lines for pip: pasted as they stand, each does what is written
 # beside it.
-. "$srcdir/tests/lib.sh"
-requires test -w /dev/fuse
-requires test -e "$plugins/${plugin:-cpu}/pjrt_plugin.so"
+. "$srcdir/tests/words.sh"
+requires_mount
 export PIP_CACHE_DIR=${PIP_CACHE_DIR:-$HOME/.cache/pip} PIP_DISABLE_PIP_VERSION_CHECK=1
 export HOME=$work/home PJRTFS_BUILD=$build PJRTFS_CACHE_DIR=$work/cache
 mkdir home plugins
@@ -13,21 +12,13 @@ mkdir home plugins
 ln -s "$(realpath "$plugins/${plugin:-cpu}")" plugins/cpu
 export PJRTFS_PLUGIN_PATH=$work/plugins
 
-sed -n '/^## A tour/,/^## /s/^    //p' "$top/README.md" >lines
+page README.md '## A tour' '## ' >lines
 for command in 'run-here ~/pjrt' 'cp ' 'echo ' 'cat ' 'fusermount3 -u'; do
 	grep -qF "$command" lines || fail "the tour has no $command: $(cat lines)"
 done
 # The shell continues after a failed command, as an interactive one does.
-end_tour()
-{
-	local status=$?
-	set +e
-	bounded fusermount3 -u -z "$HOME/pjrt" 2>/dev/null
-	(exit "$status")
-	lib_end
-}
-trap end_tour EXIT
-(cd "$top" && timeout -k 5 $((patience * 3)) bash <"$work/lines") >out 2>err || {
+at_end "bounded fusermount3 -u -z $HOME/pjrt 2>/dev/null"
+(cd "$top" && "$patient" $((patience * 3)) bash <"$work/lines") >out 2>err || {
 	fail "the tour ends with status $?: $(cat out err)"
 }
 
@@ -39,13 +30,13 @@ tail -c 24 "$HOME/z.npy" | cmp - <(packed 'f<*' 11 22 33 44 55 66)
 gone "$HOME/pjrt"
 
 # -- a plugin of pip, in a virtual environment, which pjrtfs finds by its name
-sed -n '/^Where pjrtfs is installed, pip/,/^## /s/^    //p' "$top/README.md" >lines
+page README.md 'Where pjrtfs is installed, pip' '## ' >lines
 [ "$(wc -l <lines)" = 3 ] || fail "the lines for pip are others: $(cat lines)"
-timeout -k 5 $((patience * 6)) python3 -m pip download -q --no-deps -d wheels fastatomstruct-xla-cpu >out 2>&1 || {
+"$patient" $((patience * 6)) python3 -m pip download -q --no-deps -d wheels fastatomstruct-xla-cpu >out 2>&1 || {
 	echo "SKIP: this part: pip reaches no index: $(cat out)"
 	exit 77
 }
-env -u PJRTFS_PLUGIN_PATH -u PYTHONPATH PATH="$build:$PATH" timeout -k 5 $((patience * 6)) \
+env -u PJRTFS_PLUGIN_PATH -u PYTHONPATH PATH="$build:$PATH" "$patient" $((patience * 6)) \
 	bash -eu lines >out 2>err || fail "the lines for pip: $(cat out err)"
 tells out '^ok$'
 bounded cat "$HOME/pjrt/plugins/cpu/path" >path
