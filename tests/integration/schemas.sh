@@ -1,8 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The schemas of signature.json, info.json, x.json, events and the names of metrics, and the mount agree.
+# The schemas of commands, replies, signature.json, info.json, x.json, events and the names of metrics, and
+# the mount agree.
 # shellcheck disable=SC2016 # programs' text, what another shell expands
 . "$srcdir/tests/lib.sh"
+read -ra cc <<<"${CC:-cc}" # it may have options
+requires "${cc[@]}" --version
+"${cc[@]}" -shared -fPIC -O2 -I"$top/include" -Dpjrtfs_ffi_library=unused -Dstatic= \
+	-o library.so "$top/docs/examples/ffi/leaky_relu.c"
+export FFI_LIBRARY=$work/library.so
 mount_pjrtfs
 echo 'func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 	%0 = stablehlo.custom_call @pjrtfs_callback(%x) {api_version = 4 : i32,
@@ -34,5 +40,8 @@ make -s -C "$build" DESTDIR="$work/inst" pkgdatadir=/share install-dist_pkgdataD
 same "$top/docs/commands.schema.json" inst/share/commands.schema.json
 diff -r "$top/docs/schema" inst/share/schema || fail "the installed schemas are others"
 
-timeout -k 5 $((patience * 3)) python3 -B "$top/tests/tools/schemas.py" "$mnt" "$top/docs/pjrtfs.5.pod"
+"$patient" $((patience * 3)) python3 -B "$top/tests/tools/schemas.py" "$mnt" "$top/docs/pjrtfs.5.pod"
+shows "$mnt/health" ok
+mount_pjrtfs
+"$patient" $((patience * 6)) python3 -B "$top/tests/tools/commands_schema.py" "$mnt"
 shows "$mnt/health" ok
