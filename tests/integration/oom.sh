@@ -3,23 +3,21 @@
 # SANITIZE: none
 # Memory runs short in a control group: the kernel kills a worker, then the daemon, and never the
 # holder; users get EIO for what was under way, and all files stay.
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 own_namespace --mount --propagation private
 requires_mount
 group=
-# The mount ends before its group.
-# shellcheck disable=SC2154 # status is set there
-trap 'status=$?
-	set +e
+end_group()
+{
 	if [ -n "$group" ]; then
-		unmount_pjrtfs || status=1
+		# shellcheck disable=SC2034 # for words.sh
+		unmount_pjrtfs || words_status=1 # before its group ends
 		echo $$ >"$outside/cgroup.procs"
 		(eventually rmdir "$group")
 	fi
 	umount -l "$work/cgroups" 2>/dev/null # (or it is not mounted)
-	(exit $status)
-	lib_end' EXIT
-
+}
+at_end end_group
 # make_group: a control group whose memory can be limited; $limit and $kills are its files
 make_group()
 {
@@ -48,8 +46,7 @@ mount_pjrtfs --keep --memory-limit 8G
 p=${plugin:-cpu}
 b=$mnt/buffers
 holder=$daemon
-bounded cp "$data/x.npy" "$data/y.npy" "$b/"
-bounded cp "$data/add.mlir" "$mnt/programs/"
+prepare
 n=$((1 << 27)) # 512 MiB
 cat >large.mlir <<END_OF_PROGRAM
 func.func @main() -> tensor<${n}xf32> {
@@ -84,8 +81,7 @@ whole()
 	eventually grep -qx ready "$mnt/plugins/$p/state"
 	bounded ls -iR "$b" >after
 	diff before after
-	run add 'x y -> z'
-	shows "$b/z.txt" $'11 22 33\n44 55 66'
+	computes
 	equal "the holder" "$(cat "/proc/$holder/comm")" pjrtfs-holder
 	bounded ls -iR "$b" >before
 }
@@ -121,7 +117,7 @@ whole
 # -- a file needs more than there is: a worker and the daemon die, and no worker starts until there is
 # memory again; the writer waits, or gets EIO if its request has killed two daemons
 head -c $((1 << 29)) /dev/zero >zeros
-timeout -k 5 $((patience * 6)) cp zeros "$b/large.raw" 2>said &
+"$patient" $((patience * 6)) cp zeros "$b/large.raw" 2>said &
 writer=$!
 eventually grep -q "the daemon of $mnt ended (signal 9)" "$mnt.log"
 eventually grep -q "the daemon of $mnt ended (status 75)" "$mnt.log"

@@ -3,26 +3,21 @@
 # COST: 12 CPU-s
 # SIGUSR2, as for a new version of the program: clients that read, write, rename, map, list, call and
 # command notice nothing, except that jobs that run have failed.
-. "$srcdir/tests/lib.sh"
-requires python3 --version
-# Before Linux 6.9 the kernel answers what the old daemon has read: kept-clone.sh.
+. "$srcdir/tests/words.sh"
+# Before Linux 6.9 the kernel answers what the old daemon has read: kept.sh.
 requires sort -CV <<<$'6.9\n'"$(uname -r)"
 replacements=${PJRTFS_KILLS:-20}
 mount_pjrtfs --keep
-bounded cp "$data/add.mlir" "$mnt/programs/"
-bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
-timeout -k 5 $((patience * 6 + replacements * 2)) \
+prepare
+"$patient" $((patience * 6 + replacements * 2)) \
 	python3 -B "$top/tests/tools/survive_clients.py" "$mnt" "$replacements" USR2
-run add 'x y -> z'
-shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
+computes
 shows "$mnt/health" ok
 
 # A client that never ends its conversation does not prevent it; that client gets EIO once.
 exec 5<>"$mnt/control"
 echo '{"op":"stat","buffer":"x"}' >&5
-pid=$(bounded cat "$mnt/pid")
-kill -USR2 "$pid"
-eventually another "$pid"
+next_daemon USR2
 fails_with 'Input/output error' cat <&5
 same "$mnt/buffers/x.npy" "$data/x.npy"
 exec 5>&-

@@ -3,25 +3,14 @@
 # SANITIZE: tsan
 # With --keep a mount outlives its daemon: everything that users made is there again, under the
 # same names and inode numbers, and open files go on.
-. "$srcdir/tests/lib.sh"
-requires python3 --version
+. "$srcdir/tests/words.sh"
 mount_pjrtfs --keep ${others:+-o allow_other}
-chmod 755 "$work"
 b=$mnt/buffers
 p=$mnt/programs
 x=$mnt/executables
 cpu=${plugin:-cpu}
 tool=$top/tests/tools/survive.py
 
-# Kill the daemon, and wait until another one serves the mount.
-restart()
-{
-	local old
-	old=$(bounded cat "$mnt/pid")
-	kill -KILL "$old"
-	bounded cat "$mnt/pid" >pid
-	[ "$(cat pid)" != "$old" ] || fail "the daemon $old was not replaced"
-}
 # No program is being compiled.
 compiled()
 {
@@ -36,7 +25,7 @@ dump()
 unchanged()
 {
 	dump "$1.before"
-	restart
+	next_daemon KILL
 	dump "$1.after"
 	python3 -B "$tool" compare "$1.before" "$1.after" >"$1.differs" ||
 		fail "$1: $(head -c 8000 "$1.differs")"
@@ -64,10 +53,8 @@ say "$b/viewed.txt" '4 5' # listed under that name now
 bounded chmod 640 "$b/x.npy"
 bounded touch -d @1000000000 "$b/y.npy"
 [ -z "$others" ] || bounded chown 1001:1002 "$b/ns/moved.npy" "$b/ns/deep"
-ask '{"op":"create","buffer":"zeros","dtype":"S32","shape":[3,4],"fill":7}' >reply
-tells reply '"ok":true'
-ask '{"op":"shard","buffer":"zeros","as":"parts","mesh":{"x":2},"spec":[null,"x"]}' >reply
-tells reply '"ok":true'
+good '{"op":"create","buffer":"zeros","dtype":"S32","shape":[3,4],"fill":7}'
+good '{"op":"shard","buffer":"zeros","as":"parts","mesh":{"x":2},"spec":[null,"x"]}'
 unchanged buffers
 
 # -- programs: compiled, refused, in directories, with options, with "as", scratch files
@@ -80,10 +67,8 @@ bounded cp "$data/add.mlir" "$p/scratch"
 bounded cp "$data/add.mlir" "$p/options.mlir"
 say "$x/options/options.json" '{"num_replicas":1}' ||
 	fail "options: $(bounded cat "$mnt/error")"
-ask '{"op":"compile","program":"add","as":"again"}' >reply
-tells reply '"ok":true'
-ask '{"op":"compile","program":"add","as":"dir/again"}' >reply
-tells reply '"ok":true'
+good '{"op":"compile","program":"add","as":"again"}'
+good '{"op":"compile","program":"add","as":"dir/again"}'
 bounded cp "$data/add.mlir" "$p/renamed.part"
 bounded mv "$p/renamed.part" "$p/renamed.mlir"
 bounded chmod 600 "$p/renamed.mlir"
@@ -102,9 +87,9 @@ run add 'x y -> z'
 same sum.npy "$b/z.npy"
 run dir/again 'x y -> ns/deep/w'
 run native 'x y -> v'
-shows "$b/z.txt" $'11 22 33\n44 55 66'
+shows "$b/z.txt" "$sum"
 unchanged results
-shows "$b/z.txt" $'11 22 33\n44 55 66'
+shows "$b/z.txt" "$sum"
 
 # -- jobs: their results, and their numbers go on
 ask '{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["j"],"async":true}' >reply
@@ -125,7 +110,7 @@ bounded rm "$b/x.npy" "$p/renamed.mlir"
 ask '{"op":"execute","executable":"native","inputs":["y","y"],"outputs":["k"],
 	"repeat":1000000000,"async":true}' >reply
 tells reply '"job":4'
-restart
+next_daemon KILL
 bounded cmp "$data/x.npy" - <&3
 bounded cmp "$data/add.mlir" - <&5
 echo '3 4' >&4
@@ -162,13 +147,12 @@ if [ -e "$plugins/cpu-0.115/pjrt_plugin.so" ]; then
 	bounded cp "$data/add.mlir" "$mnt/programs/far/"
 	say "$x/far/add/options.json" '{"topology":"two","num_replicas":2}' || fail "$(bounded cat "$mnt/error")"
 	shows "$x/far/add/state" compiled
-	ask '{"op":"compile","program":"add","as":"far/other","options":{"topology":"moved"}}' >reply
-	tells reply '"ok":true'
+	good '{"op":"compile","program":"add","as":"far/other","options":{"topology":"moved"}}'
 	unchanged topologies
 	bounded rm "$t/moved.pb" "$t/other.pb"
 	say "$t/two.pb" 'no topology any more' 2>/dev/null || :
 	unchanged 'topologies that are gone'
-	restart
+	next_daemon KILL
 	bounded cp two.pb "$t/two.pb"
 	say "$x/add/options.json" '{"topology":"two","num_replicas":2}' || fail "$(bounded cat "$mnt/error")"
 	shows "$x/add/state" compiled
@@ -180,13 +164,11 @@ as_user()
 {
 	bounded setpriv --reuid 1001 --clear-groups bash -c "$1"
 }
-requires setpriv --version
 mount_pjrtfs --keep --isolate=user --mode 1777 -o allow_other
 b=$mnt/buffers
 x=$mnt/executables
 bounded cp "$data/x.npy" "$b/"
-cp "$data/add.mlir" "$data/x.npy" "$data/y.npy" .
-chmod a+r ./*
+own_data
 as_user "cp x.npy $b/mine.npy && cp y.npy $b/ && cp add.mlir $mnt/programs/"
 as_user "echo 'mine y -> z' >$x/add/run"
 unchanged 'two homes'
