@@ -3,20 +3,11 @@
 # PLUGIN: each
 # Compiled programs as files: from the cache and without it, for this plugin and no other, and
 # only for those who may bring machine code.
-. "$srcdir/tests/lib.sh"
-requires jq --version
+. "$srcdir/tests/words.sh"
 requires test "$(id -u)" = 0
-requires setpriv --version
 first=${plugin:-cpu}
 second=cpu-0.115
 [ "$first" != "$second" ] || second=cpu
-sum=$'11 22 33\n44 55 66'
-# prepare: a program and its arrays in the mount
-prepare()
-{
-	bounded cp "$data/add.mlir" "$mnt/programs/"
-	bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
-}
 # loads FILE: it does what the program that it was made of does
 loads()
 {
@@ -44,24 +35,15 @@ done
 # no compiled program to serialize yet
 bounded touch "$mnt/programs/none.mlir"
 equal "of nothing" "$(bounded cat "$mnt/executables/none/serialized")" ''
-# -- every damage is found before the plugin sees it
+# -- damage is found before the plugin sees it: in the header, in the program, at the end
+# (check_cache.c changes every byte)
 size=$(stat -c %s one.pjrtexe)
-for at in 0 9 20 50 85 220 300 $((size / 2)) $((size - 1)); do
-	cp one.pjrtexe bad.pjrtexe
-	python3 -c 'import sys
-f = open("bad.pjrtexe", "r+b")
-f.seek(int(sys.argv[1]))
-byte = f.read(1)[0]
-f.seek(-1, 1)
-f.write(bytes([byte ^ 4]))' "$at"
+for at in 20 $((size - 1)); do
+	perl -e 'local $/; $_ = <STDIN>; substr($_, $ARGV[0], 1) ^= "\4"; print' "$at" <one.pjrtexe >bad.pjrtexe
 	fails_with 'nvalid argument' cp bad.pjrtexe "$mnt/programs/bad.pjrtexe"
 	tells "$mnt/executables/bad/error" 'damaged|expected a compiled program'
 done
-for cut in 7 100 256 $((size - 1)); do
-	head -c "$cut" one.pjrtexe >bad.pjrtexe
-	fails_with 'nvalid argument' cp bad.pjrtexe "$mnt/programs/bad.pjrtexe"
-done
-{ cat one.pjrtexe && echo; } >bad.pjrtexe
+head -c $((size - 1)) one.pjrtexe >bad.pjrtexe
 fails_with 'nvalid argument' cp bad.pjrtexe "$mnt/programs/bad.pjrtexe"
 fails_with 'nvalid argument' cp "$data/add.mlir" "$mnt/programs/bad.pjrtexe"
 tells "$mnt/executables/bad/error" 'expected a compiled program'
@@ -95,7 +77,6 @@ shows "$mnt/plugins/$second/restarts" 0
 unmount_pjrtfs
 
 # -- permitted owners of the files
-chmod 755 "$work"
 chmod 644 ./*.pjrtexe
 mount_pjrtfs -o allow_other
 bounded mkdir -m 1777 "$mnt/programs/all"

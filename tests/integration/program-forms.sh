@@ -3,8 +3,7 @@
 # PLUGIN: each
 # SANITIZE: asan
 # A program in each of its forms compiles at close, tells its signature, and runs right.
-. "$srcdir/tests/lib.sh"
-requires jq --version
+. "$srcdir/tests/words.sh"
 requires xz --version
 mount_pjrtfs
 tar -xJf "$top/tests/conformance/cases.tar.xz" cases/jax/bitops
@@ -24,10 +23,8 @@ for name in text code portable; do
 	for i in 0 1 2 3 4; do
 		same "$mnt/buffers/out$i.npy" "$case/out$i.npy"
 	done
-	bounded jq -e '[.inputs[].dtype] == ["U32", "U32"] and [.inputs[].shape] == [[16], [16]]
-		and [.outputs[].shape] == [[16], [16], [16], [16], [16]]' \
-		"$x/signature.json" >/dev/null ||
-			fail "$name: $(bounded cat "$x/signature.json")"
+	knows "$x/signature.json" '[.inputs[].dtype] == ["U32", "U32"] and [.inputs[].shape] == [[16], [16]]
+		and [.outputs[].shape] == [[16], [16], [16], [16], [16]]'
 done
 
 # -- what jax.export serializes: a portable artifact in a container of its own
@@ -36,21 +33,17 @@ bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 run f 'x y -> doubled'
 shows "$mnt/buffers/doubled.txt" $'12 24 36\n48 60 72'
 shows "$mnt/executables/f/state" ready
-bounded jq -e '[.inputs[].name] == ["x", "y"]' "$mnt/executables/f/signature.json" >/dev/null ||
-	fail "the names of f's arguments: $(bounded cat "$mnt/executables/f/signature.json")"
+knows "$mnt/executables/f/signature.json" '[.inputs[].name] == ["x", "y"]'
 same "$mnt/programs/f.jax_exported" "$data/jax/f.jax_exported"
-bounded jq -e '.num_partitions == 2' "$mnt/executables/sharded/info.json" >/dev/null ||
-	fail "the partitions of sharded: $(bounded cat "$mnt/executables/sharded/info.json")"
+knows "$mnt/executables/sharded/info.json" '.num_partitions == 2'
 
 # -- the facts about a program
 cp "$data/add.mlir" "$mnt/programs/"
 x=$mnt/executables/add
-bounded jq -e '.name == "add" and .platform == "cpu" and (.inputs | length) == 2 and
-	.outputs[0].dtype == "F32" and .outputs[0].shape == [2, 3]' "$x/signature.json" >/dev/null ||
-	fail "add's signature: $(bounded cat "$x/signature.json")"
-bounded jq -e '.inputs[0] | .dtype == "F32" and .datatype == "FP32" and .shape == [2, 3] and
-	.layout == [1, 0] and .donated == false' "$x/signature.json" >/dev/null ||
-	fail "add's first input: $(bounded cat "$x/signature.json")"
+knows "$x/signature.json" '.name == "add" and .platform == "cpu" and (.inputs | length) == 2 and
+	.outputs[0].dtype == "F32" and .outputs[0].shape == [2, 3]'
+knows "$x/signature.json" '.inputs[0] | .dtype == "F32" and .datatype == "FP32" and .shape == [2, 3] and
+	.layout == [1, 0] and .donated == false'
 bounded jq -e '.state == "ready" and .plugin == "'"${plugin:-cpu}"'" and
 	.program_bytes > 100 and .compile_seconds > 0' "$x/info.json" >/dev/null ||
 	fail "add's info: $(bounded cat "$x/info.json")"
@@ -89,3 +82,41 @@ echo 5 >"$mnt/buffers/five.txt"
 ask '{"op":"create","buffer":"f","dtype":"F32","shape":[]}' >/dev/null
 packed 'f<' 5 | bounded tee "$mnt/buffers/f.raw" >/dev/null
 run sink 'f ->'
+
+# -- a portable artifact of a newer StableHLO than the plugin's: when the plugin refuses it, the
+# sentence begins with both versions and with what to do
+requires test -e "$plugins/cpu-0.81/pjrt_plugin.so" -a -e "$plugins/cpu-0.115/pjrt_plugin.so"
+# artifact VERSION EDIT: one that says that it is of VERSION, otherwise changed by EDIT
+artifact()
+{
+	LC_ALL=C sed "s/StableHLO_v1\.15\.0/StableHLO_v$1/; $2" "$data/jax/f.jax_exported"
+}
+spoil='s/vhlo/vhlX/g' # no plugin reads that
+artifact 1.15.0 '' >good.jax_exported
+artifact 1.18.0 "$spoil" >newer.jax_exported
+artifact 1.99.0 "$spoil" >newest.jax_exported
+artifact 1.10.0 "$spoil" >older.jax_exported
+printf 'module { nonsense }\n' >bad.mlir
+# refused FILE: its program does not compile; $error is the file with the reason
+refused()
+{
+	error=$mnt/executables/${1%%.*}/error
+	fails_with 'Invalid argument' cp "$1" "$mnt/programs/"
+}
+mount_pjrtfs cpu-0.81,cpu-0.115
+bounded cp good.jax_exported "$mnt/programs/" # newer than the plugin, which reads it all the same
+# a plugin of the mount is new enough: it is named, without starting anything
+refused newer.jax_exported
+old='plugin cpu-0\.81 has 1\.13\.3'
+tells "$error" vhlX "^compile newer: the program is StableHLO 1\.18\.0, $old: try plugin cpu-0\.115 " \
+	'\(options\.json \{"plugin":"cpu-0\.115"\}\): '
+equal "workers" "$(pgrep -c -P "$daemon")" 2
+# none is
+refused newest.jax_exported
+tells "$error" vhlX "^compile newest: the program is StableHLO 1\.99\.0, $old: try a newer plugin: "
+# what is not newer has another reason, a text has no version, and a plugin that is named has its own
+echo '{"plugin":"cpu-0.115"}' >"$mnt/executables/newer/options.json"
+for file in older.jax_exported bad.mlir newer.jax_exported; do
+	refused "$file"
+	! bounded grep 'the program is' "$error" || fail "$file has a version"
+done

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # TIER: smoke
-# programs/ and executables/: mv, rm, mkdir, scratch names, and which names exclude each other.
+# programs/ and executables/: mv, rm, mkdir, scratch names, which names exclude each other, new sources.
 # shellcheck disable=SC2016 # what another shell expands
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 mount_pjrtfs
 to=$mnt/programs
 made=$mnt/executables
@@ -55,8 +55,7 @@ same "$mnt/buffers/z.txt" sum
 run ns/deep/a 'x y -> z'
 bounded cat "$mnt/buffers/z.txt" >product
 ! cmp -s sum product || fail "ns/deep/a is ns/a"
-ask '{"op":"execute","executable":"ns/deep/a","inputs":["x","y"],"outputs":["z2"]}' >reply
-tells reply '^\{"ok":true'
+good '{"op":"execute","executable":"ns/deep/a","inputs":["x","y"],"outputs":["z2"]}'
 same "$mnt/buffers/z2.txt" product
 fails_with 'not empty' rmdir "$to/ns"
 bounded mv "$to/ns" "$to/moved"
@@ -98,11 +97,62 @@ same "$mnt/buffers/z.txt" sum
 equal "programs" "$(bounded ls "$to" | tr '\n' ' ')" 'a.mlir bc.mlirbc notes other.mlir p.bak up.mlir '
 
 # -- files with names that editors and downloads use, and with unknown names, are kept unchanged
-for name in add.mlir~ .add.mlir.swp '#add.mlir#' add.mlir.part 4913 add.bak notes.md .txt; do
+for name in .add.mlir.swp '#add.mlir#' notes.md .txt; do
 	bounded cp "$data/add.mlir" "$to/$name"
-	bounded mv "$to/$name" "$to/scratch"
-	bounded mv "$to/scratch" "$to/$name"
 	bounded mv "$to/$name" "$to/edited.mlir"
 	eventually grep -qx ready "$made/edited/state"
 	bounded rm "$to/edited.mlir"
 done
+
+# -- a new source, good or bad: what is there is what was written last
+x=$made/r
+sed 's/stablehlo.add/stablehlo.nothing/' "$data/add.mlir" >bad.mlir
+
+cp "$data/add.mlir" "$to/r.mlir"
+run r 'x y -> sum'
+bounded cp mul.mlir "$to/r.mlir"
+same "$to/r.mlir" mul.mlir
+run r 'x y -> product'
+! bounded cmp -s "$mnt/buffers/sum.npy" "$mnt/buffers/product.npy" ||
+	fail "the old program ran"
+
+# -- a failing new source: failed, and the old one does not run
+fails_with 'Invalid argument' cp bad.mlir "$to/r.mlir"
+shows "$x/state" failed
+tells "$x/error" '^compile r: .*nothing'
+fails_with 'write error' run r 'x y -> stale'
+tells "$x/run" '^error: E[A-Z]+: r: .*nothing'
+gone "$mnt/buffers/stale.npy"
+same "$to/r.mlir" bad.mlir
+
+# -- and a good one again
+bounded cp "$data/add.mlir" "$to/r.mlir"
+shows "$x/state" ready
+[ ! -s "$x/error" ] || fail "the error stays: $(bounded cat "$x/error")"
+run r 'x y -> again'
+same "$mnt/buffers/again.npy" "$mnt/buffers/sum.npy"
+
+# -- emptied
+: >"$to/r.mlir"
+shows "$x/state" empty
+fails_with 'rror' run r 'x y -> stale'
+gone "$mnt/buffers/stale.npy"
+bounded cp "$data/add.mlir" "$to/r.mlir"
+
+# -- closing without having written does not compile again
+bounded cat "$x/info.json" >info
+bounded cat "$to/r.mlir" >/dev/null
+bounded touch "$to/r.mlir"
+bounded bash -c 'exec 3>>"$1"' - "$to/r.mlir"
+bounded cat "$x/info.json" >info2
+same info info2
+
+# -- appended to, written in the middle
+printf '// a comment\n' | bounded tee -a "$to/r.mlir" >/dev/null
+shows "$x/state" ready
+tail -n 1 "$to/r.mlir" | grep -q 'a comment'
+at=$(grep -bo stablehlo.add "$data/add.mlir" | cut -d: -f1)
+printf 'stablehlo.sub' >sub
+fails_with 'Invalid argument' dd if=sub of="$to/r.mlir" bs=1 seek="$at" conv=notrunc status=none
+shows "$x/state" failed
+shows "$mnt/plugins/${plugin:-cpu}/restarts" 0

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # PLUGIN: each
 # Compile options: who compiles, for which devices, with which flags; what is refused.
-. "$srcdir/tests/lib.sh"
-requires jq --version
+. "$srcdir/tests/words.sh"
 requires xz --version
 mount_pjrtfs
 me=${plugin:-cpu}
@@ -11,11 +10,6 @@ tar -xJf "$top/tests/conformance/cases.tar.xz" cases/multi cases/flags
 to=$mnt/programs
 x=$mnt/executables
 
-# knows FILE FILTER: the JSON in the file fulfils jq's filter.
-knows()
-{
-	bounded jq -e "$2" "$1" >/dev/null || fail "not so: $2: $(bounded cat "$1")"
-}
 
 # -- before there is a program, and across new ones
 touch "$to/p.mlir"
@@ -70,10 +64,7 @@ refused()
 }
 refused '{"num_replicas":8}' 'mount with --devices 8$'
 tells "$x/p/error" '^options of p: 8 replicas of 1 partition need 8 devices, found 4: mount'
-refused '{"devise":1}' 'unknown option "devise" \(did you mean "device"\?\)'
-refused '{"num_replicas":2,"device_assignment":[[0],[99]]}' 'has no device 99'
 refused '{"plugin":"tpu"}' 'there is no plugin tpu in this mount'
-refused '{} and more' 'byte 4: expected nothing behind the JSON object, found "and more'
 printf '{}\0{}' >zero
 fails_with 'Invalid argument' cp zero "$x/p/options.json"
 tells "$x/p/error" 'byte 3: expected nothing behind the JSON object, found a zero byte'
@@ -127,23 +118,3 @@ knows "$x/m/info.json" '.num_replicas == 4'
 sed 's/mhlo.num_replicas = 2/mhlo.num_replicas = 65/' cases/multi/replicated_add_2r/program.mlir >many.mlir
 fails_with 'Invalid argument' cp many.mlir "$to/"
 tells "$x/many/error" 'need 65 devices'
-
-# -- one of several plugins
-other=cpu-0.115
-[ "$me" != "$other" ] || other=cpu
-mount_pjrtfs "$me,$other"
-x=$mnt/executables/p
-touch "$mnt/programs/p.mlir"
-say "$x/options.json" '{"plugin":"'"$other"'"}'
-bounded cp "$data/add.mlir" "$mnt/programs/p.mlir"
-knows "$x/info.json" '.state == "ready" and .plugin == "'"$other"'"'
-bounded cp "$data/x.npy" "$data/y.npy" "$mnt/devices/$other/0/buffers/"
-run p 'x y -> z'
-tells "$x/run" "^ok: z F32\\[2,3\\] on $other:0 in "
-bounded cp "$data/x.npy" "$mnt/buffers/"
-fails_with 'Invalid argument' run p "$me:0/x y -> z"
-tells "$x/run" "x is on device $me:0, the program runs on $other:"
-say "$x/options.json" '{"device":"'"$me"':1"}'
-knows "$x/info.json" '.plugin == "'"$me"'" and .devices == [1]'
-say "$x/options.json" '{}'
-knows "$x/info.json" '.plugin == "'"$me"'" and .devices == [0]'
