@@ -1,16 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What does not fit into --memory-limit is refused with ENOSPC, and the rest stays.
-. "$srcdir/tests/lib.sh"
-requires jq --version
+. "$srcdir/tests/words.sh"
 mount_pjrtfs --memory-limit 64M
 b=$mnt/buffers
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$b/"
-
-# df shows the budget.
-total=$(bounded df --output=size -B1 "$mnt" | tail -n 1)
-equal "the budget" "$((total))" 67108864
+prepare
 
 head -c 16777216 /dev/zero | npy '<f4' '(4194304,)' >16M.npy
 head -c 100663296 /dev/zero | npy '<f4' '(25165824,)' >96M.npy
@@ -39,7 +33,7 @@ grep -q 'No space left' err || fail "8 arrays of 16 MiB fit into 64 MiB: $(cat e
 [ "$n" -ge 2 ] || fail "only $n arrays of 16 MiB fit into 64 MiB"
 left=$(bounded df --output=avail -B1 "$mnt" | tail -n 1)
 [ "$((left))" -lt 33554432 ] || fail "df says that $left bytes are free"
-bounded jq -e '.state != "ready"' "$b/n$n.json" >/dev/null || fail "n$n is ready"
+knows "$b/n$n.json" '.state != "ready"'
 bounded jq -r .error "$b/n$n.json" | grep -qi 'memory' ||
 	fail "n$n: $(bounded cat "$b/n$n.json")"
 
@@ -48,22 +42,14 @@ for ((i = 0; i < n; i++)); do
 	same "$b/n$i.npy" 16M.npy
 done
 bounded rm "$b/n$n.npy"
-run add 'x y -> z'
-shows "$b/z.txt" $'11 22 33\n44 55 66'
+computes
 
 # Removing buffers frees memory.
 bounded rm "$b"/n*.npy
-eventually bash -c "[ \$(df --output=used -B1 $mnt | tail -n 1) -lt 2097152 ]"
+eventually uses_less 2097152
 bounded cp 16M.npy "$b/again.npy"
 same "$b/again.npy" 16M.npy
 bounded cp 16M.npy "$b/again.npy"
-
-# A failing overwrite in place frees the former value; one by rename keeps it.
-bounded cp "$data/x.npy" "$b/keep.npy"
-fails_with 'No space left' cp 96M.npy "$b/keep.part"
-bounded rm "$b/keep.part"
-same "$b/keep.npy" "$data/x.npy"
-shows "$mnt/health" ok
 
 # A write that is too much is ENOSPC at that write; what fitted stays, and can be committed.
 bounded rm "$b"/*
@@ -74,14 +60,13 @@ path, mnt = sys.argv[1:]
 MIB = 1 << 20
 fd = os.open(path, os.O_WRONLY | os.O_CREAT)
 n = 0
-while True:
-    try:
+try:
+    while n <= 64:
         assert os.write(fd, bytes([n % 251]) * MIB) == MIB
-    except OSError as e:
-        assert e.errno == errno.ENOSPC, e
-        break
-    n += 1
-    assert n <= 64, "more than the limit was taken"
+        n += 1
+    raise SystemExit("more than the limit was taken")
+except OSError as e:
+    assert e.errno == errno.ENOSPC, e
 assert n > 32, f"only {n} MiB fit"
 assert os.fstat(fd).st_size == n * MIB
 # A reader sees what fitted.
@@ -107,14 +92,8 @@ bounded rm "$b/grows.raw"
 # fetches it again.  Data that a user wrote is kept.  S4 is packed on the device, so that its host
 # copies are copies.
 N=524288 RESULTS=30
-cat >"$mnt/programs/plus.mlir" <<END
-func.func @main(%x: tensor<${N}xi4>, %y: tensor<${N}xi4>) -> tensor<${N}xi4> {
-  %0 = stablehlo.add %x, %y : tensor<${N}xi4>
-  return %0 : tensor<${N}xi4>
-}
-END
-ask "{\"op\":\"create\",\"buffer\":\"o0\",\"dtype\":\"S4\",\"shape\":[$N],\"fill\":1}" >reply
-tells reply '"ok":true'
+sed "s/2x3xf32/${N}xi4/g" "$data/add.mlir" >"$mnt/programs/plus.mlir"
+good "{\"op\":\"create\",\"buffer\":\"o0\",\"dtype\":\"S4\",\"shape\":[$N],\"fill\":1}"
 for ((i = 1; i <= RESULTS; i++)); do
 	echo "o$((i - 1)) o0 -> o$i"
 done | bounded tee "$mnt/executables/plus/run" >/dev/null

@@ -1,21 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
-# Files of buffers/ in memory: read, written, replaced while they are mapped.
-. "$srcdir/tests/lib.sh"
-
+# Files of buffers/ in memory: read, written, replaced while they are mapped.  fsx.sh mixes mappings with
+# reads and writes.
+. "$srcdir/tests/words.sh"
 requires find_numpy
 mount_pjrtfs
-b=$mnt/buffers
 
 # Files that are read directly can be mapped since Linux 6.6.
 requires "$python" -c 'import mmap, os, sys
 mmap.mmap(os.open(sys.argv[1], os.O_RDONLY), 0, mmap.MAP_SHARED, mmap.PROT_READ)' "$mnt/README"
-cp "$data/x.npy" "$data/y.npy" "$b/"
-cp "$data/add.mlir" "$mnt/programs/"
-
-cat >common.py <<'END'
-import ctypes, mmap, os, signal, sys
+prepare
+cat >cases.py <<'END'
+import ctypes, mmap, os, signal, sys, time
 import numpy as np
 from numpy.lib.format import open_memmap
 
@@ -43,247 +40,180 @@ def map_fd(fd, n):
     p = libc.mmap(None, n, both, mmap.MAP_SHARED, fd, 0)
     assert p not in (None, ctypes.c_void_p(-1).value), os.strerror(ctypes.get_errno())
     return p
-END
 
-# py: run the Python of standard input, after what all of them share.
-py()
-{
-	cat common.py - >this.py
-	patience=$patience bounded "$python" this.py "$mnt" || fail "line $1"
-}
+def reading():
+    same(np.load(b + "x.npy", mmap_mode="r"), x)
+    run("x y -> z")
+    z = np.load(b + "z.npy", mmap_mode="r")
+    same(z, x * 11)
+    with open(b + "z.raw", "rb") as f:
+        raw = mmap.mmap(f.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ)
+    same(np.frombuffer(raw, "f4"), (x * 11).ravel())
+    private = np.load(b + "x.npy", mmap_mode="c")
+    private[0, 0] = 77
+    same(np.load(b + "x.npy"), x)
 
-# -- reading: what was uploaded, what was computed, views, a private copy
-py "$LINENO" <<'END'
-same(np.load(b + "x.npy", mmap_mode="r"), x)
-run("x y -> z")
-z = np.load(b + "z.npy", mmap_mode="r")
-same(z, x * 11)
-with open(b + "z.raw", "rb") as f:
-    raw = mmap.mmap(f.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ)
-same(np.frombuffer(raw, "f4"), (x * 11).ravel())
-private = np.load(b + "x.npy", mmap_mode="c")
-private[0, 0] = 77
-same(np.load(b + "x.npy"), x)
-END
+def a_name_gets_another_array():
+    run("x x -> z")
+    old = np.load(b + "z.npy", mmap_mode="r")
+    run("x y -> z")
+    same(np.load(b + "z.npy", mmap_mode="r"), x * 11)
+    same(old, x * 2)
+    os.unlink(b + "z.npy")
+    same(old, x * 2)
 
-# -- a name gets another array: mappings of the old one keep it
-py "$LINENO" <<'END'
-run("x x -> z")
-old = np.load(b + "z.npy", mmap_mode="r")
-run("x y -> z")
-same(np.load(b + "z.npy", mmap_mode="r"), x * 11)
-same(old, x * 2)
-os.unlink(b + "z.npy")
-same(old, x * 2)
-END
+def a_rewritten_file():
+    def put(value):
+        with open(b + "big.npy", "wb") as f:
+            np.save(f, np.full(1 << 18, value, "f4"))
+    put(1)
+    first = np.load(b + "big.npy", mmap_mode="r")
+    assert first[0] == 1
+    put(2)
+    second = np.load(b + "big.npy", mmap_mode="r")
+    assert second[0] == 2
+    first.sum()
+    assert (second == 2).all()
 
-# -- a rewritten file: later opens and mappings show only new bytes
-py "$LINENO" <<'END'
-def put(value):
-    with open(b + "big.npy", "wb") as f:
-        np.save(f, np.full(1 << 18, value, "f4"))
-put(1)
-first = np.load(b + "big.npy", mmap_mode="r")
-assert first[0] == 1
-put(2)
-second = np.load(b + "big.npy", mmap_mode="r")
-assert second[0] == 2
-first.sum()
-assert (second == 2).all()
-END
+def writing():
+    w = np.load(b + "x.npy", mmap_mode="r+")
+    w[0, 0] = 100
+    w.flush()
+    same(np.load(b + "x.npy")[0, 0], 100)
+    assert text("x.txt") == "100 2 3\n4 5 6\n"
+    run("x x -> z") # msync is enough
+    same(np.load(b + "z.npy")[0], [200, 4, 6])
+    w[0, 0] = 1
+    w[1, 2] = 7
+    del w
+    run("x x -> z")
+    same(np.load(b + "z.npy"), [[2, 4, 6], [8, 10, 14]])
+    end = np.load(b + "x.npy", mmap_mode="r+")
+    end[1, 2] = 6
+    del end
+    same(np.load(b + "x.npy"), x)
 
-# -- writing: r+, what close commits, msync
-py "$LINENO" <<'END'
-w = np.load(b + "x.npy", mmap_mode="r+")
-w[0, 0] = 100
-w.flush()
-same(np.load(b + "x.npy")[0, 0], 100)
-assert text("x.txt") == "100 2 3\n4 5 6\n"
-run("x x -> z") # msync is enough
-same(np.load(b + "z.npy")[0], [200, 4, 6])
-w[0, 0] = 1
-w[1, 2] = 7
-del w
-run("x x -> z")
-same(np.load(b + "z.npy"), [[2, 4, 6], [8, 10, 14]])
-end = np.load(b + "x.npy", mmap_mode="r+")
-end[1, 2] = 6
-del end
-same(np.load(b + "x.npy"), x)
-END
-
-# -- through a view, too
-py "$LINENO" <<'END'
-run("x y -> z")
-raw = np.memmap(b + "z.raw", "f4", "r+")
-raw[5] = 9
-del raw
-run("x z -> s")
-same(np.load(b + "s.npy"), x * 12 + [[0, 0, 0], [0, 0, -57]])
-END
-
-# -- the descriptor is closed first: munmap commits later changes
-py "$LINENO" <<'END'
-np.save(b + "z.npy", x)
-fd = os.open(b + "z.npy", os.O_RDWR)
-n = os.fstat(fd).st_size
-p = map_fd(fd, n)
-os.close(fd)
-for round in (5, 6):
-    ctypes.memmove(p + 128, np.full(6, round, "f4").tobytes(), 24)
-    if round == 5:
-        libc.msync(ctypes.c_void_p(p), n, 4)
-libc.munmap(p, n)
-run("x z -> s")
-same(np.load(b + "s.npy"), x + 6)
-END
-
-# -- two mappings, of one opening or two, are one memory
-py "$LINENO" <<'END'
-np.save(b + "s.npy", x + 6)
-one = np.load(b + "s.npy", mmap_mode="r+")
-two = np.load(b + "s.npy", mmap_mode="r+")
-reader = np.load(b + "s.npy", mmap_mode="r")
-one[0, 0] = -1
-assert two[0, 0] == -1 and reader[0, 0] == -1
-two[1, 2] = -2
-del one
-assert reader[1, 2] == -2
-same(np.load(b + "s.npy")[1], [10, 11, -2])
-two[0, 1] = -3
-del two
-run("x s -> t")
-same(np.load(b + "t.npy"), x + [[-1, -3, 9], [10, 11, -2]])
-END
-
-# -- what a mapping and write(2) change, both see
-py "$LINENO" <<'END'
-np.save(b + "t.npy", x)
-w = np.load(b + "t.npy", mmap_mode="r+")
-w[0, 0] = 1
-with open(b + "t.npy", "r+b") as f:
-    f.seek(132)
-    f.write(np.float32(2).tobytes())
-assert w[0, 1] == 2
-with open(b + "t.npy", "rb") as f:
-    assert np.frombuffer(f.read()[128:136], "f4").tolist() == [1, 2]
-END
-
-# -- a header that a mapping damages is refused, and the refusal is reported
-py "$LINENO" <<'END'
-fd = os.open(b + "t.npy", os.O_RDWR)
-n = os.fstat(fd).st_size
-p = map_fd(fd, n)
-ctypes.memmove(p, b"not an array", 12)
-assert libc.msync(ctypes.c_void_p(p), n, 4) < 0
-libc.munmap(p, n)
-try:
+def munmap_commits_after_the_close():
+    np.save(b + "z.npy", x)
+    fd = os.open(b + "z.npy", os.O_RDWR)
+    n = os.fstat(fd).st_size
+    p = map_fd(fd, n)
     os.close(fd)
-except OSError:
-    pass
-np.save(b + "t.npy", x)
-same(np.load(b + "t.npy"), x)
-END
+    for round in (5, 6):
+        ctypes.memmove(p + 128, np.full(6, round, "f4").tobytes(), 24)
+        if round == 5:
+            libc.msync(ctypes.c_void_p(p), n, 4)
+    libc.munmap(p, n)
+    run("x z -> s")
+    same(np.load(b + "s.npy"), x + 6)
 
-# -- a control file has no pages: a process that touches one gets SIGBUS and does not hang
-py "$LINENO" <<'END'
-fd = os.open(mnt + "/control", os.O_RDWR)
-p = map_fd(fd, 4096)
-pid = os.fork()
-if pid == 0:
-    ctypes.string_at(p, 1)
-    os._exit(0)
-assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGBUS
-os.write(fd, b'{"op":"nothing"}')
-assert os.read(fd, 4096).startswith(b'{"ok":false')
-END
+def two_mappings_are_one_memory():
+    np.save(b + "s.npy", x + 6)
+    one = np.load(b + "s.npy", mmap_mode="r+")
+    two = np.load(b + "s.npy", mmap_mode="r+")
+    reader = np.load(b + "s.npy", mmap_mode="r")
+    one[0, 0] = -1
+    assert two[0, 0] == -1 and reader[0, 0] == -1
+    two[1, 2] = -2
+    del one
+    assert reader[1, 2] == -2
+    same(np.load(b + "s.npy")[1], [10, 11, -2])
+    two[0, 1] = -3
+    del two
+    run("x s -> t")
+    same(np.load(b + "t.npy"), x + [[-1, -3, 9], [10, 11, -2]])
 
-# -- sparse files: a size first, then the pages
-py "$LINENO" <<'END'
-fd = os.open(b + "new.raw", os.O_RDWR | os.O_CREAT)
-os.ftruncate(fd, 10000)
-p = map_fd(fd, 10000)
-ctypes.memmove(p + 9999, b"\x07", 1)
-libc.munmap(p, 10000)
-os.close(fd)
-got = np.fromfile(b + "new.raw", "u1")
-assert len(got) == 10000 and got[9999] == 7 and not got[:9999].any()
-END
-
-# -- numpy's way to make a file: its header, its size, its pages
-py "$LINENO" <<'END'
-w = open_memmap(b + "made.npy", mode="w+", dtype="f4", shape=(2, 3))
-w[:] = x * 10
-w.flush()
-assert text("made.txt") == "10 20 30\n40 50 60\n"
-w[0, 0] = 11
-del w
-run("x made -> s")
-same(np.load(b + "s.npy"), x * 11 + [[1, 0, 0], [0, 0, 0]])
-large = open_memmap(b + "large.npy", mode="w+", dtype="i4", shape=(3, 1 << 20))
-large[:] = np.arange(3 << 20).reshape(3, -1)
-del large
-same(np.load(b + "large.npy"), np.arange(3 << 20).reshape(3, -1))
-END
-
-# -- changes through one view show in the others: their pages, sizes and times
-py "$LINENO" <<'END'
-np.save(b + "v.npy", np.zeros(1024, "f4"))
-npy, js = os.open(b + "v.npy", os.O_RDONLY), os.open(b + "v.json", os.O_RDONLY)
-before = np.load(b + "v.npy", mmap_mode="r")
-assert before.sum() == 0
-size, changed = os.fstat(npy).st_size, os.fstat(npy).st_mtime_ns
-with open(b + "v.raw", "wb") as f:
-    f.write(np.ones(1024, "f4").tobytes())
-after = np.load(b + "v.npy", mmap_mode="r")
-assert (after == 1).all()
-assert os.stat(b + "v.npy").st_size == size == os.stat(b + "v.raw").st_size + 128
-# one that was mapped before shows the old array, or all of the new one
-assert before.sum() in (0, 1024), before.sum()
-with open(b + "v.txt", "w") as f:
-    f.write("5 6 7\n")
-assert os.stat(b + "v.npy").st_size == 128 + 12
-same(np.load(b + "v.npy", mmap_mode="r"), [5, 6, 7])
-assert '"shape":[3]' in text("v.json")
-# attributes of what is open are kept for a jiffy at most
-import time
-end = time.monotonic() + float(os.environ["patience"])
-while os.fstat(npy).st_size != 128 + 12:
-    assert time.monotonic() < end, os.fstat(npy)
-END
-
-# -- a result that takes a name is there at once: its size, its bytes, its pages
-py "$LINENO" <<'END'
-np.save(b + "r.npy", x)
-for i in range(1, 101):
-    run("x r -> s" if i % 2 else "x s -> r")
-    name = b + ("s" if i % 2 else "r")
-    want = x * (i + 1)
-    assert os.stat(name + ".raw").st_size == 24
-    same(np.load(name + ".npy"), want)
-    same(np.load(name + ".npy", mmap_mode="r"), want)
-    same(np.memmap(name + ".raw", "f4", "r"), want.ravel())
-END
-
-# -- two views are not written at once: a write to one is not part of the other
-py "$LINENO" <<'END'
-np.save(b + "w.npy", x)
-w = np.load(b + "w.npy", mmap_mode="r+")
-for name in "w.raw", "w.txt":
+def a_damaged_header():
+    fd = os.open(b + "t.npy", os.O_RDWR)
+    n = os.fstat(fd).st_size
+    p = map_fd(fd, n)
+    ctypes.memmove(p, b"not an array", 12)
+    assert libc.msync(ctypes.c_void_p(p), n, 4) < 0
+    libc.munmap(p, n)
     try:
-        open(b + name, "r+b")
-        raise SystemExit(name + " was opened")
-    except OSError as e:
-        assert e.errno == 16, e
-w[0, 0] = 50
-del w
-same(np.load(b + "w.npy")[0, 0], 50)
-raw = np.memmap(b + "w.raw", "f4", "r+")
-raw[1] = 60
-del raw
-same(np.load(b + "w.npy")[0], [50, 60, 3])
-with open(b + "w.raw", "r+b") as one, open(b + "w.raw", "r+b") as two:
-    one.write(np.float32(1).tobytes())
-same(np.load(b + "w.npy")[0], [1, 60, 3])
+        os.close(fd)
+    except OSError:
+        pass
+    np.save(b + "t.npy", x)
+    same(np.load(b + "t.npy"), x)
+
+def a_control_file_has_no_pages():
+    fd = os.open(mnt + "/control", os.O_RDWR)
+    p = map_fd(fd, 4096)
+    pid = os.fork()
+    if pid == 0:
+        ctypes.string_at(p, 1)
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGBUS
+    os.write(fd, b'{"op":"nothing"}')
+    assert os.read(fd, 4096).startswith(b'{"ok":false')
+
+def numpys_way_to_make_a_file():
+    w = open_memmap(b + "made.npy", mode="w+", dtype="f4", shape=(2, 3))
+    w[:] = x * 10
+    w.flush()
+    assert text("made.txt") == "10 20 30\n40 50 60\n"
+    w[0, 0] = 11
+    del w
+    run("x made -> s")
+    same(np.load(b + "s.npy"), x * 11 + [[1, 0, 0], [0, 0, 0]])
+    large = open_memmap(b + "large.npy", mode="w+", dtype="i4", shape=(3, 1 << 20))
+    large[:] = np.arange(3 << 20).reshape(3, -1)
+    del large
+    same(np.load(b + "large.npy"), np.arange(3 << 20).reshape(3, -1))
+
+def changes_show_in_other_views():
+    np.save(b + "v.npy", np.zeros(1024, "f4"))
+    npy, js = os.open(b + "v.npy", os.O_RDONLY), os.open(b + "v.json", os.O_RDONLY)
+    before = np.load(b + "v.npy", mmap_mode="r")
+    assert before.sum() == 0
+    size, changed = os.fstat(npy).st_size, os.fstat(npy).st_mtime_ns
+    with open(b + "v.raw", "wb") as f:
+        f.write(np.ones(1024, "f4").tobytes())
+    after = np.load(b + "v.npy", mmap_mode="r")
+    assert (after == 1).all()
+    assert os.stat(b + "v.npy").st_size == size == os.stat(b + "v.raw").st_size + 128
+    # one that was mapped before shows the old array, or all of the new one
+    assert before.sum() in (0, 1024), before.sum()
+    with open(b + "v.txt", "w") as f:
+        f.write("5 6 7\n")
+    assert os.stat(b + "v.npy").st_size == 128 + 12
+    same(np.load(b + "v.npy", mmap_mode="r"), [5, 6, 7])
+    assert '"shape":[3]' in text("v.json")
+    # attributes of what is open are kept for a jiffy at most
+    end = time.monotonic() + float(os.environ["patience"])
+    while os.fstat(npy).st_size != 128 + 12:
+        assert time.monotonic() < end, os.fstat(npy)
+
+def a_result_is_there_at_once():
+    np.save(b + "r.npy", x)
+    for i in range(1, 101):
+        run("x r -> s" if i % 2 else "x s -> r")
+        name = b + ("s" if i % 2 else "r")
+        want = x * (i + 1)
+        assert os.stat(name + ".raw").st_size == 24
+        same(np.load(name + ".npy"), want)
+        same(np.load(name + ".npy", mmap_mode="r"), want)
+        same(np.memmap(name + ".raw", "f4", "r"), want.ravel())
+
+def through_a_view():
+    np.save(b + "w.npy", x)
+    raw = np.memmap(b + "w.raw", "f4", "r+")
+    raw[1] = 60
+    del raw
+    same(np.load(b + "w.npy")[0], [1, 60, 3])
+    run("x w -> s")
+    same(np.load(b + "s.npy")[0], [2, 62, 6])
+
+for case in (reading, a_name_gets_another_array, a_rewritten_file, writing,
+             munmap_commits_after_the_close, two_mappings_are_one_memory, a_damaged_header,
+             a_control_file_has_no_pages, numpys_way_to_make_a_file, changes_show_in_other_views,
+             a_result_is_there_at_once, through_a_view):
+    try:
+        case()
+    except BaseException:
+        print("failed:", case.__name__)
+        raise
 END
+patience=$patience "$patient" $((patience * 3)) "$python" cases.py "$mnt"
 shows "$mnt/health" ok

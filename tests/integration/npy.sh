@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # TIER: smoke
 # SANITIZE: asan
-# .npy files of every version and order: what is read back is what was written, and the device has the
-# right numbers.  dtypes.sh tries types and shapes.
-. "$srcdir/tests/lib.sh"
-requires jq --version
+# .npy files of either order: what is read back is what was written, and the device has the right numbers.
+# check_npy.c has the headers, dtypes.sh tries types and shapes.
+. "$srcdir/tests/words.sh"
 mount_pjrtfs
 b=$mnt/buffers
 
@@ -20,28 +19,14 @@ uploaded()
 	equal "$1: size" "$(bounded stat -c %s "$b/a.npy")" "$(stat -c %s "$1")"
 }
 
-# -- versions of the format
-for version in 1 2 3; do
-	packed 'f<*' 1 2.5 -3 | npy '<f4' '(3,)' False "$version" >"v$version.npy"
-	uploaded "v$version.npy" F32 '[3]' '1 2.5 -3'
-done
-# a header that other writers make: no padding, other order of keys, no last comma
-{
-	head="{'shape':(3,),'fortran_order':False,'descr':'<f4'}"
-	printf "\x93NUMPY\x01\x00\\x$(printf %x "${#head}")\x00%s" "$head"
-	packed 'f<*' 1 2 3
-} >plain.npy
-uploaded plain.npy F32 '[3]' '1 2 3'
-
 # -- Fortran's order: the same bytes back, the device has rows
 packed 'f<*' 1 2 3 4 5 6 | npy '<f4' '(2, 3)' True >fortran.npy
 uploaded fortran.npy F32 '[2,3]' $'1 3 5\n2 4 6'
 bounded cmp "$b/a.raw" <(packed 'f<*' 1 3 5 2 4 6)
 packed 'C*' {0..23} | npy '|u1' '(2, 3, 4)' True >fortran3.npy
 uploaded fortran3.npy U8 '[2,3,4]' $'0 6 12 18\n2 8 14 20\n4 10 16 22\n\n1 7 13 19\n3 9 15 21\n5 11 17 23'
-cp "$data/add.mlir" "$mnt/programs/"
+prepare
 bounded cp fortran.npy "$b/f.npy"
-bounded cp "$data/x.npy" "$b/x.npy"
 run add 'f x -> sum'
 shows "$b/sum.txt" $'2 5 8\n6 9 12'
 # one dimension is of either order
@@ -72,7 +57,3 @@ tells "$b/new.json" "'\|V1' and names no type: tell it with setfattr"
 bounded setfattr -n user.pjrtfs.dtype -v F8E5M2 "$b/new.npy"
 run e5m2 'new -> r2'
 same "$b/r2.npy" v1.npy
-if python3 -c 'import numpy' 2>/dev/null; then
-	bounded python3 -c 'import numpy, sys
-assert numpy.load(sys.argv[1]).tobytes() == b"\x3c\xbc"' "$b/r.npy"
-fi

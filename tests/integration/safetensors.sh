@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
 # .safetensors: of one tensor and of many, what is refused, and how fast a large one is there.
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 mount_pjrtfs
-timeout -k 5 $((patience * 6)) python3 -B "$top/tests/tools/checkpoints.py" "$mnt"
-shows "$mnt/health" ok
-shows "$mnt/plugins/${plugin:-cpu}/restarts" 0
+"$patient" $((patience * 6)) python3 -B "$top/tests/tools/checkpoints.py" "$mnt"
+unharmed

@@ -3,14 +3,12 @@
 # Files whose size is known late, or to one reader: programs that rely on sizes, or use sendfile(2),
 # get all bytes.
 # shellcheck disable=SC2016,SC2086 # what another shell expands; words that are a command
-. "$srcdir/tests/lib.sh"
-requires python3 --version
+. "$srcdir/tests/words.sh"
 requires busybox true
 mount_pjrtfs
 b=$mnt/buffers
 x=$mnt/executables/add
-bounded cp "$data/add.mlir" "$mnt/programs/"
-bounded cp "$data/x.npy" "$data/y.npy" "$b/"
+prepare
 printf '11 22 33\n44 55 66\n' >sum
 
 # fresh: a new, unread result named z
@@ -50,14 +48,7 @@ fresh
 equal "the size of a small text" "$(bounded stat -c %s "$b/z.txt")" "$(wc -c <sum)"
 
 # -- large text: stat(2) does not render it, and no reader gets zeros or only a part
-bounded python3 -B - >large <<'END'
-import struct, sys
-n = 300000
-head = ("{'descr': '<i4', 'fortran_order': False, 'shape': (%d,), }" % n).encode()
-head += b" " * (-(len(head) + 11) % 64) + b"\n"
-sys.stdout.buffer.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head +
-                        struct.pack("<%di" % n, *range(n)))
-END
+perl -e 'print pack("l<*", 0 .. 299999)' | npy '<i4' '(300000,)' >large
 seq -s ' ' 0 299999 >text
 for reader in "${readers[@]}"; do
 	[ "$reader" != send ] || continue # it is refused: see below

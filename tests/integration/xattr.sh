@@ -3,11 +3,9 @@
 # SANITIZE: asan
 # What is known of a buffer as extended attributes; setting type, shape and memory.
 # shellcheck disable=SC2016 # what another shell expands
-. "$srcdir/tests/lib.sh"
-requires jq --version
+. "$srcdir/tests/words.sh"
 requires getfattr --version
 mount_pjrtfs ${others:+-o allow_other}
-chmod 755 "$work"
 b=$mnt/buffers
 cp "$data/add.mlir" "$mnt/programs/"
 cp "$data/x.npy" "$b/"
@@ -20,10 +18,14 @@ set_to() # FILE KEY VALUE
 {
 	bounded setfattr -n "user.pjrtfs.$2" -v "$3" "$1"
 }
-# attributes of x: type, shape, state
-told()
+# is NAME JSON, shown NAME JSON: its type, shape and state, at some time or now
+is()
 {
-	bounded jq -c '[.dtype, .shape, .state]' "$b/$1.json"
+	[ "$(bounded jq -c '[.dtype, .shape, .state]' "$b/$1.json")" = "$2" ]
+}
+shown()
+{
+	is "$@" || fail "$1 is not $2: $(bounded cat "$b/$1.json")"
 }
 
 # -- getfattr -d shows what x.json shows, of each view
@@ -33,11 +35,7 @@ for view in npy raw txt json; do
 	done
 done
 bounded getfattr --absolute-names -d "$b/x.npy" >dump
-for line in 'user.pjrtfs.dtype="F32"' 'user.pjrtfs.shape="[2,3]"' 'user.pjrtfs.state="ready"' \
-	'user.pjrtfs.memory="device"' 'user.pjrtfs.bytes="24"' \
-	"user.pjrtfs.device=\"${plugin:-cpu}:0\""; do
-	grep -qxF "$line" dump || fail "getfattr -d has no $line: $(cat dump)"
-done
+tells dump '^user.pjrtfs.dtype="F32"$' '^user.pjrtfs.shape="\[2,3\]"$' '^user.pjrtfs.bytes="24"$'
 run add 'x x -> z'
 equal "an output's" "$(get "$b/z.npy" dtype)$(get "$b/z.npy" shape)" 'F32[2,3]'
 equal "a scalar's shape" "$(packed 'f<' 1 | npy '<f4' '()' | bounded tee "$b/s.npy" >/dev/null && get "$b/s.npy" shape)" '[]'
@@ -64,11 +62,6 @@ assert len(names) == len(set(names)), names
 for name in names:
     assert os.getxattr(x, name), name
 fails("EOPNOTSUPP EPERM", os.setxattr, x, "trusted.mine", b"1")
-fails("ENODATA EOPNOTSUPP", os.removexattr, x, "user.mine")
-fails("ENODATA EOPNOTSUPP", os.getxattr, x, "user.mine")
-# flags
-fails("EEXIST", os.setxattr, x, "user.pjrtfs.dtype", b"F32", os.XATTR_CREATE)
-os.setxattr(x, "user.pjrtfs.dtype", b"F32", os.XATTR_REPLACE)
 # read-only attributes: setting and removing them succeeds, for tools that copy, without effect
 for name in names:
     before = os.getxattr(x, name)
@@ -81,7 +74,7 @@ fails("ENODATA", os.removexattr, b + "/scratch", "user.pjrtfs.dtype")
 with open(b + "/x.npy", "rb") as f, open(sys.argv[2], "rb") as g:
     assert f.read() == g.read()
 ' "$b" "$data/x.npy"
-equal "still" "$(told x)" '["F32",[2,3],"ready"]'
+shown x '["F32",[2,3],"ready"]'
 
 # -- a .raw file has no type: attributes set it beforehand
 bounded touch "$b/r.raw"
@@ -89,39 +82,33 @@ set_to "$b/r.raw" dtype F32
 set_to "$b/r.raw" shape '[2,3]'
 fails_with 'Invalid argument' bounded tee "$b/r.raw" <<<abc
 bounded cp x.raw "$b/r.raw"
-equal "r" "$(told r)" '["F32",[2,3],"ready"]'
+shown r '["F32",[2,3],"ready"]'
 run add 'x r -> z'
 shows "$b/z.txt" $'2 4 6\n8 10 12'
-# in reverse order, with other names of type and shape
-bounded touch "$b/o.raw"
-set_to "$b/o.raw" shape 3,2
-set_to "$b/o.raw" dtype '<i4'
-bounded cp x.raw "$b/o.raw"
-equal "o" "$(told o)" '["S32",[3,2],"ready"]'
 # and afterwards: the bytes are a new array
 bounded cp x.raw "$b/late.raw"
-equal "late" "$(told late)" '["U8",[24],"ready"]'
+shown late '["U8",[24],"ready"]'
 set_to "$b/late.raw" dtype float32
-eventually sh -c '[ "$(jq -c "[.dtype, .shape, .state]" "$1")" = "[\"F32\",[6],\"ready\"]" ]' - "$b/late.json"
+eventually is late '["F32",[6],"ready"]'
 set_to "$b/late.raw" shape '[2,3]'
-eventually sh -c '[ "$(jq -c "[.dtype, .shape, .state]" "$1")" = "[\"F32\",[2,3],\"ready\"]" ]' - "$b/late.json"
+eventually is late '["F32",[2,3],"ready"]'
 shows "$b/late.txt" $'1 2 3\n4 5 6'
 same "$b/late.raw" x.raw
 run add 'late r -> z'
 shows "$b/z.txt" $'2 4 6\n8 10 12'
 # the shape only, the type only
 set_to "$b/late.raw" shape '[3,2]'
-eventually sh -c '[ "$(jq -c .shape "$1")" = "[3,2]" ]' - "$b/late.json"
+eventually is late '["F32",[3,2],"ready"]'
 fails_with '' run add 'late r -> never'
 set_to "$b/late.raw" dtype S32
-eventually sh -c '[ "$(jq -c "[.dtype, .shape]" "$1")" = "[\"S32\",[3,2]]" ]' - "$b/late.json"
+eventually is late '["S32",[3,2],"ready"]'
 shows "$b/late.txt" $'1065353216 1073741824\n1077936128 1082130432\n1084227584 1086324736'
 # an impossible value changes nothing
 fails_with 'Invalid argument' set_to "$b/late.raw" shape '[7]'
-equal "late" "$(told late)" '["S32",[3,2],"ready"]'
+shown late '["S32",[3,2],"ready"]'
 head -c 23 x.raw | bounded tee "$b/odd.raw" >/dev/null
 fails_with 'Invalid argument' set_to "$b/odd.raw" dtype F32
-equal "odd" "$(told odd)" '["U8",[23],"ready"]'
+shown odd '["U8",[23],"ready"]'
 
 # -- attributes set a scratch file's later type and shape
 bounded cp x.raw "$b/scratch"
@@ -129,8 +116,7 @@ set_to "$b/scratch" dtype S16
 set_to "$b/scratch" shape '[3,4]'
 equal "scratch" "$(get "$b/scratch" dtype)$(get "$b/scratch" shape)" 'S16[3,4]'
 bounded mv "$b/scratch" "$b/no-scratch.raw"
-eventually sh -c '[ "$(jq -c "[.dtype, .shape, .state]" "$1")" = "[\"S16\",[3,4],\"ready\"]" ]' - \
-	"$b/no-scratch.json"
+eventually is no-scratch '["S16",[3,4],"ready"]'
 bounded touch "$b/scratch"
 set_to "$b/scratch" shape '[5]'
 bounded cp x.raw "$b/scratch"
@@ -138,15 +124,14 @@ fails_with 'subdirectory of itself' mv "$b/scratch" "$b/scratch.raw"
 same "$b/scratch" x.raw
 bounded cp "$data/x.npy" "$b/scratch" # a .npy says itself what it is
 bounded mv "$b/scratch" "$b/says.npy"
-eventually sh -c '[ "$(jq -c "[.dtype, .shape, .state]" "$1")" = "[\"F32\",[2,3],\"ready\"]" ]' - \
-	"$b/says.json"
+eventually is says '["F32",[2,3],"ready"]'
 
 # -- a .npy that names no type; one that does is what it says
 bounded touch "$b/v.npy"
 set_to "$b/v.npy" dtype BF16
 packed 'S<*' 16256 49024 | npy '|V2' '(2,)' >v.npy
 bounded cp v.npy "$b/v.npy"
-equal "v" "$(told v)" '["BF16",[2],"ready"]'
+shown v '["BF16",[2],"ready"]'
 same "$b/v.npy" v.npy
 shows "$b/v.txt" '1 -1'
 packed 'C*' 56 184 | npy '|V1' '(2,)' >w.npy
@@ -154,28 +139,27 @@ for type in F8E4M3FN F8E5M2 F8E4M3 S4; do
 	bounded touch "$b/w.npy"
 	set_to "$b/w.npy" dtype $type
 	bounded cp w.npy "$b/w.npy"
-	equal "w" "$(told w)" "[\"$type\",[2],\"ready\"]"
+	shown w "[\"$type\",[2],\"ready\"]"
 	bounded rm "$b/w.npy"
 done
 # set afterwards it cures the refusal
 fails_with 'Invalid argument' cp w.npy "$b/w.npy"
 set_to "$b/w.npy" dtype S4
-equal "w" "$(told w)" '["S4",[2],"ready"]'
+shown w '["S4",[2],"ready"]'
 # text
 bounded touch "$b/t.txt"
 set_to "$b/t.txt" dtype S8
 bounded tee "$b/t.txt" >/dev/null <<<'1 -2'
-equal "t" "$(told t)" '["S8",[2],"ready"]'
+shown t '["S8",[2],"ready"]'
 for type in U8 PRED; do # which cannot be -2: the array stays
 	fails_with 'Invalid argument' set_to "$b/t.txt" dtype $type
-	equal "t" "$(told t)" '["S8",[2],"ready"]'
+	shown t '["S8",[2],"ready"]'
 done
 
 # -- memory: it moves, and what is there stays
 for memory in $(bounded ls "$mnt/devices/${plugin:-cpu}/0/memories") device; do
 	set_to "$b/x.npy" memory "$memory"
-	eventually sh -c '[ "$(jq -r "[.memory, .state] | @text" "$1")" = "[\"$2\",\"ready\"]" ]' - \
-		"$b/x.json" "$memory"
+	eventually eval "jq -e '[.memory, .state] == [\"$memory\", \"ready\"]' '$b/x.json'"
 	equal "memory" "$(get "$b/x.npy" memory)" "$memory"
 	same "$b/x.npy" "$data/x.npy"
 	same "$b/x.raw" x.raw
@@ -188,29 +172,21 @@ bounded cp "$data/x.npy" "$b/p.npy"
 equal "memory" "$(bounded jq -r '.memory + .state' "$b/p.json")" pinned_hostready
 same "$b/p.npy" "$data/x.npy"
 
-# -- kept by mv, copied by cp -a and tar
+# -- kept by mv; tools.sh copies them
 bounded mv "$b/p.npy" "$b/p2.npy"
 equal "after mv" "$(get "$b/p2.npy" memory)" pinned_host
-bounded cp -a "$b/late.raw" "$b/late2.raw"
-equal "a copy" "$(bounded cat "$b/late2.raw" | md5sum)" "$(md5sum <x.raw)"
-bounded tar --xattrs --xattrs-include='user.*' -C "$b" -cf t.tar late.raw
-tar --xattrs --xattrs-include='user.*' -tvvf t.tar | grep -q 'user.pjrtfs.dtype'
 
 # -- rights: reading attributes needs read permission on the file, setting them write permission
 if [ -n "$others" ]; then
-	as()
-	{
-		timeout -k 5 "$patience" setpriv --reuid 1001 --regid 1001 --clear-groups "$@"
-	}
 	bounded cp x.raw "$b/r.raw"
 	bounded chmod 644 "$b/r.raw"
-	equal "another user" "$(as getfattr --only-values --absolute-names -n user.pjrtfs.dtype "$b/r.raw")" F32
-	fails_with 'ermission denied' as setfattr -n user.pjrtfs.dtype -v S32 "$b/r.raw"
-	fails_with 'ermission denied' as setfattr -n user.pjrtfs.memory -v pinned_host "$b/r.raw"
+	equal "another user" "$(as 1001 getfattr --only-values --absolute-names -n user.pjrtfs.dtype "$b/r.raw")" F32
+	fails_with 'ermission denied' as 1001 setfattr -n user.pjrtfs.dtype -v S32 "$b/r.raw"
+	fails_with 'ermission denied' as 1001 setfattr -n user.pjrtfs.memory -v pinned_host "$b/r.raw"
 	bounded chmod 600 "$b/r.raw"
-	fails_with 'ermission denied' as getfattr --absolute-names -n user.pjrtfs.dtype "$b/r.raw"
+	fails_with 'ermission denied' as 1001 getfattr --absolute-names -n user.pjrtfs.dtype "$b/r.raw"
 	bounded chmod 666 "$b/r.raw"
-	as setfattr -n user.pjrtfs.dtype -v S32 "$b/r.raw"
-	eventually sh -c '[ "$(jq -r .dtype "$1")" = S32 ]' - "$b/r.json"
+	as 1001 setfattr -n user.pjrtfs.dtype -v S32 "$b/r.raw"
+	eventually is r '["S32",[2,3],"ready"]'
 fi
 shows "$mnt/health" ok

@@ -3,8 +3,7 @@
 # PLUGIN: each
 # SANITIZE: asan
 # Large arrays are not copied on their way to the plugin and back, where its memory is ours.
-. "$srcdir/tests/lib.sh"
-requires jq --version
+. "$srcdir/tests/words.sh"
 mount_pjrtfs
 b=$mnt/buffers
 
@@ -58,10 +57,9 @@ equal "elements that differ" "$(bounded cmp -l "$b/changed.raw" data.raw | awk '
 	END { for (i in n) print i }')" 7
 
 # The memory is used again: a hundred results of 1 MiB under one name are not a hundred MiB.
-before=$(df --output=used -B1 "$mnt" | tail -n 1)
+before=$(used)
 for _ in {1..100}; do
 	echo 'data -> again'
 done >lines
 bounded dd if=lines of="$mnt/executables/negate/run" bs=1M status=none
-after=$(df --output=used -B1 "$mnt" | tail -n 1)
-[ $((after - before)) -lt 33554432 ] || fail "$((after - before)) bytes for one name"
+uses_less $((before + 33554432)) || fail "$(used) bytes instead of $before"
