@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# COST: 7 CPU-s in 18 s
-# --state-dir: programs and buffers are files on disk, too, and in the next mount.
-. "$srcdir/tests/lib.sh"
+# COST: 10 CPU-s in 25 s
+# --state-dir: programs and buffers are files on disk, too, and in the next mount, whatever happens to names.
+# shellcheck disable=SC2016 # what eval expands
+. "$srcdir/tests/words.sh"
 requires getfattr --version
 state=$work/state
 
@@ -76,7 +77,7 @@ diff -r copy/buffers "$b" || fail "other bytes"
 diff -r copy/programs "$mnt/programs" || fail "other programs"
 shows "$mnt/executables/add/options.json" '{"num_replicas":1}'
 run add 'x y -> again'
-shows "$b/again.txt" $'11 22 33\n44 55 66'
+shows "$b/again.txt" "$sum"
 run lib/other 'ns/deep/x z -> more'
 shows "$mnt/health" ok
 
@@ -112,11 +113,7 @@ eventually kept buffers/half
 for _ in {1..300}; do echo 'space/moved z -> hot'; done >"$mnt/executables/add/run"
 eventually kept buffers/hot.npy
 # All results have the same bytes: wait for the last one.
-is_last()
-{
-	[ "$(stat -c %y "$b/hot.npy")" = "$(stat -c %y "$state/buffers/hot.npy")" ]
-}
-eventually is_last
+eventually eval '[ "$(stat -c %y "$b/hot.npy")" = "$(stat -c %y "$state/buffers/hot.npy")" ]'
 facts >before
 kill -KILL "$daemon"
 unmount_pjrtfs || :
@@ -144,33 +141,20 @@ same "$b/shared.npy" "$data/x.npy"
 unmount_pjrtfs
 
 # -- the daemon's death with --keep: arrays that were not read yet come from DIR
-start_kept()
-{
-	bounded "$pjrtfs" "${plugin:-cpu}" "$mnt" --keep --plugin-dir "$plugins" \
-		--cache-dir "$work/cache" --state-dir "$state" ||
-		fail "cannot mount with --keep"
-}
 mnt=$work/kept
 b=$mnt/buffers
 mkdir "$mnt"
-start_kept
-# shellcheck disable=SC2154 # status is set there
-trap 'status=$?
-	set +e
-	fusermount3 -u -z "$work/kept" 2>/dev/null || :
-	(exit $status)
-	lib_end' EXIT
+bounded "$pjrtfs" "${plugin:-cpu}" "$mnt" --keep --plugin-dir "$plugins" --cache-dir "$work/cache" \
+	--state-dir "$state" || fail "cannot mount with --keep"
+at_end "fusermount3 -u -z $work/kept 2>/dev/null"
 tells "$b/y.json" '"host_copy":false'
 echo 5 6 >"$b/five.txt"
-pid=$(cat "$mnt/pid")
-kill -KILL "$pid"
-eventually another "$pid"
+next_daemon KILL
 same "$b/y.npy" "$state/buffers/y.npy"
 shows "$b/five.txt" '5 6'
 eventually kept buffers/five.txt
 bounded fusermount3 -u "$mnt"
 eventually flock -n "$state/.lock" true
-trap lib_end EXIT
 
 # -- memory is taken when an array is used
 rm -r "$state"
@@ -221,8 +205,7 @@ unmount_pjrtfs
 # -- a copy of DIR at any moment is a state: each file is whole
 rm -r "$state"
 begin
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$b/"
+prepare
 eventually kept buffers/y.npy buffers/x.npy programs/add.mlir
 (
 	trap 'exit 0' TERM
@@ -253,3 +236,24 @@ begin
 shows "$mnt/health" ok
 run add 'x y -> last'
 unmount_pjrtfs
+
+# -- whatever happens to names, the state directory becomes the same, and the next mount, too
+state=$work/names
+names=$top/tests/tools/state_dir_names.py
+seed=${SEED:-$RANDOM}
+echo "SEED=$seed"
+
+for round in 1 2 3; do
+	mount_pjrtfs --state-dir "$state"
+	[ "$round" = 1 ] || diff -r old "$mnt/buffers" || fail "the next mount differs"
+	[ "$round" = 1 ] || unmount_pjrtfs
+	[ "$round" = 1 ] || mount_pjrtfs --state-dir "$state"
+	# from the second round on with arrays that were not read yet
+	"$patient" $((patience * 3)) python3 -B "$names" "$mnt" "$state" 5 "$patience" \
+		$((seed + round)) || fail "SEED=$seed, round $round"
+	shows "$mnt/health" ok
+	rm -rf old
+	cp -r "$mnt/buffers" old
+	unmount_pjrtfs
+done
+test -z "$(ls -A "$state/.tmp")"
