@@ -23,11 +23,7 @@ cholesky() # N RESULT
 
 cholesky 2 2 >factor.mlir
 cholesky 2 3 >wrong.mlir
-python3 - >a.npy <<'END'
-import struct, sys
-head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }".ljust(117) + b"\n"
-sys.stdout.buffer.write(b"\x93NUMPY\1\0" + struct.pack("<H", 118) + head + struct.pack("<4d", 4, 2, 2, 5))
-END
+packed 'd<*' 4 2 2 5 | npy '<f8' '(2, 2)' >a.npy
 
 mount_pjrtfs
 equal "the targets" "$(bounded grep -c "	$library\$" "$mnt/plugins/$name/custom_calls")" 62

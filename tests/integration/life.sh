@@ -3,9 +3,8 @@
 # TIER: smoke
 # SANITIZE: tsan
 # The daemon's life: in the foreground and the background, and how it ends; what is left after.
-. "$srcdir/tests/lib.sh"
-requires test -w /dev/fuse
-requires test -e "$plugins/${plugin:-cpu}/pjrt_plugin.so"
+. "$srcdir/tests/words.sh"
+requires_mount
 name=${plugin:-cpu}
 
 # The processes whose executable is of this build, that use MNT, or had it as an argument.
@@ -13,14 +12,14 @@ processes()
 {
 	pgrep -f -- "^$pjrtfs .*$mnt( |\$)" || true
 }
-# after MNT WORKER DAEMON: the mount and both processes have ended.
+# The mount and both processes have ended.
 nothing_left()
 {
 	local pid
-	lib_gone "$3" || fail "the daemon $3 stays"
-	lib_gone "$2" || fail "the worker $2 stays"
-	! bounded mountpoint -q "$1" || fail "$1 is still mounted"
-	bounded rmdir "$1"
+	lib_gone "$daemon" || fail "the daemon $daemon stays"
+	lib_gone "$worker" || fail "the worker $worker stays"
+	! bounded mountpoint -q "$mnt" || fail "$mnt is still mounted"
+	bounded rmdir "$mnt"
 	for pid in $(processes); do # the daemon's holder ends after it
 		lib_gone "$pid" || fail "the process $pid stays: $(cat "/proc/$pid/cmdline")"
 	done
@@ -34,21 +33,31 @@ export PJRTFS_CACHE_DIR=$work/cache
 
 use()
 {
-	bounded cp "$data/add.mlir" "$mnt/programs/"
-	bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
-	run add 'x y -> z'
-	shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
+	prepare
+	computes
+}
+
+# begin NAME [-f]: mount there, in the background or the foreground
+begin()
+{
+	mnt=$work/$1
+	mkdir -p "$mnt"
+	if [ -n "${2-}" ]; then
+		"$pjrtfs" "$name" "$mnt" -f --plugin-dir "$plugins" </dev/null >"$1.log" 2>&1 &
+		daemon=$!
+		eventually test -e "$mnt/version"
+		shows "$mnt/pid" "$daemon"
+	else
+		bounded "$pjrtfs" "$name" "$mnt" --plugin-dir "$plugins" >"$1.log" 2>&1 </dev/null ||
+			fail "in the background: $(cat "$1.log")"
+		daemon=$(bounded cat "$mnt/pid")
+	fi
+	worker=$(bounded cat "$mnt/plugins/$name/pid")
 }
 
 # -- in the foreground; each way to end it
 for way in fusermount SIGTERM SIGINT; do
-	mnt=$work/$way
-	mkdir "$mnt"
-	"$pjrtfs" "$name" "$mnt" -f --plugin-dir "$plugins" </dev/null >"$way.log" 2>&1 &
-	daemon=$!
-	eventually test -e "$mnt/version"
-	shows "$mnt/pid" "$daemon"
-	worker=$(bounded cat "$mnt/plugins/$name/pid")
+	begin "$way" -f
 	use
 	case $way in
 	fusermount) bounded fusermount3 -u "$mnt" ;;
@@ -58,7 +67,7 @@ for way in fusermount SIGTERM SIGINT; do
 	lib_gone "$daemon" || fail "$way does not end the daemon"
 	wait "$daemon" || status=$?
 	equal "status after $way" "$status" 0
-	nothing_left "$mnt" "$worker" "$daemon"
+	nothing_left
 	# The log: what began and how it ended.
 	tells "$way.log" "info: pjrtfs [0-9.]+ serves $mnt: $name \(API 0\.[0-9]+, [0-9]+ devices\); memory limit [0-9]+ bytes; options: \{.*\"foreground\":true.*\"plugin_dir\":\[\"$plugins\"\]"
 	! grep -q 'allow_native' "$way.log" || fail "the log tells of defaults"
@@ -72,14 +81,9 @@ for way in fusermount SIGTERM SIGINT; do
 done
 
 # -- in the background: when the command returns, the mount answers
-mnt=$work/background
-mkdir "$mnt"
-bounded "$pjrtfs" "$name" "$mnt" --plugin-dir "$plugins" >bg.log 2>&1 </dev/null ||
-	fail "in the background: $(cat bg.log)"
+begin background
 shows "$mnt/health" ok
-equal "what it said" "$(cat bg.log)" ''
-daemon=$(bounded cat "$mnt/pid")
-worker=$(bounded cat "$mnt/plugins/$name/pid")
+equal "what it said" "$(cat background.log)" ''
 use
 equal "its folder" "$(readlink "/proc/$daemon/cwd")" /
 equal "its session" "$(ps -o sid= -p "$daemon" | tr -d ' ')" "$daemon"
@@ -87,14 +91,10 @@ for fd in 0 1 2; do
 	equal "descriptor $fd" "$(readlink "/proc/$daemon/fd/$fd")" /dev/null
 done
 bounded fusermount3 -u "$mnt"
-nothing_left "$mnt" "$worker" "$daemon"
+nothing_left
 
 # -- a terminal that closes does not end it
-mnt=$work/hup
-mkdir "$mnt"
-bounded "$pjrtfs" "$name" "$mnt" --plugin-dir "$plugins" >/dev/null 2>&1 </dev/null
-daemon=$(bounded cat "$mnt/pid")
-worker=$(bounded cat "$mnt/plugins/$name/pid")
+begin hup
 kill -HUP "$daemon"
 use
 # -- it ends while much is under way
@@ -105,29 +105,21 @@ for i in 1 2 3; do
 done
 kill -TERM "$daemon"
 wait
-nothing_left "$mnt" "$worker" "$daemon"
+nothing_left
 
 # -- after kill -9 of the daemon the worker exits
-mnt=$work/killed
-mkdir "$mnt"
-"$pjrtfs" "$name" "$mnt" -f --plugin-dir "$plugins" </dev/null >/dev/null 2>&1 &
-daemon=$!
-eventually test -e "$mnt/version"
-worker=$(bounded cat "$mnt/plugins/$name/pid")
+begin killed -f
 use
 kill -KILL "$daemon"
 lib_gone "$worker" || fail "the worker outlives its daemon"
 wait "$daemon" 2>/dev/null || true
 fails_with 'not connected' ls "$mnt/devices"
 bounded fusermount3 -u "$mnt"
-nothing_left "$mnt" "$worker" "$daemon"
+nothing_left
 
 # -- the same place can be mounted again at once
-mkdir "$mnt"
 for _ in 1 2 3; do
-	bounded "$pjrtfs" "$name" "$mnt" --plugin-dir "$plugins" >/dev/null 2>&1 </dev/null
-	daemon=$(bounded cat "$mnt/pid")
-	worker=$(bounded cat "$mnt/plugins/$name/pid")
+	begin killed
 	bounded fusermount3 -u "$mnt"
 	lib_gone "$daemon" || fail "the daemon $daemon stays"
 	lib_gone "$worker" || fail "the worker $worker stays"

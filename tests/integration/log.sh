@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Lines on standard error: text, for journald, JSON.
-. "$srcdir/tests/lib.sh"
-requires jq --version
+. "$srcdir/tests/words.sh"
 
 # begins PATTERN [COMMAND-LINE...]: a mount's first and last line match (grep -E), with the
 # journal's stream in JOURNAL_STREAM if $stream is yes.

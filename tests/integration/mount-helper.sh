@@ -3,26 +3,17 @@
 # mount.fuse3(8) on behalf of mount(8): for users with root's HOME, and with /dev/fuse opened
 # and mounted by it.  In a mount namespace of its own, so that /dev/fuse can be open to users.
 # shellcheck disable=SC2016 # what another shell expands
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 own_namespace --mount --propagation private
 requires_mount
-requires setpriv --version
 requires type mount.fuse3
 requires test "$(id -u)" = 0
-chmod 755 "$work"
 unset XDG_CONFIG_HOME XDG_CACHE_HOME PJRTFS_CACHE_DIR
 export PATH=$build:$PATH
 mnt=$work/mnt
 
 daemon='' # what may be left when the test fails
-# shellcheck disable=SC2154 # status is set there
-trap 'status=$?
-	set +e
-	kill -KILL $daemon 2>/dev/null
-	umount -l "$mnt" 2>/dev/null # (it may not be mounted)
-	umount /dev/fuse 2>/dev/null
-	(exit $status)
-	lib_end' EXIT
+at_end 'kill -KILL $daemon 2>/dev/null; umount -l "$mnt" 2>/dev/null; umount /dev/fuse 2>/dev/null'
 
 # -- a user with root's HOME: no file there is the user's, and the home is that of passwd(5)
 mknod -m 666 fuse c 10 229
@@ -33,27 +24,18 @@ home=$(getent passwd nobody | cut -d: -f6)
 mkdir "$mnt" root root/.config
 echo '{"devices": 3}' >root/.config/pjrtfs.json
 chown "$user" "$mnt"
-mount_as_user()
-{
-	HOME=$work/root bounded "${as[@]}" \
-		mount.fuse3 "pjrtfs#${plugin:-cpu}" "$mnt" -o "plugin_dir=$plugins" "$@" \
-		</dev/null >out 2>&1 || fail "cannot mount: $(cat out)"
-	daemon=$(bounded "${as[@]}" cat "$mnt/pid")
-}
-end()
-{
-	bounded "${as[@]}" fusermount3 -u "$mnt"
-	daemon_ended
-}
 if "${as[@]}" test -w /dev/fuse -a -x "$pjrtfs" -a -r "$plugins/${plugin:-cpu}/pjrt_plugin.so"; then
 	for mode in 700 755; do # what is in it can be read, or not
 		chmod "$mode" root
-		mount_as_user -o nofail
+		HOME=$work/root bounded "${as[@]}" mount.fuse3 "pjrtfs#${plugin:-cpu}" "$mnt" \
+			-o "plugin_dir=$plugins,nofail" </dev/null >out 2>&1 || fail "cannot mount: $(cat out)"
+		daemon=$(bounded "${as[@]}" cat "$mnt/pid")
 		equal "devices" "$("${as[@]}" ls "$mnt/devices/${plugin:-cpu}" | wc -l)" 4
 		! grep -q "$work/root" out || fail "it looks at another's home: $(cat out)"
 		[ -d "$home" ] || grep -q "no cache: cache directory $home/" out ||
 			fail "it does not look at its own home: $(cat out)"
-		end
+		bounded "${as[@]}" fusermount3 -u "$mnt"
+		daemon_ended
 	done
 	# A file named by the user must be readable.
 	chmod 700 root
@@ -75,10 +57,8 @@ handed_in()
 	eventually test -e "$mnt/pid"
 	daemon=$(bounded cat "$mnt/pid")
 	shows "$mnt/health" ok
-	bounded cp "$data/add.mlir" "$mnt/programs/"
-	bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
-	run add 'x y -> z'
-	shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
+	prepare
+	computes
 	tells "$mnt/README" 'cat > MOUNTPOINT/programs/add.mlir'
 	for pid in $(pgrep -P "$daemon"); do # independent of the plugin
 		! readlink "/proc/$pid"/fd/* | grep -q /dev/fuse || fail "a worker has /dev/fuse"

@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # All files of a mount are in pjrtfs(5), and all files there are in a mount; STABILITY.md names
 # what is at the root.
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 requires test "$(id -u)" = 0 # another user has a worker, too
 mount_pjrtfs -o allow_other,mode=1777 --isolate user
 p=${plugin:-cpu}
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+prepare
 mkdir "$mnt/buffers/m" "$mnt/programs/m"
 cp "$data/x.npy" "$mnt/devices/$p/1/buffers/"
 cp "$data/add.mlir" "$mnt/programs/m/"
@@ -19,17 +18,16 @@ cp calls.mlir "$mnt/programs/"
 run add 'x y -> z'
 ask '{"op":"stat","buffer":"z","async":true}' >out
 say "$mnt/users/$(id -u)/memory.max" 1G
-chmod 755 "$work"
 cp "$data/add.mlir" theirs.mlir
 as 1001 cp theirs.mlir "$mnt/programs/"
 # -- the plugin of another mount is in a group
 all=$mnt
 redis-server --bind 127.0.0.1 --save '' --daemonize yes --pidfile "$work/redis.pid" >/dev/null
-trap 's=$?; set +e; kill "$(cat "$work/redis.pid")"; (exit "$s"); lib_end' EXIT
+at_end "xargs kill <$work/redis.pid"
 eventually test -s redis.pid
 mount_pjrtfs faulty --group redis://127.0.0.1 --group-name names --group-process 0/1
-timeout -k 5 $((patience * 3)) python3 -B "$top/tests/tools/names.py" "$top/docs/pjrtfs.5.pod" "$all" "$mnt" >out ||
-	fail "$(cat out)"
+"$patient" $((patience * 3)) python3 -B "$top/tests/tools/names.py" "$top/docs/pjrtfs.5.pod" \
+	"$all" "$mnt" >out || fail "$(cat out)"
 
 # -- a new file is found
 mkdir -p copy/devices/x/0

@@ -13,7 +13,7 @@ export FAILING_MALLOC=$work/control
 tool=$top/tests/tools/no_memory.py
 LD_PRELOAD=$build/tests/tools/failing_malloc.so mount_pjrtfs
 # Each operation is swept by itself; a hang is one of them.
-timeout -k 5 $((patience * 18)) python3 -B "$tool" "$mnt"
+"$patient" $((patience * 18)) python3 -B "$tool" "$mnt"
 shows "$mnt/health" ok
 
 # With a state directory that has files from an earlier mount, topologies, and maxima.
@@ -31,5 +31,5 @@ done
 unmount_pjrtfs
 LD_PRELOAD=$build/tests/tools/failing_malloc.so mount_pjrtfs "$far" --state-dir "$PJRTFS_TEST_STATE" \
 	--quota memory=64M
-timeout -k 5 $((patience * 18)) python3 -B "$tool" "$mnt"
+"$patient" $((patience * 18)) python3 -B "$tool" "$mnt"
 eventually grep -qx ok "$mnt/health"

@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # In a PID namespace entered from outside, as containers are, callers have no session leader.
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 own_namespace --pid --fork --kill-child --mount-proc
 requires_mount
 mount_pjrtfs
 
 [ "$(cut -d' ' -f6 /proc/self/stat)" = 0 ] || fail "this shell's session leader is inside"
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+prepare
 
 # The last reply is remembered all the same, of the user's processes without one.
 echo 'x y -> z' >"$mnt/executables/add/run"

@@ -5,9 +5,8 @@
 # docs/remote.md: what it shows works as it stands there, over an sshd of this test; and each row
 # of its table is true.
 # shellcheck disable=SC2016 # what the far shell expands
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 . "$top/tests/sshd.sh"
-requires jq --version
 mount_pjrtfs
 cp "$data"/{add.mlir,x.npy,y.npy} .
 sshfs_mounts+=("$work/far")
@@ -23,12 +22,9 @@ end_remote()
 trap end_remote EXIT
 
 # -- the page
-sed -n '/^## As files/,/^## As lines/s/^    //p' "$top/docs/remote.md" | sed "s|/mnt/pjrt|$mnt|g" >files
-sed -n '/^## As lines/,/^## What/s/^    //p' "$top/docs/remote.md" | sed "s|/mnt/pjrt|$mnt|g" >lines
-for block in files lines; do
-	grep -q "$mnt" "$block" || fail "the page has no $block"
-	bounded bash -eu "$block" >out 2>&1 || fail "$block: $(cat out)"
-	tells out '^11 22 33$' '^44 55 66$'
+for between in '## As files|## As lines' '## As lines|## What'; do
+	run_page docs/remote.md "${between%|*}" "${between#*|}"
+	tells said '^11 22 33$' '^44 55 66$'
 	tail -c 24 z.npy | cmp - <(packed 'f<*' 11 22 33 44 55 66)
 	rm z.npy
 	bounded rm "$mnt/programs/add.mlir" "$mnt"/buffers/[xyz].npy
@@ -38,8 +34,7 @@ done
 echo 'no program' >bad.mlir
 command='{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["z"]}'
 reply='^{"ok":true,"outputs":\[{"name":"z"'
-bounded cp add.mlir "$mnt/programs/"
-bounded cp x.npy y.npy "$mnt/buffers/"
+prepare
 # by_sshfs OPTIONS REFUSED REPLIES: a refused line of run ends with REFUSED; are there replies?
 # shellcheck disable=SC2086 # a list of words
 by_sshfs()
@@ -113,7 +108,7 @@ if command -v rclone >/dev/null; then
 	equal "rclone: an array" "$(dav buffers/d.npy -T x.npy)" 201
 	same "$mnt/buffers/d.npy" x.npy
 	equal "rclone: run" "$(dav executables/add/run -T line)" 405
-	shows "$mnt/buffers/dav.txt" $'11 22 33\n44 55 66'
+	shows "$mnt/buffers/dav.txt" "$sum"
 	equal "rclone: a listed name" "$(dav buffers/dav.npy)" 200
 	same dav.out "$mnt/buffers/dav.npy"
 	equal "rclone: another name" "$(dav buffers/dav.txt)" 404
@@ -174,17 +169,6 @@ done
 there=far:$at
 both scp scp -q
 both rsync rsync
-both 'rsync --inplace' rsync --inplace
-# by pipes: file by file
-for file in "${files[@]}"; do
-	bounded bash -c 'ssh far "cat >$1" <"$2"' - "$at/buffers/$file" "$near/buffers/$file"
-done
-bounded rm "${files[@]/#/$near/buffers/}"
-for file in "${files[@]}"; do
-	bounded bash -c 'ssh far "cat $1" >"$2"' - "$at/buffers/$file" "$near/buffers/$file"
-done
-arrived "$at" 'ssh to far'
-arrived "$near" 'ssh from far'
 
 # -- an array that the other mount refuses at close(2)
 bounded head -c 1000 made/wide.npy >cut.npy
@@ -214,7 +198,7 @@ gone "$cut"
 mnt=$at
 first_lines()
 {
-	sed -n '/^## As files/,/^## As lines/s/^    //p' "$top/docs/remote.md" | sed "s|/mnt/pjrt|$1|g" | sed -n 1,3p
+	mnt=$1 page docs/remote.md '## As files' '## As lines' | sed -n 1,3p
 }
 first_lines "$work/nowhere" >block
 ends_with 1 "nowhere: No such file or directory" bash -eu "$work/block"
@@ -235,7 +219,6 @@ bounded fusermount3 -u far
 
 # -- no rights there: a mount of another user, and the files of another user
 [ -n "$others" ] || exit 0
-chmod 755 "$work"
 unmount_pjrtfs
 mount_pjrtfs
 there=nobody@far:$mnt

@@ -2,11 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # The command settle: after it each thing that it promises is there at the first look.
 # TIER: full
-. "$srcdir/tests/lib.sh"
-requires jq --version
+. "$srcdir/tests/words.sh"
 rounds=${PJRTFS_TEST_ROUNDS:-10}
 state=$work/state
-many=3000
 mount_pjrtfs faulty --fault serialize=works
 b=$mnt/buffers
 log=$mnt/plugins/faulty/log
@@ -32,10 +30,10 @@ head -c 1048576 /dev/zero >zeros
 for i in $(seq "$rounds"); do
 	# -- what the plugin prints, in both logs
 	# (more than a pipe holds)
-	faults "execute=print:$many:this is what it prints in the round with the number $i" serialize=works
+	faults "execute=print:3000:this is what it prints in the round with the number $i" serialize=works
 	run add 'x y -> z'
 	settle
-	tells "$log" "number $i $many\$"
+	tells "$log" "number $i 3000\$"
 	[ "$i" != 1 ] || tells "$mnt.log" "plugin faulty: .* number 1 1\$"
 
 	# -- events and numbers

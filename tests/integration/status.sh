@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # pjrtfs --status: mounts that are well, not well, stopped, dead, and directories that are no mount.
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 name=${plugin:-cpu}
 
 # status WANT PATTERN...: of $mnt, which has $within seconds; each pattern is that of a line.
@@ -19,8 +19,7 @@ status()
 }
 
 mount_pjrtfs "$name" --devices 9
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+prepare
 run add 'x y -> z'
 ask '{"op":"stat","buffer":"z","async":true}' >out
 eventually grep -qx "done" "$mnt/jobs/1/state"
@@ -56,9 +55,9 @@ status 0
 unmount_pjrtfs
 
 # -- a plugin has failed
-echo text >broken.so
-mount_pjrtfs "$name" --plugin ./broken.so
-status 1 'health  plugin broken has failed' 'plugin  broken: failed, .*broken\.so.*'
+mount_pjrtfs "none,$name"
+status 1 'health  plugin none has failed' 'plugin  none: failed, not found: looked for none/.*' \
+	"plugin  $name: ready, .*"
 
 # -- the daemon is dead
 kill -KILL "$daemon"

@@ -4,10 +4,9 @@
 # The units under a real systemd, in namespaces of its own: the mount is the host's, the plugin has
 # its sandbox, and what dies or hangs is started again; users have mounts of their own.
 # shellcheck disable=SC2016 # what another shell expands
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 own_namespace --mount --propagation private
 requires_mount
-requires setpriv --version
 requires systemd-analyze --version
 requires test -x /lib/systemd/systemd
 name=pjrtfs@$(systemd-escape --path "$work/mnt").service
@@ -15,23 +14,21 @@ hangs=pjrtfs@$(systemd-escape --path "$work/hangs").service
 wrong=pjrtfs@$(systemd-escape --path "$work/wrong").service
 device=pjrtfs@$(systemd-escape --path "$work/device").service
 mkdir -p mnt hangs wrong device run units units/{"$hangs","$wrong","$device"}.d user-units cgroups generators seen home/.config run-user run-verify
-chmod 755 "$work"
 user=nobody
 chown "$user" home run-user
 
 parent='' group=''
-# shellcheck disable=SC2154 # status is set there
-trap 'status=$?
-	set +e
-	[ "$status" = 0 ] || cat "$work/systemd.log"
+end_systemd()
+{
+	[ "$words_status" = 0 ] || cat "$work/systemd.log"
 	[ -z "$parent" ] || kill -KILL "$parent"
 	wait $parent 2>/dev/null
 	until [ -z "$group" ] || find "$group" -depth -type d -exec rmdir {} + 2>/dev/null; do
 		sleep 0.1
 	done
 	umount -l "$work/cgroups" /sbin /dev/fuse "$work/seen" 2>/dev/null # (or they are not mounted)
-	(exit $status)
-	lib_end' EXIT
+}
+at_end end_systemd
 
 # Where others can read it, and open /dev/fuse.
 mount -t tmpfs -o mode=755 tmpfs seen
@@ -41,8 +38,7 @@ mount --rbind "$plugins" seen/plugins
 mknod -m 666 seen/fuse c 10 229
 mount --bind seen/fuse /dev/fuse
 # Of files that nobody may write, a user's second cp would not write the copies either.
-cp "$data"/{add.mlir,x.npy,y.npy} .
-chmod 644 -- *.mlir *.npy
+own_data
 
 # The unit as it will be installed, but with this build; the targets that it names, and no other
 # unit.
@@ -130,7 +126,7 @@ parent=$!
 # within COMMAND...: run it where systemd runs.
 within()
 {
-	timeout -k 5 "$patience" nsenter --target "$init" --mount --pid --uts --ipc --cgroup "$@"
+	"$patient" "$patience" nsenter --target "$init" --mount --pid --uts --ipc --cgroup "$@"
 }
 started()
 {
@@ -152,7 +148,7 @@ tells sandbox '^strict$' '^seccomp yes$'
 use='cd "$1" && cp "$2/add.mlir" programs/ && cp "$2/x.npy" "$2/y.npy" buffers/ &&
 	echo "x y -> z" >executables/add/run && cat buffers/z.txt'
 within setpriv --reuid 1001 --regid 1001 --clear-groups bash -c "$use" - "$work/mnt" "$work" >z
-shows z $'11 22 33\n44 55 66'
+shows z "$sum"
 equal "programs in the cache" "$(within ls "/var/cache/pjrtfs/entries" | wc -l)" 1
 main()
 {
@@ -171,13 +167,9 @@ equal "the main process" "$(main)" "$first"
 within cat "$work/mnt/buffers/z.txt" >z
 served=$(within cat "$work/mnt/pid")
 within kill -KILL "$served"
-other_daemon()
-{
-	[ "$(within cat "$work/mnt/pid")" != "$served" ]
-}
-eventually other_daemon
+eventually eval '[ "$(within cat "$work/mnt/pid")" != "$served" ]'
 within cat "$work/mnt/buffers/z.txt" >z
-shows z $'11 22 33\n44 55 66'
+shows z "$sum"
 equal "the holder" "$(main)" "$first"
 
 # -- a holder that is killed or restarted: systemd starts another one
@@ -186,7 +178,7 @@ again()
 	eventually within grep -qx ok "$work/mnt/health"
 	[ "$(main)" != "$1" ] || fail "the holder was not replaced"
 	within cat "$work/mnt/buffers/z.txt" >z
-	shows z $'11 22 33\n44 55 66'
+	shows z "$sum"
 }
 within kill -KILL "$first"
 eventually within grep -qx ok "$work/mnt/health"
@@ -195,7 +187,7 @@ second=$(main)
 within systemctl restart "$name"
 again "$second"
 within setpriv --reuid 1001 --regid 1001 --clear-groups bash -c "$use" - "$work/mnt" "$work" >z
-shows z $'11 22 33\n44 55 66'
+shows z "$sum"
 
 # -- stop unmounts
 within systemctl stop "$name"
@@ -215,11 +207,7 @@ within systemctl start "$hangs"
 within cat "$work/hangs/version" >version
 hanging=$(within cat "$work/hangs/pid")
 within kill -STOP "$hanging"
-serves_again()
-{
-	[ "$(within cat "$work/hangs/pid")" != "$hanging" ]
-}
-eventually serves_again
+eventually eval '[ "$(within cat "$work/hangs/pid")" != "$hanging" ]'
 within systemctl show --value --property NRestarts "$hangs" >restarts
 ! grep -qx 0 restarts || fail "systemd did not notice the daemon that hangs"
 within systemctl stop "$hangs"
@@ -260,11 +248,11 @@ as_user()
 	within setpriv --reuid "$user" --regid nogroup --clear-groups \
 		env -u SYSTEMD_UNIT_PATH "HOME=$work/home" "XDG_RUNTIME_DIR=$work/run-user" "$@"
 }
-sed -n '/^## A service of one user/,/^## /s/^    //p' "$top/docs/systemd.md" >lines
+page docs/systemd.md '## A service of one user' '## ' >lines
 tells lines '^systemctl --user enable --now pjrtfs@pjrt$'
 as_user bash -eu "$work/lines" >out 2>&1 || fail "$(cat out)"
 as_user bash -c "$use" - "$work/home/pjrt" "$work" >z
-shows z $'11 22 33\n44 55 66'
+shows z "$sum"
 as_user systemctl --user is-enabled pjrtfs@pjrt >out || fail "$(cat out)"
 fails_with 'Permission denied' within ls "$work/home/pjrt"
 for victim in $(as_user cat "$work/home/pjrt/pid") \
@@ -272,7 +260,7 @@ for victim in $(as_user cat "$work/home/pjrt/pid") \
 	within kill -KILL "$victim"
 	eventually as_user grep -qx ok "$work/home/pjrt/health"
 	as_user cat "$work/home/pjrt/buffers/z.txt" >z
-	shows z $'11 22 33\n44 55 66'
+	shows z "$sum"
 done
 as_user systemctl --user stop pjrtfs@pjrt
 ! within grep -q fuse.pjrtfs /proc/1/mounts || fail "the user's is still mounted"

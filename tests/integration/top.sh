@@ -1,12 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # pjrtfs-top shows what runs, as text, JSON and on a screen, where a key cancels a job.
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 top_program=$build/pjrtfs-top
 requires test -x "$top_program"
-requires jq --version
 requires tmux -V
-chmod 755 "$work" # another user takes part
 mount_pjrtfs ${others:+-o allow_other}
 p=${plugin:-cpu}
 
@@ -16,8 +14,7 @@ page()
 	bounded "$top_program" --json --delay 0.1 "$mnt" >page.json && jq -e "$1" page.json
 }
 
-bounded cp "$data/add.mlir" "$mnt/programs/"
-bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+prepare
 # (the program is ready before its entry of the cache is written, which queue shows)
 eventually page '.health == "ok" and .queue == [] and .jobs == [] and .memory_used > 0'
 job=$(ask '{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["x"],"repeat":1000000000,"async":true}' |
@@ -86,15 +83,9 @@ eventually screen 'status 0'
 "${tmux[@]}" kill-server
 
 # -- bad input
-refused()
-{
-	local status=0
-	env -u PJRTFS_MOUNT timeout "$patience" "$top_program" "${@:3}" >out 2>&1 </dev/null || status=$?
-	equal "status of ${*:3} ($(cat out))" "$status" "$1"
-	grep -qF -e "$2" out || fail "${*:3}: '$(cat out)' instead of '$2'"
-}
-refused 1 "$m is not a mount of pjrtfs" --once "$m"
-refused 2 'MOUNT or PJRTFS_MOUNT must name a mount' --once
-refused 2 'this is no terminal: give --once or --json' "$m"
-refused 2 '--delay: expected 0.05 to 3600 seconds, found soon' -d soon "$m"
-refused 2 '--sort: expected busy, runs, mean or name, found size' -s size "$m"
+unset PJRTFS_MOUNT
+ends_with 1 "$m is not a mount of pjrtfs" "$top_program" --once "$m"
+ends_with 2 'MOUNT or PJRTFS_MOUNT must name a mount' "$top_program" --once
+ends_with 2 'this is no terminal: give --once or --json' "$top_program" "$m"
+ends_with 2 '--delay: expected 0.05 to 3600 seconds, found soon' "$top_program" -d soon "$m"
+ends_with 2 '--sort: expected busy, runs, mean or name, found size' "$top_program" -s size "$m"

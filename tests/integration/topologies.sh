@@ -4,11 +4,9 @@
 # SANITIZE: asan
 # Programs that are compiled for devices that are not here, and run where they are.
 # shellcheck disable=SC2016 # what another shell expands
-. "$srcdir/tests/lib.sh"
-requires jq --version
+. "$srcdir/tests/words.sh"
 requires_mount
 requires test -e "$plugins/cpu-0.115/pjrt_plugin.so"
-chmod 755 "$work"
 two='{"topology":"two","num_replicas":2}'
 
 # -- what a plugin says of its devices
@@ -62,9 +60,7 @@ kill_worker cpu-0.115
 compiled
 
 # -- the daemon dies: the topology and what is compiled for it are there again
-old=$(bounded cat "$mnt/pid")
-kill -KILL "$old"
-bounded cat "$mnt/pid" >/dev/null
+next_daemon KILL
 eventually grep -qx compiled "$x/state"
 compiled
 same two.pb "$mnt/topologies/two.pb"
@@ -133,7 +129,7 @@ shows "$mnt/health" ok
 for name in cpu cpu-0.106; do
 	[ -e "$plugins/$name/pjrt_plugin.so" ] || continue
 	mount_pjrtfs "$name"
-	bounded jq -e '.devices | length > 0' "$mnt/plugins/$name/topology.json" >/dev/null
+	knows "$mnt/plugins/$name/topology.json" '.devices | length > 0'
 	fails_with 'not supported' cp two.pb "$mnt/topologies/"
 	tells "$mnt/error" "expected a topology that a plugin reads: $name: No compiler"
 	shows "$mnt/health" ok

@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # trace.json: what happened, as spans that Perfetto shows.
 # shellcheck disable=SC2016 # what another shell expands
-. "$srcdir/tests/lib.sh"
-requires python3 --version
+. "$srcdir/tests/words.sh"
 mount_pjrtfs ${others:+-o allow_other --mode 1777}
-chmod 755 "$work"
 p=${plugin:-cpu}
 # spans COMMAND...: the command prints a trace; its spans are in the file spans, sorted
 spans()
@@ -17,8 +15,7 @@ spans()
 spans cat "$mnt/trace.json"
 equal "spans of an empty mount" "$(cat spans)" ''
 
-bounded cp "$data/add.mlir" "$mnt/programs/"
-bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+prepare
 run add 'x y -> z'
 run add 'x y -> x repeat=100'
 cat "$data/x.npy" "$data/y.npy" >inputs
@@ -35,11 +32,7 @@ for _ in 1 2 3 4 5 6 7 8; do
 	ask "$endless" >/dev/null
 	spans cat "$mnt/trace.json"
 done
-done_all()
-{
-	[ "$(grep -c '"job.finished"' "$mnt/events")" = 8 ]
-}
-eventually done_all
+eventually eval '[ "$(grep -c "\"job.finished\"" "$mnt/events")" = 8 ]'
 spans cat "$mnt/trace.json"
 equal "executions" "$(grep -c "^$p:0 execution add\$" spans)" 10
 cp "$mnt/trace.json" copied
@@ -59,8 +52,7 @@ fi
 
 # -- executions wait for a slot; arrays of a device's own memory are copied to the host
 mount_pjrtfs faulty
-bounded cp "$data/add.mlir" "$mnt/programs/"
-bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+prepare
 faults execute=held
 for i in $(seq 40); do
 	ask '{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["w'"$i"'"],"async":true}' >/dev/null

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # TIER: smoke
 # The fixed files: at the root, of each plugin and of each device; stat tells true sizes.
-. "$srcdir/tests/lib.sh"
-requires jq --version
+. "$srcdir/tests/words.sh"
 mount_pjrtfs
 p=${plugin:-cpu}
 
@@ -29,7 +28,7 @@ equal "the worker's parent" "$(ps -o ppid= -p "$worker" | tr -d ' ')" "$daemon"
 tells "$at/extensions" '.'
 [ "$(bounded grep -c ' ' "$at/extensions")" = 0 ] ||
 	fail "extensions: more than a name a line"
-bounded jq -e 'type == "object"' "$at/attributes.json" >/dev/null
+knows "$at/attributes.json" 'type == "object"'
 bounded cat "$at/log" >/dev/null
 
 # -- the devices
@@ -45,11 +44,9 @@ for ((i = 0; i < n; i++)); do
 	tells "$at/kind" .
 	tells "$at/description" .
 	tells "$at/debug" .
-	bounded jq -e 'type == "object"' "$at/attributes.json" >/dev/null
+	knows "$at/attributes.json" 'type == "object"'
 	# XLA's CPU plugins do not count: that is said, not shown as zeros.
-	bounded jq -e 'keys == ["unavailable"] and (.unavailable | test("not supported"))' \
-		"$at/memory_stats.json" >/dev/null ||
-			fail "memory_stats.json of device $i"
+	knows "$at/memory_stats.json" 'keys == ["unavailable"] and (.unavailable | test("not supported"))'
 	equal "plugin of device $i" "$(bounded realpath "$at/plugin")" "$mnt/plugins/$p"
 	for m in "$at"/memories/*/; do
 		shows "$m/kind" "$(basename "$m")"
@@ -80,8 +77,7 @@ fails_with 'mv: ' mv "$mnt/programs" "$mnt/buffers/"
 fails_with 'No such file' cat "$mnt/nothing"
 
 # -- stat's size is what a reader gets, before and after there is something
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+prepare
 run add 'x y -> z'
 eventually grep -q '"entries":1' "$mnt/cache/stats.json" # it is put there behind
 check_sizes()

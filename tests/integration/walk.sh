@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Tools that walk the whole mount end, and find what is there, while it is busy.
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 mount_pjrtfs
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+prepare
 mkdir "$mnt/buffers/ns"
 cp "$data/x.npy" "$mnt/buffers/ns/"
 run add 'x y -> z'
@@ -49,7 +48,7 @@ stop()
 	touch "$work/stop"
 	wait "${jobs[@]}"
 }
-trap 's=$?; set +e; stop; (exit "$s"); lib_end' EXIT
+at_end stop
 
 # Names that disappear meanwhile may be missed, and the text of a file that counts may be shorter
 # than stat said: each tool reports only those.
@@ -57,7 +56,7 @@ allowed='file changed as we read it|File shrank by|mlir|executables|up\.|mv\.|pa
 ends()
 {
 	local status=0
-	timeout -k 5 "$((patience * 3))" "$@" >out 2>err || status=$?
+	"$patient" $((patience * 3)) "$@" >out 2>err || status=$?
 	[ "$status" -lt 124 ] || fail "does not end: $*"
 	grep -vE "$allowed" err >bad || true
 	[ ! -s bad ] || fail "$*: $(cat bad)"
@@ -81,8 +80,6 @@ for _ in $(seq $((1 + times))); do
 	ends ls -lR "$mnt"
 done
 
-trap lib_end EXIT
 stop
 [ ! -e busy.failed ] || fail "failed meanwhile: $(cat busy.failed)"
-shows "$mnt/health" ok
-shows "$mnt/plugins/${plugin:-cpu}/restarts" 0
+unharmed

@@ -14,7 +14,7 @@ requires_mount
 own_namespace --mount --propagation private
 export PIP_CACHE_DIR=${PIP_CACHE_DIR:-$HOME/.cache/pip} PIP_DISABLE_PIP_VERSION_CHECK=1
 export DEBIAN_FRONTEND=noninteractive CCACHE_DISABLE=1
-requires timeout -k 5 $((patience * 6)) python3 -m pip download -q --no-deps -d wheels fastatomstruct-xla-cpu
+requires "$patient" $((patience * 6)) python3 -m pip download -q --no-deps -d wheels fastatomstruct-xla-cpu
 
 # sudo may be missing where root works.
 mkdir bin clone
@@ -33,7 +33,7 @@ installs()
 	# shellcheck disable=SC2016 # what the other shell expands
 	(cd clone && unset PJRTFS_PLUGIN_PATH PJRTFS_BUILD && export own && HOME=$own/home USER=root \
 		PATH=$work/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-		timeout -k 5 $((patience * 60)) unshare --mount --propagation private bash -eu -c '
+		"$patient" $((patience * 60)) unshare --mount --propagation private bash -eu -c '
 		for dir in usr etc var; do
 			mkdir -p "$own/$dir" "$own/.$dir"
 			mount -t overlay -o "lowerdir=/$dir,upperdir=$own/$dir,workdir=$own/.$dir" overlay "/$dir"
