@@ -133,17 +133,6 @@ perl -e 'print pack("l<*", 0..262144)' | npy '<i4' '(262145,)' >iota.npy
 same "$b/d.npy" iota.npy
 equal "size of a large output" "$(bounded stat -c %s "$b/d.npy")" "$(stat -c %s iota.npy)"
 
-# -- many results, each at once
-fresh
-for i in {1..50}; do
-	echo "x y -> o$i"
-done >lines
-bounded dd if=lines of="$mnt/executables/add/run" bs=1M status=none
-for i in 1 25 50; do
-	shows "$b/o$i.txt" "$sum"
-done
-equal "buffers" "$(bounded ls "$b" | wc -l)" 52
-
 # -- a result is a file as others: opened, written in the middle, at its end, mapped, renamed
 fresh
 # One result inside the reply, one on the device, one in shared memory.

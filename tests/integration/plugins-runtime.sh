@@ -92,8 +92,8 @@ if [ -n "$others" ]; then
 	fails_with 'not permitted' as 1001 mkdir "$p/mine"
 	bounded mkdir "$p/open"
 	bounded chmod 777 "$p/open" "$p/open/path" "$p/cpu/options.json"
-	fails_with 'not permitted' as 1001 bash -c 'echo cpu-0.115 >"$1"' - "$p/open/path"
-	fails_with 'not permitted' as 1001 bash -c 'echo {} >"$1"' - "$p/cpu/options.json"
+	fails_with 'not permitted' as_write 1001 "$p/open/path" cpu-0.115
+	fails_with 'not permitted' as_write 1001 "$p/cpu/options.json" '{}'
 	fails_with 'denied' as 1001 cat "$p/available.json"
 	bounded rmdir "$p/open"
 fi

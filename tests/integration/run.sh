@@ -81,11 +81,6 @@ bounded cp "$data/y.npy" "$mnt/buffers/buffers/x.npy"
 run add 'buffers/x buffers/x.npy -> buffers/z'
 shows "$mnt/buffers/buffers/z.txt" $'20 40 60\n80 100 120'
 
-# -- run is not truncated, moved or removed
-: >"$r"
-fails_with 'rm: ' rm "$r"
-fails_with 'mv: ' mv "$r" "$mnt/executables/add/walk"
-
 # -- an executable is removed while its run is open
 exec 3<>"$mnt/executables/b/run"
 bounded rm "$mnt/programs/b.mlir"
