@@ -3,13 +3,10 @@
 #ifndef PJRTFS_TESTS_UNIT_HLO_PROTO_H
 #define PJRTFS_TESTS_UNIT_HLO_PROTO_H
 
-#include <errno.h>
 #include <stdint.h>
-#include <string.h>
 
-#include "pjrtfs/base.h"
+#include "formats_fixture.h"
 #include "pjrtfs/program.h"
-#include "unit.h"
 
 static inline void put_varint(struct pf_buf *buf, uint64_t n)
 {
@@ -56,43 +53,96 @@ static inline void put_packed(struct pf_buf *buf, unsigned field, const int64_t 
 	put_message(buf, field, &packed);
 }
 
-/* A shape: type, dimensions, and perhaps its layout. */
-struct shape {
-	int type;
-	unsigned rank;
-	int64_t dims[4];
-	unsigned n_minor_to_major;
-	int64_t minor_to_major[4];
-	bool dynamic;
-};
+enum { MOST_NUMBERS = 4 };
 
-enum {
-	S4 = 21,
-	S32 = 4,
-	PRED = 1,
-	F32 = 11,
-	BF16 = 16,
-	TUPLE = 13,
-	OPAQUE = 14,
-	TOKEN = 17
-};
-
-static inline void put_shape(struct pf_buf *buf, unsigned field,
-			     const struct shape *shape)
+/* Step over numbers between BRACKETS, if they are there: how many they are. */
+static inline size_t take_numbers(const char **text, const char *brackets, int64_t *ret)
 {
-	pf_autobuf struct pf_buf message = PF_BUF_INIT, layout = PF_BUF_INIT;
+	size_t n = 0;
 
-	put_number(&message, 2, shape->type);
-	if (shape->rank)
-		put_packed(&message, 3, shape->dims, shape->rank);
-	if (shape->n_minor_to_major) {
-		put_packed(&layout, 1, shape->minor_to_major, shape->n_minor_to_major);
+	if (**text != brackets[0])
+		return 0;
+	for (++*text; **text != brackets[1]; *text += **text == ',') {
+		char *end;
+
+		ck_assert_uint_lt(n, MOST_NUMBERS);
+		ret[n++] = strtoll(*text, &end, 10);
+		*text = end;
+	}
+	++*text;
+	return n;
+}
+
+static inline int64_t take_type(const char **text)
+{
+	static const struct {
+		const char *name;
+		int number;
+	} types[] = { { "PRED", 1 },  { "S32", 4 },     { "S4", 21 },   { "F32", 11 },
+		      { "BF16", 16 }, { "OPAQUE", 14 }, { "TOKEN", 17 } };
+	char *end;
+	int64_t n;
+
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if (!strncmp(*text, types[i].name, strlen(types[i].name))) {
+			*text += strlen(types[i].name);
+			return types[i].number;
+		}
+	n = strtoll(*text, &end, 10);
+	*text = end;
+	return n;
+}
+
+/*
+ * Put the shape at TEXT and step over it: a type, by name or number, extents and perhaps a layout,
+ * as "F32[2,3]{1,0}"; ? behind it: dynamic; a tuple: "(F32[2],())".
+ */
+static inline void take_shape(struct pf_buf *buf, unsigned field, const char **text)
+{
+	enum { TUPLE = 13 };
+	pf_autobuf struct pf_buf message = PF_BUF_INIT, layout = PF_BUF_INIT;
+	int64_t n[MOST_NUMBERS];
+	size_t count;
+
+	if (**text == '(') {
+		put_number(&message, 2, TUPLE);
+		for (++*text; **text != ')'; *text += **text == ',')
+			take_shape(&message, 4, text);
+		++*text;
+	} else {
+		put_number(&message, 2, take_type(text));
+	}
+	count = take_numbers(text, "[]", n);
+	if (count)
+		put_packed(&message, 3, n, count);
+	count = take_numbers(text, "{}", n);
+	if (count) {
+		put_packed(&layout, 1, n, count);
 		put_number(&layout, 8, 0);
 		put_message(&message, 5, &layout);
 	}
-	if (shape->dynamic)
+	if (**text == '?') {
+		++*text;
 		put_packed(&message, 6, (const int64_t[]){ 1 }, 1);
+	}
 	put_message(buf, field, &message);
+}
+
+static inline void put_shape(struct pf_buf *buf, unsigned field, const char *text)
+{
+	take_shape(buf, field, &text);
+}
+
+/* The shapes of a program's arguments, with a blank behind each but the last, and of its result. */
+static inline void put_program_shape(struct pf_buf *module, const char *inputs,
+				     const char *output)
+{
+	pf_autobuf struct pf_buf program = PF_BUF_INIT;
+
+	for (; *inputs; inputs += *inputs == ' ')
+		take_shape(&program, 1, &inputs);
+	put_shape(&program, 2, output);
+	put_message(module, 4, &program);
 }
 
 /* An instruction that is a parameter, unless OPCODE is another. */
@@ -103,40 +153,12 @@ static inline void put_parameter(struct pf_buf *computation, const char *opcode,
 
 	put_string(&instruction, 1, "Arg.1");
 	put_string(&instruction, 2, opcode);
-	if (op_name) {
-		put_string(&metadata, 1, "type");
-		put_string(&metadata, 2, op_name);
-		put_message(&instruction, 7, &metadata);
-	}
+	put_string(&metadata, 1, "type");
+	put_string(&metadata, 2, op_name);
+	put_message(&instruction, 7, &metadata);
 	if (number)
 		put_number(&instruction, 9, number);
 	put_message(computation, 2, &instruction);
-}
-
-/* A module of these arguments and this result, or of a tuple of results. */
-struct module {
-	struct shape inputs[3];
-	unsigned n_inputs;
-	struct shape outputs[3];
-	unsigned n_outputs;
-	bool tuple;
-};
-
-static inline void put_program_shape(struct pf_buf *module, const struct module *m)
-{
-	pf_autobuf struct pf_buf program = PF_BUF_INIT, tuple = PF_BUF_INIT;
-
-	for (unsigned i = 0; i < m->n_inputs; i++)
-		put_shape(&program, 1, &m->inputs[i]);
-	if (m->tuple) {
-		put_number(&tuple, 2, TUPLE);
-		for (unsigned i = 0; i < m->n_outputs; i++)
-			put_shape(&tuple, 4, &m->outputs[i]);
-		put_message(&program, 2, &tuple);
-	} else {
-		put_shape(&program, 2, &m->outputs[0]);
-	}
-	put_message(module, 4, &program);
 }
 
 static inline void put_alias(struct pf_buf *module, int parameter, const int64_t *path,
@@ -157,8 +179,7 @@ static inline void put_donor(struct pf_buf *module, int parameter)
 {
 	pf_autobuf struct pf_buf entry = PF_BUF_INIT, donor = PF_BUF_INIT;
 
-	if (parameter)
-		put_number(&entry, 1, parameter);
+	put_number(&entry, 1, parameter);
 	put_message(&donor, 1, &entry);
 	put_message(module, 18, &donor);
 }
@@ -167,16 +188,14 @@ static inline void put_donor(struct pf_buf *module, int parameter)
 static inline int parse(const struct pf_buf *module, struct pf_signature **ret,
 			struct pf_err *err)
 {
-	struct pf_err wrapped_err = PF_ERR_INIT;
 	struct pf_signature *wrapped_sig = NULL;
 	pf_autobuf struct pf_buf wrapped = PF_BUF_INIT;
-	void *copy = malloc(module->len + 1);
+	pf_autofree void *copy = exact_copy(module->data, module->len);
+	struct pf_err wrapped_err = PF_ERR_INIT;
 	int r;
 
 	*ret = NULL;
-	memcpy(copy, module->data ? module->data : "", module->len);
 	r = pf_signature_parse(copy, module->len, false, ret, err);
-	free(copy);
 	put_bytes(&wrapped, 1, module->data, module->len);
 	put_string(&wrapped, 2, "the configuration");
 	ck_assert_int_eq(pf_signature_parse(wrapped.data, wrapped.len, true, &wrapped_sig,
@@ -188,6 +207,25 @@ static inline int parse(const struct pf_buf *module, struct pf_signature **ret,
 		ck_assert_str_eq(err->text, wrapped_err.text);
 	pf_signature_free(wrapped_sig);
 	return r;
+}
+
+/* The signature of MODULE, which is good. */
+static inline struct pf_signature *signature(const struct pf_buf *module)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_signature *sig;
+
+	check_result(parse(module, &sig, &err), 0, &err, NULL);
+	return sig;
+}
+
+/* MODULE is refused with SAYS. */
+static inline void check_refused(const struct pf_buf *module, const char *says)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_signature *sig;
+
+	check_result(parse(module, &sig, &err), -EINVAL, &err, says);
 }
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jax_file.h"
+#include "formats_fixture.h"
 #include "pjrtfs/program.h"
 
 #define T(text) (text), sizeof(text) - 1

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jax_file.h"
+#include "formats_fixture.h"
 #include "pjrtfs/program.h"
 
 #define TOKEN "!stablehlo.token"
