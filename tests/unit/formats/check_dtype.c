@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Element types: every name in every format. */
-#include <errno.h>
-#include <string.h>
+#include <ctype.h>
 
+#include "formats_fixture.h"
 #include "pjrtfs/array.h"
-#include "unit.h"
 
 /* All that is to be known of each type, written down a second time. */
 static const struct {
@@ -60,6 +59,20 @@ static enum pf_dtype parse(const char *name)
 	return pf_dtype_parse(name, strlen(name));
 }
 
+/* NAME is read as D in any case. */
+static void check_name(const char *name, enum pf_dtype d)
+{
+	char lower[40] = "", upper[40] = "";
+
+	for (size_t i = 0; name[i]; i++) {
+		lower[i] = (char)tolower(name[i]);
+		upper[i] = (char)toupper(name[i]);
+	}
+	ck_assert_int_eq(parse(name), d);
+	ck_assert_int_eq(parse(lower), d);
+	ck_assert_int_eq(parse(upper), d);
+}
+
 TEST_EACH(facts_and_names, types)
 {
 	enum pf_dtype d = types[_i].dtype;
@@ -71,28 +84,9 @@ TEST_EACH(facts_and_names, types)
 	ck_assert_uint_eq(pf_dtype_size(d), types[_i].size);
 	ck_assert_uint_eq(pf_dtype_bits(d), types[_i].bits);
 	ck_assert_int_eq(pf_dtype_from_xla(types[_i].xla), d);
-	ck_assert_int_eq(parse(types[_i].name), d);
-	ck_assert_int_eq(parse(types[_i].datatype), d);
-	ck_assert_int_eq(parse(types[_i].numpy), d);
-}
-
-TEST_EACH(names_are_read_in_any_case, types)
-{
-	const char *const names[] = { types[_i].name, types[_i].datatype,
-				      types[_i].numpy };
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		char lower[40] = "", upper[40] = "";
-
-		for (size_t k = 0; names[i][k]; k++) {
-			char c = names[i][k];
-
-			lower[k] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
-			upper[k] = (char)(c >= 'a' && c <= 'z' ? c - 32 : c);
-		}
-		ck_assert_int_eq(parse(lower), types[_i].dtype);
-		ck_assert_int_eq(parse(upper), types[_i].dtype);
-	}
+	check_name(types[_i].name, d);
+	check_name(types[_i].datatype, d);
+	check_name(types[_i].numpy, d);
 }
 
 TEST(every_type_is_in_the_table)
@@ -110,11 +104,6 @@ static const struct {
 } names[] = {
 	/* MLIR */
 	{ "i1", PF_DTYPE_PRED },
-	{ "i2", PF_DTYPE_S2 },
-	{ "i4", PF_DTYPE_S4 },
-	{ "i8", PF_DTYPE_S8 },
-	{ "i16", PF_DTYPE_S16 },
-	{ "i32", PF_DTYPE_S32 },
 	{ "i64", PF_DTYPE_S64 },
 	{ "ui2", PF_DTYPE_U2 },
 	{ "ui4", PF_DTYPE_U4 },
@@ -122,34 +111,17 @@ static const struct {
 	{ "ui64", PF_DTYPE_U64 },
 	{ "f32", PF_DTYPE_F32 },
 	{ "bf16", PF_DTYPE_BF16 },
-	{ "f8E4M3B11FNUZ", PF_DTYPE_F8E4M3B11FNUZ },
-	{ "f8E8M0FNU", PF_DTYPE_F8E8M0FNU },
-	{ "f4E2M1FN", PF_DTYPE_F4E2M1FN },
 	{ "complex<f32>", PF_DTYPE_C64 },
 	{ "complex<f64>", PF_DTYPE_C128 },
-	/* safetensors */
-	{ "BOOL", PF_DTYPE_PRED },
-	{ "I64", PF_DTYPE_S64 },
-	{ "F8_E5M2", PF_DTYPE_F8E5M2 },
-	{ "F8_E4M3", PF_DTYPE_F8E4M3FN },
-	{ "f8_e4m3ieee", PF_DTYPE_F8E4M3 },
-	{ "F8_E3M4", PF_DTYPE_F8E3M4 },
-	{ "F8_E4M3B11FNUZ", PF_DTYPE_F8E4M3B11FNUZ },
-	{ "F8_E8M0", PF_DTYPE_F8E8M0FNU },
-	{ "F8_E4M3FNUZ", PF_DTYPE_F8E4M3FNUZ },
-	{ "F8_E5M2FNUZ", PF_DTYPE_F8E5M2FNUZ },
 	/* NumPy's codes */
 	{ "<f4", PF_DTYPE_F32 },
 	{ "=f4", PF_DTYPE_F32 },
-	{ "<f2", PF_DTYPE_F16 },
 	{ "<f1", PF_DTYPE_F8E5M2 },
 	{ "<c16", PF_DTYPE_C128 },
 	{ "<V2", PF_DTYPE_BF16 },
 	{ "|b1", PF_DTYPE_PRED },
-	{ "<b1", PF_DTYPE_PRED },
 	{ "|i1", PF_DTYPE_S8 },
 	{ ">i1", PF_DTYPE_S8 },
-	{ "|u1", PF_DTYPE_U8 },
 };
 
 TEST_EACH(other_names, names)
@@ -179,7 +151,9 @@ TEST_EACH(safetensors_names, types)
 	char longer[40];
 
 	ck_assert_str_eq(pf_dtype_safetensors(types[_i].dtype), name);
-	ck_assert_int_eq(pf_dtype_from_safetensors(name, strlen(name)), types[_i].dtype);
+	/* As MLIR's, i1 is PRED. */
+	if (types[_i].dtype != PF_DTYPE_S1)
+		check_name(name, types[_i].dtype);
 	/* LEN alone ends it. */
 	strcpy(longer, name);
 	strcat(longer, "Z");
@@ -239,12 +213,11 @@ TEST(new_types_need_new_plugins)
 {
 	struct pf_err err = PF_ERR_INIT;
 
-	ck_assert_int_eq(pf_dtype_check(PF_DTYPE_F32, 0, 0, &err), 0);
-	ck_assert_int_eq(pf_dtype_check(PF_DTYPE_F4E2M1FN, 0, 62, &err), -EOPNOTSUPP);
+	ck_assert_int_eq(pf_dtype_check(PF_DTYPE_F32, 0, 0, NULL), 0);
+	ck_assert_int_eq(pf_dtype_check(PF_DTYPE_F4E2M1FN, 0, 62, NULL), -EOPNOTSUPP);
 	ck_assert_int_eq(pf_dtype_check(PF_DTYPE_F4E2M1FN, 0, 63, NULL), 0);
-	ck_assert_int_eq(pf_dtype_check(PF_DTYPE_S1, 0, 93, &err), -EOPNOTSUPP);
-	ck_assert_str_eq(err.text,
-			 "the plugin speaks PJRT 0.93, element type S1 needs 0.94");
+	check_result(pf_dtype_check(PF_DTYPE_S1, 0, 93, &err), -EOPNOTSUPP, &err,
+		     "the plugin speaks PJRT 0.93, element type S1 needs 0.94");
 	ck_assert_int_eq(pf_dtype_check(PF_DTYPE_U1, 0, 94, NULL), 0);
 	ck_assert_int_eq(pf_dtype_check(PF_DTYPE_U1, 1, 0, NULL), 0);
 }
