@@ -1,36 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* .safetensors headers: those of common writers, truncated anywhere, and malformed ones. */
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 
+#include "formats_fixture.h"
 #include "safetensors_text.h"
-#include "unit.h"
+
+#define ONES_31 "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"
 
 /* A header, and what it says: bytes of data, and of each tensor its name, type, shape and place. */
 static const struct {
 	const char *text, *want;
 } good[] = {
 	{ "{}", "0:" },
-	{ "{}      ", "0:" },
 	{ "{ \t\r\n}", "0:" },
-	{ "{\"__metadata__\":{}}", "0:" },
 	{ "{\"__metadata__\" : { \"format\" : \"pt\" , \"\\u00e9\\ud83d\\ude00\": \"\" } }",
 	  "0:" },
 	{ X("F32", "[2,3]", "[0,24]"), "24: x F32[2,3] 0+24" },
-	{ X("C64", "[]", "[0,8]"), "8: x C64[] 0+8" },
 	{ X("F64", "[3,0]", "[0,0]"), "0: x F64[3,0] 0+0" },
 	/* Any order, any space. */
 	{ "{\n \"x\"\t: {\r\"data_offsets\" : [ 0 , 2 ] , \"shape\" : [ 2 ] , \"dtype\" : \"BOOL\" }\n}   ",
 	  "2: x PRED[2] 0+2" },
 	/* Sub-byte types are packed and end with a whole byte. */
 	{ X("F4", "[2,3]", "[0,3]"), "3: x F4E2M1FN[2,3] 0+3" },
-	{ X("I4", "[3]", "[0,2]"), "2: x S4[3] 0+2" },
 	{ X("U2", "[5]", "[0,2]"), "2: x U2[5] 0+2" },
 	{ X("I1", "[]", "[0,1]"), "1: x S1[] 0+1" },
-	{ X("U1", "[0]", "[0,0]"), "0: x U1[0] 0+0" },
 	/* Alignment is not required; the text's order is not the data's. */
 	{ "{\"b\":" OF("F32", "[1]", "[1,5]") ",\"a\":" OF("U8", "[1]", "[0,1]") "}",
 	  "5: a U8[1] 0+1 b F32[1] 1+4" },
@@ -56,9 +50,7 @@ static const struct {
 	/* The greatest. */
 	{ X("U8", "[4611686018427387904]", "[0,4611686018427387904]"),
 	  "4611686018427387904: x U8[4611686018427387904] 0+4611686018427387904" },
-	{ X("U8", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2]",
-	    "[0,2]"),
-	  "2: x U8[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2] 0+2" },
+	{ X("U8", "[" ONES_31 ",2]", "[0,2]"), "2: x U8[" ONES_31 ",2] 0+2" },
 };
 
 static void describe(const struct pf_safetensors *st, struct pf_buf *out)
@@ -72,44 +64,32 @@ static void describe(const struct pf_safetensors *st, struct pf_buf *out)
 			      t->off, t->len);
 }
 
-TEST_EACH(good_headers, good)
-{
-	pf_autobuf struct pf_buf src = make(good[_i].text, strlen(good[_i].text));
-	pf_autobuf struct pf_buf says = PF_BUF_INIT;
-	struct pf_err err = PF_ERR_INIT;
-	struct pf_safetensors st;
-
-	/* With and without data behind it. */
-	for (size_t more = 0; more < 2; more++) {
-		ck_assert_msg(parse(src.data, src.len + more, &st, &err) == 1, "%s",
-			      err.text);
-		ck_assert_uint_eq(st.header_len, src.len);
-		describe(&st, &says);
-		ck_assert_str_eq(says.data, good[_i].want);
-		pf_buf_release(&says);
-		pf_safetensors_release(&st);
-		ck_assert_ptr_null(st.tensors);
-		ck_assert_uint_eq(st.n, 0);
-	}
-}
-
-TEST_EACH(truncated_anywhere, good)
+TEST_EACH(good_headers_truncated_anywhere, good)
 {
 	pf_autobuf struct pf_buf src = make(good[_i].text, strlen(good[_i].text));
 	struct pf_err err = PF_ERR_INIT;
-	struct pf_safetensors st;
+	struct pf_safetensors st = { .n = 77 };
 
 	for (size_t len = 0; len < src.len; len++) {
 		uint64_t header_len = 77;
 
-		memset(&st, 0x5a, sizeof(st));
-		ck_assert_msg(parse(src.data, len, &st, &err) == 0, "cut at %zu: %s", len,
-			      err.text);
-		ck_assert_uint_eq(st.n, (size_t)UINT64_C(0x5a5a5a5a5a5a5a5a));
-		ck_assert_int_eq(err.code, 0);
+		check_result(parse(src.data, len, &st, &err), 0, &err, NULL);
 		ck_assert_int_eq(pf_safetensors_length(src.data, len, &header_len, &err),
 				 len >= 8);
 		ck_assert_uint_eq(header_len, len >= 8 ? src.len : 77);
+	}
+	ck_assert_uint_eq(st.n, 77);
+	/* With and without data behind it. */
+	for (size_t more = 0; more < 2; more++) {
+		pf_autobuf struct pf_buf says = PF_BUF_INIT;
+
+		check_result(parse(src.data, src.len + more, &st, &err), 1, &err, NULL);
+		ck_assert_uint_eq(st.header_len, src.len);
+		describe(&st, &says);
+		ck_assert_str_eq(says.data, good[_i].want);
+		pf_safetensors_release(&st);
+		ck_assert_ptr_null(st.tensors);
+		ck_assert_uint_eq(st.n, 0);
 	}
 }
 
@@ -124,11 +104,9 @@ TEST_EACH(a_shorter_whole_header_is_refused, good)
 		pf_autobuf struct pf_buf src = make(good[_i].text, len);
 		struct pf_err err = PF_ERR_INIT;
 		struct pf_safetensors st;
-		int r = parse(src.data, src.len, &st, &err);
 
-		ck_assert_msg(r == -EINVAL, "%d: %s", r, err.text);
-		ck_assert_int_eq(err.code, -EINVAL);
-		ck_assert_ptr_nonnull(strstr(err.text, ".safetensors header: "));
+		check_result(parse(src.data, src.len, &st, &err), -EINVAL, &err,
+			     ".safetensors header: ");
 	}
 }
 
@@ -145,30 +123,25 @@ static const struct {
 	{ "\2\0\0\0\0\0\0\0", 8, 1, 10 },
 	{ "\2\0\0\0\0\0\0\0{", 9, 1, 10 },
 	{ "\2\0\0\0\0\0\0\0 {}", 11, -EINVAL, 0 },
-	{ "\2\0\0\0\0\0\0\0[", 9, -EINVAL, 0 },
-	{ "\2\0\0\0\0\0\0\0\0", 9, -EINVAL, 0 },
 	{ "\x00\xe1\xf5\x05\0\0\0\0{", 9, 1, 100000008 },
 	{ "\x01\xe1\xf5\x05\0\0\0\0{", 9, -EINVAL, 0 },
 	{ "\2\0\0\0\1\0\0\0{", 9, -EINVAL, 0 },
 	{ "\2\0\0\0\0\0\0\x80{", 9, -EINVAL, 0 },
-	{ "\xff\xff\xff\xff\xff\xff\xff\xff{", 9, -EINVAL, 0 },
 	{ "\x93NUMPY\1\0v\0", 10, -EINVAL, 0 },
-	{ "PK\3\4\0\0\0\0\0", 9, -EINVAL, 0 },
 };
 
 TEST_EACH(preamble, lengths)
 {
 	struct pf_err err = PF_ERR_INIT;
+	int want = lengths[_i].want;
 	struct pf_safetensors st;
 	uint64_t n = 0;
 
-	ck_assert_int_eq(pf_safetensors_length(lengths[_i].src, lengths[_i].len, &n,
-					       &err),
-			 lengths[_i].want);
+	check_result(pf_safetensors_length(lengths[_i].src, lengths[_i].len, &n, &err),
+		     want, &err, "not a .safetensors file");
 	ck_assert_uint_eq(n, lengths[_i].header_len);
-	ck_assert_int_eq(err.code, lengths[_i].want < 0 ? -EINVAL : 0);
 	ck_assert_int_eq(parse(lengths[_i].src, lengths[_i].len, &st, &err),
-			 lengths[_i].want < 0 ? -EINVAL : 0);
+			 want < 0 ? want : 0);
 }
 
 /* N tensors of 4 bytes; the last one's name is LAST. */
@@ -198,8 +171,7 @@ TEST(the_maximum_number_of_tensors)
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_safetensors st;
 
-	ck_assert_msg(pf_safetensors_parse(src.data, src.len, &st, &err) == 1, "%s",
-		      err.text);
+	check_result(pf_safetensors_parse(src.data, src.len, &st, &err), 1, &err, NULL);
 	ck_assert_uint_eq(st.n, PF_SAFETENSORS_MAX_TENSORS);
 	for (size_t i = 0; i < st.n; i++) {
 		char name[32];
@@ -212,8 +184,8 @@ TEST(the_maximum_number_of_tensors)
 	pf_buf_release(&src);
 	/* The last one's name is the first one's. */
 	src = many(PF_SAFETENSORS_MAX_TENSORS, "layer.100000");
-	ck_assert_int_eq(pf_safetensors_parse(src.data, src.len, &st, &err), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(err.text, "found \"layer.100000\" twice"));
+	check_result(pf_safetensors_parse(src.data, src.len, &st, &err), -EINVAL, &err,
+		     "found \"layer.100000\" twice");
 }
 
 /* A sanitizer keeps what was freed, and shadows what is read: several times its size. */
@@ -247,8 +219,8 @@ TEST(too_many_tensors_are_refused)
 	src = make(text.data, text.len);
 	pf_buf_release(&text);
 	before = peak_kib();
-	ck_assert_int_eq(pf_safetensors_parse(src.data, src.len, &st, &err), -E2BIG);
-	ck_assert_ptr_nonnull(strstr(err.text, "at most 100000 tensors"));
+	check_result(pf_safetensors_parse(src.data, src.len, &st, &err), -E2BIG, &err,
+		     "at most 100000 tensors");
 	ck_assert_int_lt(peak_kib() - before, 160 * 1024 * SHADOW);
 }
 
@@ -286,17 +258,15 @@ TEST(long_names_in_sentences)
 			pf_buf_puts(&text, i < 60 ? "a" : "\xf0\x9f\x98\x80");
 		pf_buf_puts(&text, "\":" F4(0, 3) "}");
 		src = make(text.data, text.len);
-		ck_assert_int_eq(parse(src.data, src.len, &st, &err), -EINVAL);
+		check_result(parse(src.data, src.len, &st, &err), -EINVAL, &err,
+			     n < 64 ? "\": expected data" : "\"...: expected data");
 		ck_assert_ptr_null(strchr(err.text, '?'));
-		ck_assert_ptr_nonnull(strstr(err.text, n < 64 ? "\": expected data"
-							      : "\"...: expected data"));
 	}
 }
 
 static const struct pf_shape shapes[] = {
 	{ 0, { 0 } },
 	{ 1, { 0 } },
-	{ 1, { 7 } },
 	{ 2, { 2, 3 } },
 	{ 3, { 1, 1000000, 12345678901 } },
 	{ 32, { [0 ... 31] = 1 } },
@@ -312,8 +282,7 @@ static void check_header(const char *name, enum pf_dtype dtype,
 	pf_safetensors_print(&buf, name, dtype, shape);
 	ck_assert(!buf.failed);
 	ck_assert_uint_eq(buf.len % 64, 0);
-	ck_assert_msg(pf_safetensors_parse(buf.data, buf.len, &st, &err) == 1, "%s",
-		      err.text);
+	check_result(pf_safetensors_parse(buf.data, buf.len, &st, &err), 1, &err, NULL);
 	ck_assert_uint_eq(st.header_len, buf.len);
 	ck_assert_uint_eq(st.n, 1);
 	ck_assert_str_eq(st.tensors[0].name, want_name);
@@ -347,7 +316,7 @@ static const struct {
 
 TEST_EACH(print_names, names)
 {
-	check_header(names[_i].name, PF_DTYPE_F32, &shapes[3],
+	check_header(names[_i].name, PF_DTYPE_F32, &shapes[2],
 		     names[_i].want ? names[_i].want : names[_i].name);
 }
 
@@ -365,4 +334,136 @@ TEST(prints_exactly)
 	ck_assert_mem_eq(buf.data + 14, want, strlen(want));
 	for (size_t i = 14 + strlen(want); i < buf.len; i++)
 		ck_assert_int_eq(buf.data[i], ' ');
+}
+
+/* --- what is refused ------------------------------------------------------------------------- */
+
+#define META(x) "{\"__metadata__\":" x "}"
+
+static const struct {
+	const char *text;
+	int want;
+	const char *says; /* a part of the sentence */
+} bad[] = {
+	/* No object, or more. */
+	{ "{{}", -EINVAL, "expected a tensor's name" },
+	{ "{'x':1}", -EINVAL, "expected a tensor's name in double quotes, found \"'x'" },
+	{ "{\"x\"}", -EINVAL, "expected ':'" },
+	{ "{\"x\":}", -EINVAL, "tensor \"x\": expected an object" },
+	{ "{,}", -EINVAL, "expected a tensor's name" },
+	{ "{\"x\":" F4(0, 4) ",}", -EINVAL, "expected a tensor's name" },
+	{ "{\"x\":" F4(0, 4) "\"y\":" F4(4, 8) "}", -EINVAL, "expected ',' or '}'" },
+	{ "{\"x\":" F4(0, 4) ",,\"y\":" F4(4, 8) "}", -EINVAL, "a tensor's name" },
+	{ "{}\n", -EINVAL, "only spaces behind" },
+	{ "{} x", -EINVAL, "only spaces behind the object, found \"x\" at byte 11" },
+	{ "{\v}", -EINVAL, "expected a tensor's name" },
+	/* Keys. */
+	{ "{\"x\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", -EINVAL, "\"shape\"" },
+	{ "{\"x\":{\"dtype\":\"U8\",\"shape\":[1]}}", -EINVAL, "\"data_offsets\"" },
+	{ "{\"x\":{\"shape\":[1],\"data_offsets\":[0,1]}}", -EINVAL, "\"dtype\"" },
+	{ "{\"x\":{\"dtype\":\"U8\",\"dtype\":\"U8\"}}", -EINVAL,
+	  "found \"dtype\" twice" },
+	{ "{\"x\":{\"shape\":[],\"shape\":[]}}", -EINVAL, "found \"shape\" twice" },
+	{ "{\"x\":{\"data_offsets\":[0,1],\"data_offsets\":[0,1]}}", -EINVAL, "twice" },
+	{ "{\"x\":{\"color\":\"red\"}}", -EINVAL, "found \"color\"" },
+	{ "{\"x\":{\"Dtype\":\"U8\"}}", -EINVAL, "found \"Dtype\"" },
+	{ "{\"x\":{dtype:\"U8\"}}", -EINVAL, "expected a key" },
+	{ "{\"x\":{\"dtype\"=\"U8\"}}", -EINVAL, "expected ':'" },
+	{ "{\"x\":{\"dtype\":\"U8\",}}", -EINVAL, "expected a key" },
+	{ "{\"x\":{\"dtype\":\"U8\" \"shape\":[]}}", -EINVAL, "expected ',' or '}'" },
+	/* Types. */
+	{ X("", "[1]", "[0,1]"), -EINVAL, "found \"\"" },
+	{ X("F6_E2M3", "[4]", "[0,3]"), -EINVAL, "tensor \"x\": expected a type of a" },
+	{ X("F32\\u0020", "[1]", "[0,4]"), -EINVAL, "expected a type" },
+	{ "{\"x\":{\"dtype\":32}}", -EINVAL, "expected a type such as" },
+	/* Shapes. */
+	{ "{\"x\":{\"shape\":3}}", -EINVAL, "expected a list such as [2,3]" },
+	{ "{\"x\":{\"shape\":[,]}}", -EINVAL, "expected an extent" },
+	{ "{\"x\":{\"shape\":[3,]}}", -EINVAL, "expected an extent" },
+	{ "{\"x\":{\"shape\":[3 4]}}", -EINVAL, "expected ',' or ']'" },
+	{ "{\"x\":{\"shape\":[[3]]}}", -EINVAL, "expected an extent" },
+	{ "{\"x\":{\"shape\":[-1]}}", -EINVAL, "expected an extent" },
+	{ "{\"x\":{\"shape\":[01]}}", -EINVAL, "found \"01]}}\"" },
+	{ "{\"x\":{\"shape\":[1.0]}}", -EINVAL, "found \"1.0]}}\"" },
+	{ "{\"x\":{\"shape\":[1e3]}}", -EINVAL, "found \"1e3]}}\"" },
+	{ "{\"x\":{\"shape\":[1E3]}}", -EINVAL, "expected an extent" },
+	{ "{\"x\":{\"shape\":"
+	  "[" ONES_31 ",1,1]"
+	  "}}",
+	  -EINVAL, "at most 32 extents" },
+	/* Offsets. */
+	{ "{\"x\":{\"data_offsets\":0}}", -EINVAL, "a list of two whole numbers" },
+	{ "{\"x\":{\"data_offsets\":[0]}}", -EINVAL, "a list of two whole numbers" },
+	{ "{\"x\":{\"data_offsets\":[0,1,2]}}", -EINVAL, "a list of two whole numbers" },
+	{ "{\"x\":{\"data_offsets\":[0 1]}}", -EINVAL, "a list of two whole numbers" },
+	{ "{\"x\":{\"data_offsets\":[-1,1]}}", -EINVAL, "a list of two whole numbers" },
+	{ "{\"x\":" F4(4, 0) "}", -EINVAL, "found [4,0]" },
+	/* Sizes. */
+	{ X("F32", "[2,3]", "[0,23]"), -EINVAL,
+	  "expected data_offsets 24 apart for F32[" },
+	{ X("F32", "[2,3]", "[0,25]"), -EINVAL, "found [0,25]" },
+	{ X("I4", "[4]", "[0,4]"), -EINVAL, "expected data_offsets 2 apart for S4[4]" },
+	{ X("U8", "[9223372036854775808]", "[0,1]"), -EOVERFLOW, "beyond 2^63-1" },
+	{ X("U8", "[1]", "[0,9223372036854775808]"), -EOVERFLOW, "beyond 2^63-1" },
+	{ X("U8", "[9223372036854775807]", "[0,9223372036854775807]"), -EOVERFLOW,
+	  "tensor \"x\": U8[9223372036854775807] has more than 2^62 bytes" },
+	{ X("U8", "[4294967296,4294967296,0]", "[0,0]"), -EOVERFLOW, "2^63-1 elements" },
+	{ "{\"x\":" OF(
+		  "U8", "[4611686018427387904]",
+		  "[0,4611686018427387904]") ",\"y\":" OF("U8", "[1]",
+							  "[4611686018427387904,"
+							  "4611686018427387905]") "}",
+	  -EOVERFLOW, "2^62 bytes of data" },
+	/* Places. */
+	{ "{\"x\":" F4(4, 8) "}", -EINVAL,
+	  "tensor \"x\": expected data_offsets from 0, where the data begin, found 4" },
+	{ "{\"x\":" F4(0, 4) ",\"y\":" F4(8, 12) "}", -EINVAL,
+	  "tensor \"y\": expected data_offsets from 4, where \"x\" ends, found 8" },
+	{ "{\"x\":" F4(0, 4) ",\"y\":" F4(2, 6) "}", -EINVAL, "from 4, where \"x\"" },
+	{ "{\"x\":" F4(0, 4) ",\"y\":" OF("U8", "[0]", "[2,2]") "}", -EINVAL, "from 4" },
+	{ "{\"x\":" F4(0, 4) ",\"y\":" OF("U8", "[0]", "[5,5]") "}", -EINVAL, "found 5" },
+	/* Names. */
+	{ "{\"x\":" F4(0, 4) ",\"x\":" F4(4, 8) "}", -EINVAL, "found \"x\" twice" },
+	{ "{\"x\":" F4(0, 4) ",\"y\":" F4(4, 8) ",\"\\u0078\":" F4(8, 12) "}", -EINVAL,
+	  "found \"x\" twice" },
+	{ "{\"a\\u0000b\":" F4(0, 4) "}", -EINVAL, "no NUL in a string" },
+	{ "{\"a\nb\":" F4(0, 4) "}", -EINVAL, "no control character" },
+	{ "{\"a\\x\":" F4(0, 4) "}", -EINVAL, "an escape sequence, found \"\\x" },
+	{ "{\"a\\u12g4\":" F4(0, 4) "}", -EINVAL, "four hexadecimal digits" },
+	{ "{\"a\\ud800\":" F4(0, 4) "}", -EINVAL, "a pair of surrogates" },
+	{ "{\"a\\ud800\\n\":" F4(0, 4) "}", -EINVAL, "a pair of surrogates" },
+	{ "{\"a\\ud800\\ud800\":" F4(0, 4) "}", -EINVAL, "a pair of surrogates" },
+	{ "{\"a\\udc00\":" F4(0, 4) "}", -EINVAL, "a pair of surrogates" },
+	{ "{\"a\\ud800\\u00zz\":" F4(0, 4) "}", -EINVAL, "four hexadecimal digits" },
+	{ "{\"a\xff\":" F4(0, 4) "}", -EINVAL, "UTF-8 in a string" },
+	{ "{\"a\xc0\xaf\":" F4(0, 4) "}", -EINVAL, "UTF-8 in a string" },
+	{ "{\"a\xed\xa0\x80\":" F4(0, 4) "}", -EINVAL, "UTF-8 in a string" },
+	{ "{\"a\xf4\x90\x80\x80\":" F4(0, 4) "}", -EINVAL, "UTF-8 in a string" },
+	/* Metadata. */
+	{ META("null"), -EINVAL, "__metadata__: expected an object of strings" },
+	{ META("{\"a\":1}"), -EINVAL, "expected a string" },
+	{ META("{\"a\"}"), -EINVAL, "expected ':'" },
+	{ META("{\"a\":\"b\",}"), -EINVAL, "expected a key in double quotes" },
+	{ META("{\"a\":\"\\ud800\"}"), -EINVAL, "a pair of surrogates" },
+	{ "{\"__metadata__\":{},\"__metadata__\":{}}", -EINVAL, "found it twice" },
+	{ "{\"__metadata__\":{},\"\\u005f_metadata__\":{}}", -EINVAL, "found it twice" },
+	{ META(OF("F32", "[1]", "[0,4]")), -EINVAL, "expected a string" },
+};
+
+TEST_EACH(bad_headers, bad)
+{
+	pf_autobuf struct pf_buf src = make(bad[_i].text, strlen(bad[_i].text));
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_safetensors st = { .n = 77 };
+
+	check_result(parse(src.data, src.len, &st, &err), bad[_i].want, &err,
+		     ".safetensors header: ");
+	ck_assert_msg(has_parts(err.text, bad[_i].says), "%s", err.text);
+	ck_assert_uint_eq(st.n, 77);
+	/* Nobody need listen. */
+	ck_assert_int_eq(pf_safetensors_parse(src.data, src.len, &st, NULL),
+			 bad[_i].want);
+	/* Cut off, it is not yet refused, and never accepted. */
+	for (size_t len = 0; len < src.len; len++)
+		ck_assert_int_eq(parse(src.data, len, &st, &err), 0);
 }
