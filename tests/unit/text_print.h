@@ -3,10 +3,8 @@
 #ifndef PJRTFS_TESTS_UNIT_TEXT_PRINT_H
 #define PJRTFS_TESTS_UNIT_TEXT_PRINT_H
 
-#include <string.h>
-
+#include "formats_fixture.h"
 #include "pjrtfs/array_files.h"
-#include "unit.h"
 
 /* VALUE, without the end of its line. */
 static inline void print_one(char *dst, size_t len, enum pf_dtype dtype,
@@ -31,9 +29,8 @@ static inline void round_trip(enum pf_dtype dtype, const void *data, size_t n)
 	struct pf_err err = PF_ERR_INIT;
 
 	pf_text_print(&text, dtype, &shape, data);
-	ck_assert_msg(pf_text_parse(text.data, text.len, dtype, &found, &again, &err) ==
-			      0,
-		      "%s", err.text);
+	check_result(pf_text_parse(text.data, text.len, dtype, &found, &again, &err), 0,
+		     &err, NULL);
 	ck_assert_uint_eq(again.len, n * pf_dtype_size(dtype));
 	ck_assert_mem_eq(again.data, data, again.len);
 }
