@@ -3,32 +3,11 @@
 #ifndef PJRTFS_TESTS_UNIT_SHARDING_TEXT_H
 #define PJRTFS_TESTS_UNIT_SHARDING_TEXT_H
 
-#include <string.h>
-
+#include "formats_fixture.h"
 #include "pjrtfs/sharding.h"
-#include "unit.h"
 
-/* A copy of TEXT with " for '; the caller frees it. */
-static inline char *quoted(const char *text)
-{
-	char *copy = strdup(text);
-
-	ck_assert_ptr_nonnull(copy);
-	for (char *p = copy; *p; p++)
-		if (*p == '\'')
-			*p = '"';
-	return copy;
-}
-
-/* A JSON text with ' for ". */
-static inline struct json_object *json(const char *text)
-{
-	char *copy = quoted(text);
-	struct json_object *o = json_tokener_parse(copy);
-
-	free(copy);
-	return o;
-}
+static char *devices_of_p[] __attribute__((unused)) = { "p:0", "p:1", "p:2", "p:3",
+							"p:4", "p:5", "p:6", "p:7" };
 
 /* The sharding of an array of RANK dimensions, read from texts; DEVICES may be NULL. */
 static inline int parse_sharding(const char *mesh, const char *spec, const char *devices,
@@ -36,7 +15,7 @@ static inline int parse_sharding(const char *mesh, const char *spec, const char 
 				 struct pf_err *err)
 {
 	struct json_object *m = json(mesh), *s = json(spec);
-	struct json_object *d = devices ? json(devices) : NULL;
+	struct json_object *d = json(devices);
 	int r = pf_sharding_parse(m, s, d, rank, ret, err);
 
 	json_object_put(m);

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shardings as XLA and Shardy write them. */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "pjrtfs/base.h"
 #include "sharding_text.h"
-
-static char *names[] = { "p:0", "p:1", "p:2", "p:3", "p:4", "p:5", "p:6", "p:7" };
 
 /* TEXT may have ' for "; MESH is NULL, a JSON object, or a text. */
 static int read_text(const char *text, const char *mesh, unsigned rank,
@@ -65,20 +58,20 @@ static const struct {
 TEST_EACH(reads, shardings)
 {
 	const struct pf_device_names devices = { .n = (unsigned)strlen(shardings[_i].of),
-						 .at = names };
+						 .at = devices_of_p };
 	struct pf_err err = PF_ERR_INIT;
 	unsigned rank = (unsigned)strlen(shardings[_i].parts), n = 0;
 	struct pf_sharding s;
 
-	ck_assert_msg(read_text(shardings[_i].text, shardings[_i].mesh, rank, &devices,
-				&s, &err) == 0,
-		      "%s", err.text);
+	check_result(read_text(shardings[_i].text, shardings[_i].mesh, rank, &devices, &s,
+			       &err),
+		     0, &err, NULL);
 	ck_assert_uint_eq(s.rank, rank);
 	for (unsigned d = 0; d < s.rank; d++)
 		ck_assert_uint_eq(pf_sharding_parts(&s, d),
 				  (unsigned)(shardings[_i].parts[d] - '0'));
 	for (unsigned i = 0; i < devices.n; i++) {
-		int place = pf_sharding_find(&s, names[i]);
+		int place = pf_sharding_find(&s, devices_of_p[i]);
 		char of = shardings[_i].of[i];
 
 		ck_assert_int_eq(place >= 0, of != '-');
@@ -103,36 +96,29 @@ static const struct {
 	{ "x", NULL, 1, -EINVAL, "expected XLA's text" },
 	{ "{", NULL, 1, -EINVAL, "expected devices=, replicated or maximal device=" },
 	{ "{}", NULL, 1, -EINVAL, "at byte 1, found }" },
-	{ "{manual}", NULL, 1, -EINVAL, "that is manual does not say which part" },
 	{ "{unknown}", NULL, 1, -EINVAL, "that is unknown" },
 	{ "{unreduced}", NULL, 1, -EINVAL, "that is unreduced" },
+	{ "{manual}", NULL, 1, -EINVAL, "that is manual does not say which part" },
 	{ "{{replicated}}", NULL, 1, -EINVAL, "of a tuple" },
 	{ "{replicated", NULL, 1, -EINVAL, "expected }, found its end" },
-	{ "{replicated}}", NULL, 1, -EINVAL, "expected the end at byte 12, found }" },
 	{ "{devices=[2]<=[2]} x", NULL, 1, -EINVAL,
 	  "expected the end at byte 19, found x" },
 	{ "{devices=[2]<=[2] metadata={}}", NULL, 1, -EINVAL, "found metadata" },
 	{ "{devices=2}", NULL, 1, -EINVAL, "expected [ at byte 9, found 2}" },
 	{ "{devices=[]<=[1]}", NULL, 1, -EINVAL, "expected a number at byte 10" },
 	{ "{devices=[2}", NULL, 1, -EINVAL, "expected ] at byte 11" },
-	{ "{devices=[2]}", NULL, 1, -EINVAL, "expected a number at byte 12, found }" },
 	{ "{devices=[2]0}", NULL, 1, -EINVAL, "expected 2 devices, found 1" },
-	{ "{devices=[2]0,1,2}", NULL, 1, -EINVAL, "expected 2 devices, found 3" },
 	{ "{devices=[2]1,1}", NULL, 1, -EINVAL, "device 1 is there twice" },
 	{ "{devices=[2]0,2}", NULL, 1, -EINVAL, "expected devices from 0 to 1, found 2" },
-	{ "{devices=[2]0,-1}", NULL, 1, -EINVAL, "expected a number" },
 	{ "{devices=[0]<=[1]}", NULL, 1, -EINVAL, "expected tiles from 1 on, found 0" },
 	{ "{devices=[2,2]<=[4]}", NULL, 1, -EINVAL, "2 dimensions, the array has 1" },
-	{ "{devices=[2]<=[2]}", NULL, 2, -EINVAL, "1 dimension, the array has 2" },
 	{ "{devices=[2]<=[3]}", NULL, 1, -EINVAL, "dimensions of 2 devices in all" },
 	{ "{devices=[4]<=[2,2]T(0,0)}", NULL, 1, -EINVAL, "found 0 at place 1" },
-	{ "{devices=[4]<=[2,2]T(0,2)}", NULL, 1, -EINVAL, "found 2 at place 1" },
 	{ "{devices=[4]<=[2,2]T(4294967296,1)}", NULL, 1, -EINVAL, "at place 0" },
 	{ "{devices=[4]<=[2,2]T(0)}", NULL, 1, -EINVAL,
 	  "expected T of 2 numbers, found 1" },
 	{ "{devices=[8]<=[8]}", NULL, 1, -EINVAL,
 	  "it is of 8 devices, the plugin has 4" },
-	{ "{devices=[1000000]<=[1000000]}", NULL, 1, -E2BIG, "more than 1024 devices" },
 	{ "{devices=[1024,1024,1024,1024,1024,1024,1024]<=[1]}", NULL, 7, -E2BIG,
 	  "more than 1024 devices" },
 	{ "{devices=[9223372036854775807,2]<=[2]}", NULL, 2, -E2BIG, "1024 devices" },
@@ -148,12 +134,9 @@ static const struct {
 	{ "{maximal}", NULL, 1, -EINVAL, "expected device=" },
 	{ "{replicated}", "{'x':2}", 1, -EINVAL, "XLA's text has no mesh" },
 	{ "<@m, [{'x'}]>", NULL, 1, -EINVAL, "\"mesh\" is missing" },
-	{ "<@m, [{'x'}]>", "{'y':2}", 1, -EINVAL, "the mesh has no axis \"x\"" },
-	{ "<@m, [{'x'}, {'x'}]>", "{'x':2}", 2, -EINVAL, "axis \"x\" is used twice" },
 	{ "<@m, [{'x'}]>", "{'x':2}", 2, -EINVAL, "1 dimension, the array has 2" },
 	{ "<@m, [{x}]>", "{'x':2}", 1, -EINVAL, "an axis' name in quotes" },
 	{ "<@m, [{'x'}]", "{'x':2}", 1, -EINVAL, "expected >, found its end" },
-	{ "<@m, [{'x'}]>>", "{'x':2}", 1, -EINVAL, "expected the end" },
 	{ "<@m, [{'x'}], unreduced={'x'}>", "{'x':2}", 1, -EINVAL, "found unreduced" },
 	{ "<@m, [{}], replicated={'y'}>", "{'x':2}", 1, -EINVAL, "no axis \"y\"" },
 	{ "<@m, [{'x'}], replicated={'x'}>", "{'x':2}", 1, -EINVAL, "and divides" },
@@ -163,42 +146,38 @@ static const struct {
 	{ "<@m, [{'x'}]>", "<['x'=2, 'x'=2]>", 1, -EINVAL, "axis \"x\" is there twice" },
 	{ "<@m, [{'x'}]>", "<['x'=2]", 1, -EINVAL, "\"mesh\": expected >" },
 	{ "<@m, [{'x'}]>", "<['x'=2]> x", 1, -EINVAL, "\"mesh\": expected the end" },
-	{ "<@m, [{'x'}]>", "<['x'=0]>", 1, -EINVAL,
-	  "axis \"x\": expected a size from 1" },
 	{ "<@m, [{'x'}]>", "<['x'=5]>", 1, -EINVAL, "it is of 5 devices" },
-	{ "<@m, [{'x'}]>", "<['x'=1000000]>", 1, -E2BIG, "1024 devices" },
 	{ "<@m, [{'x'}]>", "<['x'=2], device_ids=[0]>", 1, -EINVAL, "device_ids has 1" },
 	{ "<@m, [{'x'}]>", "<['x'=2], device_ids=[0,0]>", 1, -EINVAL, "once, found 0" },
 	{ "<@m, [{'x'}]>", "<['x'=2], device_ids=[0,2]>", 1, -EINVAL, "once, found 2" },
-	{ "<@m, []>", "<[]>", 0, -EINVAL, "it has no axis" },
 	{ "<@0123456789012345678901234567890123456789012345678901234567890123, []>",
 	  "{'x':2}", 0, -ENAMETOOLONG, "more than 63 bytes" },
 };
 
 TEST_EACH(refuses, refusals)
 {
-	const struct pf_device_names devices = { .n = 4, .at = names };
+	const struct pf_device_names devices = { .n = 4, .at = devices_of_p };
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_sharding s;
 
-	ck_assert_int_eq(read_text(refusals[_i].text, refusals[_i].mesh,
-				   refusals[_i].rank, &devices, &s, &err),
-			 refusals[_i].want);
-	ck_assert_msg(strstr(err.text, refusals[_i].tells), "%s", err.text);
-	ck_assert_msg(strstr(err.text, "\"sharding\": "), "%s", err.text);
+	check_result(read_text(refusals[_i].text, refusals[_i].mesh, refusals[_i].rank,
+			       &devices, &s, &err),
+		     refusals[_i].want, &err, "\"sharding\": ");
+	ck_assert_msg(has_parts(err.text, refusals[_i].tells), "%s", err.text);
 	ck_assert_ptr_null(s.devices);
 }
 
 TEST(a_user_chooses_as_many_devices)
 {
-	const struct pf_device_names devices = { .n = 4, .at = names, .chosen = true };
+	const struct pf_device_names devices = { .n = 4,
+						 .at = devices_of_p,
+						 .chosen = true };
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_sharding s;
 
-	ck_assert_int_eq(read_text("{devices=[2]<=[2]}", NULL, 1, &devices, &s, &err),
-			 -EINVAL);
-	ck_assert_str_eq(err.text, "\"sharding\": \"devices\": there are 4, the sharding "
-				   "is of 2 devices");
+	check_result(read_text("{devices=[2]<=[2]}", NULL, 1, &devices, &s, &err),
+		     -EINVAL, &err,
+		     "\"sharding\": \"devices\": there are 4, the sharding is of 2");
 	ck_assert_int_eq(read_text("<@m, [{}]>", "{'x':2}", 1, &devices, &s, &err),
 			 -EINVAL);
 	ck_assert_int_eq(read_text("{devices=[4]<=[4]}", NULL, 1, &devices, &s, NULL), 0);
@@ -211,7 +190,7 @@ TEST(a_user_chooses_as_many_devices)
 /* A sharding from a text is one like all others: printed, and read again. */
 TEST(is_printed_with_axes)
 {
-	const struct pf_device_names devices = { .n = 4, .at = names };
+	const struct pf_device_names devices = { .n = 4, .at = devices_of_p };
 	struct json_object *o = json_object_new_object();
 	struct pf_sharding s;
 
@@ -220,10 +199,7 @@ TEST(is_printed_with_axes)
 				   NULL, 2, &devices, &s, NULL),
 			 0);
 	pf_sharding_print(&s, o);
-	ck_assert_str_eq(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN),
-			 "{\"mesh\":{\"d0\":2,\"replicated\":2},"
-			 "\"spec\":[\"d0\",null],\"replicated\":[\"replicated\"],"
-			 "\"devices\":[\"p:0\",\"p:2\",\"p:1\",\"p:3\"]}");
+	check_json(o, "{'mesh':{'d0':2,'replicated':2},'spec':['d0',null],"
+		      "'replicated':['replicated'],'devices':['p:0','p:2','p:1','p:3']}");
 	pf_sharding_release(&s);
-	json_object_put(o);
 }
