@@ -7,6 +7,7 @@
 #define PJRTFS_TESTS_UNIT_LAPACK_FIXTURE_H
 
 #include <complex.h>
+#include <ctype.h>
 #include <dlfcn.h>
 #include <math.h>
 #include <stdarg.h>
@@ -57,6 +58,7 @@ struct call {
 	int32_t value_types[SLOTS], numbers[SLOTS];
 	struct pjrtfs_ffi_api api;
 	struct pjrtfs_ffi_frame frame;
+	char text[128]; /* what it is made of */
 };
 
 /* The last error that a handler made. */
@@ -101,7 +103,7 @@ static inline const struct pjrtfs_ffi_targets *lapack_library(void)
 	return targets;
 }
 
-static inline struct call *call_new(void)
+static inline struct call *call_empty(void)
 {
 	struct call *c = calloc(1, sizeof(*c));
 
@@ -136,139 +138,6 @@ static inline size_t element_size(int32_t dtype)
 	default:
 		return 4;
 	}
-}
-
-static inline void array_init(struct array *a, int32_t dtype, int rank, va_list dims)
-{
-	a->n = 1;
-	for (int i = 0; i < rank; i++) {
-		a->dims[i] = va_arg(dims, int);
-		a->n *= a->dims[i];
-	}
-	a->size = element_size(dtype);
-	a->bytes = (size_t)a->n * a->size;
-	a->memory = aligned_alloc(64, (a->bytes + 2 * GUARD + 63) & ~(size_t)63);
-	ck_assert_ptr_nonnull(a->memory);
-	memset(a->memory, 0xa5, a->bytes + 2 * GUARD);
-	a->buffer =
-		(struct pjrtfs_ffi_buffer){ .struct_size = sizeof(a->buffer),
-					    .dtype = dtype,
-					    .data = a->bytes ? a->memory + GUARD : NULL,
-					    .rank = rank,
-					    .dims = a->dims };
-}
-
-/* Add an operand, or a result, of RANK dimensions, which follow as int. */
-static inline struct array *operand(struct call *c, int32_t dtype, int rank, ...)
-{
-	int64_t i = c->frame.operands.n++;
-	va_list dims;
-
-	va_start(dims, rank);
-	array_init(&c->in[i], dtype, rank, dims);
-	va_end(dims);
-	c->in_list[i] = &c->in[i].buffer;
-	return &c->in[i];
-}
-
-static inline struct array *result(struct call *c, int32_t dtype, int rank, ...)
-{
-	int64_t i = c->frame.results.n++;
-	va_list dims;
-
-	va_start(dims, rank);
-	array_init(&c->out[i], dtype, rank, dims);
-	va_end(dims);
-	c->out_list[i] = &c->out[i].buffer;
-	return &c->out[i];
-}
-
-/* The program aliases result I with operand J. */
-static inline void alias(struct call *c, int i, int j)
-{
-	c->out[i].buffer.data = c->in[j].buffer.data;
-}
-
-static inline void attribute(struct call *c, const char *name, int32_t dtype, int value)
-{
-	int64_t i = c->frame.attrs.n++;
-
-	c->names[i] = (struct pjrtfs_ffi_text){ name, strlen(name) };
-	c->name_list[i] = &c->names[i];
-	c->numbers[i] = value;
-	c->scalars[i] = (struct pjrtfs_ffi_scalar){ dtype, &c->numbers[i] };
-	c->values[i] = &c->scalars[i];
-	c->value_types[i] = PJRTFS_FFI_ATTR_SCALAR;
-}
-
-static inline void letter(struct call *c, const char *name, char value)
-{
-	attribute(c, name, PJRTFS_FFI_U8, value);
-}
-
-static inline void check_guards(const struct array *a)
-{
-	int wrong = 0; /* one assertion: Check writes to a file at each */
-
-	for (size_t i = 0; i < GUARD; i++)
-		wrong |= (a->memory[i] ^ a->memory[GUARD + a->bytes + i]) |
-			 (a->memory[i] ^ (char)0xa5);
-	ck_assert_int_eq(wrong, 0);
-}
-
-/* Call TARGET; false: it made the_error. */
-static inline int call_target(struct call *c, const char *target)
-{
-	const struct pjrtfs_ffi_targets *all = lapack_library();
-	struct pjrtfs_ffi_error *e = NULL;
-	size_t i = 0;
-
-	while (i < all->n && strcmp(all->targets[i].name, target))
-		i++;
-	ck_assert_msg(i < all->n, "no target %s", target);
-	for (int64_t j = 0; j < c->frame.operands.n; j++) {
-		c->in[j].before = malloc(c->in[j].bytes + 1);
-		ck_assert_ptr_nonnull(c->in[j].before);
-		memcpy(c->in[j].before, c->in[j].memory + GUARD, c->in[j].bytes);
-	}
-	the_error.code = 0;
-	the_error.text[0] = '\0';
-	e = all->targets[i].handler(&c->frame);
-	ck_assert(e == NULL || e == &the_error);
-	for (int64_t j = 0; j < c->frame.operands.n; j++) {
-		int aliased = 0;
-
-		for (int64_t k = 0; k < c->frame.results.n; k++)
-			aliased |= c->out[k].buffer.data == c->in[j].buffer.data;
-		check_guards(&c->in[j]);
-		if (!aliased)
-			ck_assert_mem_eq(c->in[j].before, c->in[j].memory + GUARD,
-					 c->in[j].bytes);
-	}
-	for (int64_t j = 0; j < c->frame.results.n; j++)
-		check_guards(&c->out[j]);
-	return e == NULL;
-}
-
-/* Call the target of a LAPACK routine of T, whose name begins with T's letter. */
-static inline int call_lapack(struct call *c, const struct lapack_type *t,
-			      const char *for_real, const char *for_complex)
-{
-	char target[64];
-
-	snprintf(target, sizeof(target), "lapack_%c%s_ffi", t->letter,
-		 is_complex_type(t) ? for_complex : for_real);
-	return call_target(c, target);
-}
-
-static inline void call_free(struct call *c)
-{
-	for (int i = 0; i < SLOTS; i++) {
-		free(c->in[i].memory);
-		free(c->in[i].before);
-		free(c->out[i].memory);
-	}
-	free(c);
 }
 
 /* Element I of A, and an operand's before the call. */
@@ -356,6 +225,180 @@ static inline void put_random(struct array *a)
 	}
 }
 
+static inline int32_t dtype_of(const struct lapack_type *t, char type)
+{
+	switch (type) {
+	case 'I':
+		return PJRTFS_FFI_S32;
+	case 'L':
+		return PJRTFS_FFI_S64;
+	case 'R':
+		return t->real_dtype;
+	case 'C':
+		return t->complex_dtype;
+	default:
+		return t->dtype;
+	}
+}
+
+static inline void array_init(struct array *a, int32_t dtype, int batch,
+			      const char *digits)
+{
+	int rank = 0;
+
+	a->n = 1;
+	if (batch >= 0)
+		a->dims[rank++] = batch;
+	for (; isdigit((unsigned char)*digits); digits++)
+		a->dims[rank++] = *digits - '0';
+	for (int i = 0; i < rank; i++)
+		a->n *= a->dims[i];
+	a->size = element_size(dtype);
+	a->bytes = (size_t)a->n * a->size;
+	a->memory = aligned_alloc(64, (a->bytes + 2 * GUARD + 63) & ~(size_t)63);
+	ck_assert_ptr_nonnull(a->memory);
+	memset(a->memory, 0xa5, a->bytes + 2 * GUARD);
+	a->buffer =
+		(struct pjrtfs_ffi_buffer){ .struct_size = sizeof(a->buffer),
+					    .dtype = dtype,
+					    .data = a->bytes ? a->memory + GUARD : NULL,
+					    .rank = rank,
+					    .dims = a->dims };
+}
+
+/* The attribute in TEXT: NAME_LEN bytes, what it is, and its value. */
+static inline void add_attribute(struct call *c, const char *text, size_t name_len)
+{
+	int64_t i = c->frame.attrs.n++;
+	char kind = text[name_len], value = text[name_len + 1];
+
+	c->names[i] = (struct pjrtfs_ffi_text){ text, name_len };
+	c->name_list[i] = &c->names[i];
+	c->numbers[i] = kind == '=' ? value : value - '0';
+	c->scalars[i].dtype = kind == '='   ? PJRTFS_FFI_U8
+			      : kind == '#' ? PJRTFS_FFI_S32
+					    : PJRTFS_FFI_PRED;
+	c->scalars[i].value = &c->numbers[i];
+	c->values[i] = &c->scalars[i];
+	c->value_types[i] = PJRTFS_FFI_ATTR_SCALAR;
+}
+
+/*
+ * The call that the words of C's text describe: operands, ">", results.  A buffer has a type (T, R, C
+ * as in src/lapack/internal.h, I for s32, L for s64) and a digit for each dimension of a matrix; BATCH
+ * comes before them, unless it is negative.  An attribute is a letter, name=V, a number, name#3, or a
+ * truth, name?1.
+ */
+static inline void call_fill(struct call *c, const struct lapack_type *t, int batch)
+{
+	bool results = false;
+
+	for (const char *p = c->text; *p; p += strcspn(p, " "), p += *p == ' ') {
+		size_t len = strcspn(p, " "), name_len = strcspn(p, "=#?");
+		int64_t i;
+
+		if (*p == '>') {
+			results = true;
+		} else if (name_len < len) {
+			add_attribute(c, p, name_len);
+		} else if (results) {
+			i = c->frame.results.n++;
+			array_init(&c->out[i], dtype_of(t, *p), batch, p + 1);
+			c->out_list[i] = &c->out[i].buffer;
+		} else {
+			i = c->frame.operands.n++;
+			array_init(&c->in[i], dtype_of(t, *p), batch, p + 1);
+			c->in_list[i] = &c->in[i].buffer;
+			put_random(&c->in[i]);
+		}
+	}
+}
+
+/* A call of FMT's text; its operands are random. */
+static inline struct call *__attribute__((__format__(__printf__, 3, 4)))
+call_new(const struct lapack_type *t, int batch, const char *fmt, ...)
+{
+	struct call *c = call_empty();
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(c->text, sizeof(c->text), fmt, args);
+	va_end(args);
+	call_fill(c, t, batch);
+	return c;
+}
+
+/* The program aliases result I with operand J. */
+static inline void alias(struct call *c, int i, int j)
+{
+	c->out[i].buffer.data = c->in[j].buffer.data;
+}
+
+static inline void check_guards(const struct array *a)
+{
+	int wrong = 0; /* one assertion: Check writes to a file at each */
+
+	for (size_t i = 0; i < GUARD; i++)
+		wrong |= (a->memory[i] ^ a->memory[GUARD + a->bytes + i]) |
+			 (a->memory[i] ^ (char)0xa5);
+	ck_assert_int_eq(wrong, 0);
+}
+
+/* Call TARGET; false: it made the_error. */
+static inline int call_target(struct call *c, const char *target)
+{
+	const struct pjrtfs_ffi_targets *all = lapack_library();
+	struct pjrtfs_ffi_error *e = NULL;
+	size_t i = 0;
+
+	while (i < all->n && strcmp(all->targets[i].name, target))
+		i++;
+	ck_assert_msg(i < all->n, "no target %s", target);
+	for (int64_t j = 0; j < c->frame.operands.n; j++) {
+		c->in[j].before = malloc(c->in[j].bytes + 1);
+		ck_assert_ptr_nonnull(c->in[j].before);
+		memcpy(c->in[j].before, c->in[j].memory + GUARD, c->in[j].bytes);
+	}
+	the_error.code = 0;
+	the_error.text[0] = '\0';
+	e = all->targets[i].handler(&c->frame);
+	ck_assert(e == NULL || e == &the_error);
+	for (int64_t j = 0; j < c->frame.operands.n; j++) {
+		int aliased = 0;
+
+		for (int64_t k = 0; k < c->frame.results.n; k++)
+			aliased |= c->out[k].buffer.data == c->in[j].buffer.data;
+		check_guards(&c->in[j]);
+		if (!aliased)
+			ck_assert_mem_eq(c->in[j].before, c->in[j].memory + GUARD,
+					 c->in[j].bytes);
+	}
+	for (int64_t j = 0; j < c->frame.results.n; j++)
+		check_guards(&c->out[j]);
+	return e == NULL;
+}
+
+/* Call the target of a LAPACK routine of T, whose name begins with T's letter. */
+static inline int call_lapack(struct call *c, const struct lapack_type *t,
+			      const char *for_real, const char *for_complex)
+{
+	char target[64];
+
+	snprintf(target, sizeof(target), "lapack_%c%s_ffi", t->letter,
+		 is_complex_type(t) ? for_complex : for_real);
+	return call_target(c, target);
+}
+
+static inline void call_free(struct call *c)
+{
+	for (int i = 0; i < SLOTS; i++) {
+		free(c->in[i].memory);
+		free(c->in[i].before);
+		free(c->out[i].memory);
+	}
+	free(c);
+}
+
 static inline void check_near(number got, number want, double tolerance)
 {
 	ck_assert_msg(cabs(got - want) <= tolerance, "got %g%+gi, expected %g%+gi",
@@ -369,22 +412,34 @@ struct matrix {
 	number v[SIDE * SIDE];
 };
 
-/* Matrix B of M rows and N columns of A; of an operand as it was before the call. */
-static inline struct matrix matrix_at(const struct array *a, int m, int n, int64_t b)
+/* Matrix B of M rows and N columns in DATA, which is A's. */
+static inline struct matrix matrix_in(const struct array *a, const char *data, int m,
+				      int n, int64_t b)
 {
 	struct matrix r = { .m = m, .n = n };
 
 	for (int i = 0; i < m * n; i++)
-		r.v[i] = get(a, b * m * n + i);
+		r.v[i] = value_at(a, data, b * m * n + i);
 	return r;
 }
 
+static inline struct matrix matrix_at(const struct array *a, int m, int n, int64_t b)
+{
+	return matrix_in(a, a->buffer.data, m, n, b);
+}
+
+/* The same of an operand as it was before the call. */
 static inline struct matrix matrix_was(const struct array *a, int m, int n, int64_t b)
 {
-	struct matrix r = { .m = m, .n = n };
+	return matrix_in(a, a->before, m, n, b);
+}
 
-	for (int i = 0; i < m * n; i++)
-		r.v[i] = was(a, b * m * n + i);
+static inline struct matrix identity(int n)
+{
+	struct matrix r = { .m = n, .n = n };
+
+	for (int i = 0; i < n; i++)
+		r.v[i * (n + 1)] = 1;
 	return r;
 }
 
@@ -451,11 +506,15 @@ static inline void check_equal(struct matrix got, struct matrix want, double eps
 /* A's columns are orthonormal. */
 static inline void check_unitary(struct matrix a, double eps)
 {
-	const struct matrix got = times(flip(a, 1), a);
+	check_equal(times(flip(a, 1), a), identity(a.n), eps);
+}
 
-	for (int i = 0; i < a.n; i++)
-		for (int j = 0; j < a.n; j++)
-			check_near(got.v[j * a.n + i], i == j, 30 * eps);
+/* A call is refused with CODE and TEXT. */
+static inline void check_refusal(int ok, int code, const char *text)
+{
+	ck_assert(!ok);
+	ck_assert_int_eq(the_error.code, code);
+	ck_assert_msg(strstr(the_error.text, text) != NULL, "%s", the_error.text);
 }
 
 #endif

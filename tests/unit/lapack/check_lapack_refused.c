@@ -1,124 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of every target that differ in one thing from a good one, and calls of empty matrices. */
+/*
+ * Calls of every target that differ in one thing from a good one, calls of empty matrices; shapes that
+ * do not match, sizes that LAPACK cannot count, memory that there is not.
+ */
+#include <sys/resource.h>
+
 #include "lapack_fixture.h"
 
-/* An attribute: a letter if it has no DTYPE. */
-struct given {
-	const char *name;
-	int value, dtype;
-};
-
-/*
- * A good call.  Buffers have a type (T, R, C as in src/lapack/internal.h, I for s32) and the
- * dimensions of the matrix, a digit each; a batch of two comes before them.
- */
+/* Calls of matrices, for a batch. */
 static const struct good {
 	const char *for_real, *for_complex;
-	const char *in, *out;
-	struct given given[4];
+	const char *call;
 } goods[] = {
-	{ "potrf", "potrf", "T33", "T33 I", { { "uplo", 'L', 0 } } },
-	{ "getrf", "getrf", "T43", "T43 I3 I", { { 0 } } },
-	{ "trsm",
-	  "trsm",
-	  "T44 T43",
-	  "T43",
-	  { { "diag", 'N', 0 },
-	    { "side", 'L', 0 },
-	    { "trans_x", 'N', 0 },
-	    { "uplo", 'L', 0 } } },
-	{ "geqrf", "geqrf", "T43", "T43 T3", { { 0 } } },
-	{ "geqp3", "geqp3", "T43 I3", "T43 I3 T3", { { 0 } } },
-	{ "orgqr", "ungqr", "T43 T3", "T43", { { 0 } } },
-	{ "ormqr",
-	  "unmqr",
-	  "T44 T4 T42",
-	  "T42",
-	  { { "left", 1, PJRTFS_FFI_PRED }, { "transpose", 0, PJRTFS_FFI_PRED } } },
-	{ "gesdd", "gesdd", "T43", "T43 R3 T44 T33 I", { { "mode", 'A', 0 } } },
-	{ "gesvd", "gesvd", "T43", "T43 R3 T43 T33 I", { { "mode", 'S', 0 } } },
-	{ "syevd",
-	  "heevd",
-	  "T33",
-	  "T33 R3 I",
-	  { { "mode", 'V', 0 }, { "uplo", 'L', 0 } } },
-	{ "geev",
-	  NULL,
-	  "T33",
-	  "T3 T3 C33 C33 I",
-	  { { "compute_left", 'V', 0 }, { "compute_right", 'V', 0 } } },
-	{ NULL,
-	  "geev",
-	  "T33",
-	  "T3 T33 T33 I",
-	  { { "compute_left", 'V', 0 }, { "compute_right", 'V', 0 } } },
-	{ "gees",
-	  NULL,
-	  "T33",
-	  "T33 T33 T3 T3 I I",
-	  { { "mode", 'V', 0 }, { "sort", 'N', 0 } } },
-	{ NULL,
-	  "gees",
-	  "T33",
-	  "T33 T33 T3 I I",
-	  { { "mode", 'V', 0 }, { "sort", 'N', 0 } } },
-	{ "gehrd",
-	  "gehrd",
-	  "T33",
-	  "T33 T2 I",
-	  { { "high", 3, PJRTFS_FFI_S32 }, { "low", 1, PJRTFS_FFI_S32 } } },
-	{ "sytrd", "hetrd", "T33", "T33 R3 R2 T2 I", { { "uplo", 'L', 0 } } },
-	{ "gtsv", "gtsv", "T3 T3 T3 T32", "T3 T3 T3 T32 I", { { 0 } } },
-	{ "", "", "T3 T3 T3 T32", "T32", { { 0 } } },
+	{ "potrf", "potrf", "T33 uplo=L > T33 I" },
+	{ "getrf", "getrf", "T43 > T43 I3 I" },
+	{ "trsm", "trsm", "T44 T43 diag=N side=L trans_x=N uplo=L > T43" },
+	{ "geqrf", "geqrf", "T43 > T43 T3" },
+	{ "geqp3", "geqp3", "T43 I3 > T43 I3 T3" },
+	{ "orgqr", "ungqr", "T43 T3 > T43" },
+	{ "ormqr", "unmqr", "T44 T4 T42 left?1 transpose?0 > T42" },
+	{ "gesdd", "gesdd", "T43 mode=A > T43 R3 T44 T33 I" },
+	{ "gesvd", "gesvd", "T43 mode=S > T43 R3 T43 T33 I" },
+	{ "syevd", "heevd", "T33 mode=V uplo=L > T33 R3 I" },
+	{ "geev", NULL, "T33 compute_left=V compute_right=V > T3 T3 C33 C33 I" },
+	{ NULL, "geev", "T33 compute_left=V compute_right=V > T3 T33 T33 I" },
+	{ "gees", NULL, "T33 mode=V sort=N > T33 T33 T3 T3 I I" },
+	{ NULL, "gees", "T33 mode=V sort=N > T33 T33 T3 I I" },
+	{ "gehrd", "gehrd", "T33 high#3 low#1 > T33 T2 I" },
+	{ "sytrd", "hetrd", "T33 uplo=L > T33 R3 R2 T2 I" },
+	{ "gtsv", "gtsv", "T3 T3 T3 T32 > T3 T3 T3 T32 I" },
+	{ "", "", "T3 T3 T3 T32 > T32" },
 };
 
-/* How many of the batch, and whether the matrices are empty. */
-struct size {
-	int batch, empty;
-};
-
-static const struct size two = { 2, 0 };
-
-static int32_t dtype_of(const struct lapack_type *t, char type)
+static struct call *good_call(const struct good *g, const struct lapack_type *t)
 {
-	switch (type) {
-	case 'I':
-		return PJRTFS_FFI_S32;
-	case 'R':
-		return t->real_dtype;
-	case 'C':
-		return t->complex_dtype;
-	default:
-		return t->dtype;
-	}
+	return call_new(t, 2, "%s", g->call);
 }
 
-/* Add the buffers of LIST. */
-static void add(struct call *c, struct array *(*how)(struct call *, int32_t, int, ...),
-		const struct lapack_type *t, const char *list, struct size size)
+/* A call of BATCH matrices without elements. */
+static struct call *empty_call(const struct good *g, const struct lapack_type *t,
+			       int batch)
 {
-	for (; *list; list += strspn(list, " ")) {
-		int rank = (int)strcspn(list, " ");
-		int rows = rank > 1 && !size.empty ? list[1] - '0' : 0;
-		int columns = rank > 2 && !size.empty ? list[2] - '0' : 0;
+	char text[128];
 
-		put_random(how(c, dtype_of(t, *list), rank, size.batch, rows, columns));
-		list += rank;
-	}
-}
-
-static struct call *good_call(const struct good *g, const struct lapack_type *t,
-			      struct size size)
-{
-	struct call *c = call_new();
-
-	add(c, operand, t, g->in, size);
-	add(c, result, t, g->out, size);
-	for (int i = 0; i < 4 && g->given[i].name; i++)
-		attribute(c, g->given[i].name,
-			  g->given[i].dtype ? g->given[i].dtype : PJRTFS_FFI_U8,
-			  g->given[i].value);
-	return c;
+	snprintf(text, sizeof(text), "%s", g->call);
+	for (char *p = text; *p; p++)
+		if (isdigit((unsigned char)*p) && p[-1] != '#' && p[-1] != '?')
+			*p = '0';
+	return call_new(t, batch, "%s", text);
 }
 
 static int call_good(struct call *c, const struct good *g, const struct lapack_type *t)
@@ -133,18 +62,16 @@ static int exists(const struct good *g, const struct lapack_type *t)
 	return (is_complex_type(t) ? g->for_complex : g->for_real) != NULL;
 }
 
-TEST_EACH(good_calls, goods)
+TEST_TIMES(good_calls, 4 * (int)ARRAY_SIZE(goods))
 {
-	static const struct size sizes[] = { { 2, 0 }, { 2, 1 }, { 0, 0 }, { 0, 1 } };
-	const struct good *g = &goods[_i];
+	const struct good *g = &goods[_i / 4];
+	const struct lapack_type *t = &types[_i % 4];
 
-	for (size_t i = 0; i < 4 * ARRAY_SIZE(sizes); i++) {
-		const struct lapack_type *t = &types[i % 4];
-		struct call *c;
+	for (int size = 0; size < 4 && exists(g, t); size++) {
+		struct call *c = size == 0   ? good_call(g, t)
+				 : size == 1 ? call_new(t, 0, "%s", g->call)
+					     : empty_call(g, t, size == 2 ? 2 : 0);
 
-		if (!exists(g, t))
-			continue;
-		c = good_call(g, t, sizes[i / 4]);
 		ck_assert_msg(call_good(c, g, t), "%s", the_error.text);
 		call_free(c);
 	}
@@ -235,7 +162,7 @@ TEST_TIMES(bad_calls, 4 * (int)ARRAY_SIZE(goods))
 	int round = 0, seen = 0;
 
 	while (round < 2 && exists(g, t)) {
-		struct call *c = good_call(g, t, two);
+		struct call *c = good_call(g, t);
 		const char *what = round ? change_attr(c, seen) : change_buffer(c, seen);
 
 		seen++;
@@ -283,13 +210,12 @@ TEST_EACH(sentences_say_what_is_wrong, sentences)
 
 	while (!g->for_real || strcmp(g->for_real, s->routine))
 		g++;
-	c = good_call(g, &types[1], two);
+	c = good_call(g, &types[1]);
 	if (s->of_attr)
 		change_attr(c, s->change);
 	else
 		change_buffer(c, s->change);
-	ck_assert(!call_good(c, g, &types[1]));
-	ck_assert_msg(strstr(the_error.text, s->text) != NULL, "%s", the_error.text);
+	check_refusal(call_good(c, g, &types[1]), PJRTFS_FFI_INVALID_ARGUMENT, s->text);
 	call_free(c);
 }
 
@@ -303,10 +229,10 @@ TEST(modes_that_are_not_implemented)
 
 		if (!svd && !(g->for_real && !strcmp(g->for_real, "gees")))
 			continue;
-		c = good_call(g, &types[0], two);
+		c = good_call(g, &types[0]);
 		c->numbers[!strcmp(g->for_real, "gees")] = svd ? 'O' : 'S';
-		ck_assert(!call_good(c, g, &types[0]));
-		ck_assert_int_eq(the_error.code, PJRTFS_FFI_UNIMPLEMENTED);
+		check_refusal(call_good(c, g, &types[0]), PJRTFS_FFI_UNIMPLEMENTED,
+			      "is not implemented");
 		call_free(c);
 	}
 }
@@ -318,7 +244,7 @@ TEST(handlers_answer_the_plugins_version)
 
 	ck_assert_uint_eq(all->n, 62);
 	for (size_t i = 0; i < all->n; i++) {
-		struct call *c = call_new();
+		struct call *c = call_empty();
 		struct pjrtfs_ffi_metadata metadata = { .struct_size = sizeof(metadata) };
 		struct pjrtfs_ffi_metadata_query query = { { sizeof(query), 1, NULL },
 							   &metadata };
@@ -331,3 +257,74 @@ TEST(handlers_answer_the_plugins_version)
 		call_free(c);
 	}
 }
+
+/* --- shapes, sizes, memory ------------------------------------------------------------------- */
+
+static const struct shape {
+	const char *routine, *call, *text;
+} shapes[] = {
+	{ "trsm", "T33 T34 diag=N side=R trans_x=N uplo=L > T34",
+	  "operand 0 (a) has 3 rows; for side R and a 3 x 4 operand 1 (b), it must have 4" },
+	{ "orgqr", "T34 T3 > T34", "found 3 rows, 4 columns, 3 reflectors" },
+	{ "orgqr", "T42 T3 > T42", "found 4 rows, 2 columns, 3 reflectors" },
+	{ "ormqr", "T42 T2 T43 left?0 transpose?0 > T43",
+	  "operand 0 (a) is 4 x 2; with Q on the right of a 4 x 3 operand 2 (c), it must "
+	  "have 3 rows" },
+	{ "ormqr", "T45 T5 T43 left?1 transpose?0 > T43", "operand 0 (a) is 4 x 5" },
+};
+
+/* Shapes that agree in their letters, and not with each other. */
+TEST_EACH(shapes_that_do_not_match, shapes)
+{
+	const struct shape *s = &shapes[_i];
+	struct call *c = call_new(&types[0], -1, "%s", s->call);
+
+	check_refusal(call_lapack(c, &types[0], s->routine, s->routine),
+		      PJRTFS_FFI_INVALID_ARGUMENT, s->text);
+	call_free(c);
+}
+
+/* A call for N rows; of its memory, which is less, nothing is read. */
+static struct call *large_call(int n)
+{
+	struct call *c = call_new(&types[1], -1, "T33 mode=V uplo=L > T33 R3 I");
+
+	for (int i = 0; i < 2; i++)
+		c->in[0].dims[i] = c->out[0].dims[i] = n;
+	c->out[1].dims[0] = n;
+	return c;
+}
+
+/* 1 + 6 n + 2 n n does not fit the integers of LAPACK. */
+TEST(workspaces_that_LAPACK_cannot_count_are_refused)
+{
+	struct call *c = large_call(40000);
+
+	check_refusal(call_target(c, "lapack_dsyevd_ffi"), PJRTFS_FFI_INVALID_ARGUMENT,
+		      "a workspace of 3200240001 elements");
+	call_free(c);
+}
+
+#ifndef PF_SANITIZE
+TEST(no_memory_for_the_workspace)
+{
+	struct call *c = large_call(2000);
+	long pages = 0;
+	struct rlimit limit, low;
+	FILE *f;
+
+	f = fopen("/proc/self/statm", "r");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(fscanf(f, "%ld", &pages), 1);
+	fclose(f);
+	ck_assert_int_eq(getrlimit(RLIMIT_AS, &limit), 0);
+	/* LAPACK wants 64 MB. */
+	low = limit;
+	low.rlim_cur = (rlim_t)pages * 4096 + ((rlim_t)32 << 20);
+	ck_assert_int_eq(setrlimit(RLIMIT_AS, &low), 0);
+	check_refusal(call_target(c, "lapack_dsyevd_ffi"), PJRTFS_FFI_RESOURCE_EXHAUSTED,
+		      "no memory for LAPACK's workspace");
+	ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+	call_free(c);
+}
+#endif

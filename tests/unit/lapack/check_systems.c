@@ -10,29 +10,23 @@ TEST_TIMES(triangular, 24 * 4)
 	const struct lapack_type *t = &types[_i / 24];
 	int unit = _i & 1, left = _i >> 1 & 1, lower = _i >> 2 & 1, trans = _i % 24 / 8;
 	int m = left ? M : Q, n = left ? Q : M;
-	struct call *c = call_new();
-	struct array *a = operand(c, t->dtype, 3, BATCH, M, M);
-	struct array *b = operand(c, t->dtype, 3, BATCH, m, n);
-	struct array *x = result(c, t->dtype, 3, BATCH, m, n);
+	struct call *c =
+		call_new(t, BATCH, "T55 T%d%d diag=%c side=%c trans_x=%c uplo=%c > T%d%d",
+			 m, n, unit ? 'U' : 'N', left ? 'L' : 'R', "NTC"[trans],
+			 lower ? 'L' : 'U', m, n);
 
-	put_random(a);
-	put_random(b);
 	for (int i = 0; i < BATCH * M; i++)
-		put(a, at(M, M, i / M, i % M, i % M), 3);
-	letter(c, "diag", unit ? 'U' : 'N');
-	letter(c, "side", left ? 'L' : 'R');
-	letter(c, "trans_x", "NTC"[trans]);
-	letter(c, "uplo", lower ? 'L' : 'U');
+		put(&c->in[0], at(M, M, i / M, i % M, i % M), 3);
 	ck_assert(call_lapack(c, t, "trsm", "trsm"));
 	for (int i = 0; i < BATCH; i++) {
-		const struct matrix all = matrix_was(a, M, M, i);
-		const struct matrix solution = matrix_at(x, m, n, i);
+		const struct matrix all = matrix_was(&c->in[0], M, M, i);
+		const struct matrix solution = matrix_at(&c->out[0], m, n, i);
 		struct matrix f = triangle(all, lower, unit);
 
 		if (trans)
 			f = flip(f, trans == 2);
 		check_equal(left ? times(f, solution) : times(solution, f),
-			    matrix_was(b, m, n, i), t->eps * 10);
+			    matrix_was(&c->in[1], m, n, i), t->eps * 10);
 	}
 	call_free(c);
 }
@@ -59,13 +53,12 @@ static void check_solution(const struct call *c, const struct lapack_type *t,
 		    matrix_was(&c->in[3], n, Q, b), t->eps * 100);
 }
 
-static struct call *tridiagonal_call(const struct lapack_type *t, int n)
+/* A call for N equations with RESULTS. */
+static struct call *tridiagonal_call(const struct lapack_type *t, int n,
+				     const char *results)
 {
-	struct call *c = call_new();
+	struct call *c = call_new(t, BATCH, "T%d T%d T%d T%d3 > %s", n, n, n, n, results);
 
-	for (int i = 0; i < 3; i++)
-		put_random(operand(c, t->dtype, 2, BATCH, n));
-	put_random(operand(c, t->dtype, 3, BATCH, n, Q));
 	/* Nobody reads the two ends. */
 	for (int b = 0; b < BATCH; b++) {
 		put(&c->in[0], b * n, NAN);
@@ -80,22 +73,20 @@ TEST_TIMES(tridiagonal_systems, 16)
 {
 	const struct lapack_type *t = &types[_i / 4];
 	int n = orders[_i % 4];
-	struct call *c = tridiagonal_call(t, n);
-	struct array *x, *info;
+	char results[32];
+	struct call *c;
 
-	for (int i = 0; i < 3; i++)
-		result(c, t->dtype, 2, BATCH, n);
-	x = result(c, t->dtype, 3, BATCH, n, Q);
-	info = result(c, PJRTFS_FFI_S32, 1, BATCH);
+	snprintf(results, sizeof(results), "T%d T%d T%d T%d3 I", n, n, n, n);
+	c = tridiagonal_call(t, n, results);
 	/* The second one is singular. */
 	for (int i = 0; i < n; i++)
 		put(&c->in[1], n + i, 0);
 	if (n > 1)
 		put(&c->in[2], n, 0);
 	ck_assert(call_lapack(c, t, "gtsv", "gtsv"));
-	ck_assert_int_eq((int)get(info, 0), 0);
-	ck_assert_int_ne((int)get(info, 1), 0);
-	check_solution(c, t, x, n, 0);
+	ck_assert_int_eq((int)get(&c->out[4], 0), 0);
+	ck_assert_int_ne((int)get(&c->out[4], 1), 0);
+	check_solution(c, t, &c->out[3], n, 0);
 	call_free(c);
 }
 
@@ -103,12 +94,14 @@ TEST_TIMES(perturbed_tridiagonal_systems, 16)
 {
 	const struct lapack_type *t = &types[_i / 4];
 	int n = orders[_i % 4];
-	struct call *c = tridiagonal_call(t, n);
-	struct array *x = result(c, t->dtype, 3, BATCH, n, Q);
+	char results[8];
+	struct call *c;
 
+	snprintf(results, sizeof(results), "T%d3", n);
+	c = tridiagonal_call(t, n, results);
 	ck_assert(call_target(c, "tridiagonal_solve_perturbed_ffi"));
 	for (int b = 0; b < BATCH; b++)
-		check_solution(c, t, x, n, b);
+		check_solution(c, t, &c->out[0], n, b);
 	call_free(c);
 }
 
@@ -120,18 +113,15 @@ TEST_EACH(singular_tridiagonal_systems, types)
 {
 	const struct lapack_type *t = &types[_i];
 	const int n = 6;
-	struct call *c = call_new();
-	struct array *x;
+	struct call *c = call_new(t, -1, "T6 T6 T6 T61 > T61");
+	struct array *x = &c->out[0];
 
-	for (int i = 0; i < 3; i++) {
-		operand(c, t->dtype, 1, n);
-		for (int j = 0; j < n; j++)
-			put(&c->in[i], j, i != 1 ? -1 : j % (n - 1) ? 2 : 1);
-	}
-	operand(c, t->dtype, 2, n, 1);
-	for (int j = 0; j < n; j++)
+	for (int j = 0; j < n; j++) {
+		put(&c->in[0], j, -1);
+		put(&c->in[1], j, j % (n - 1) ? 2 : 1);
+		put(&c->in[2], j, -1);
 		put(&c->in[3], j, j);
-	x = result(c, t->dtype, 2, n, 1);
+	}
 	ck_assert(call_target(c, "tridiagonal_solve_perturbed_ffi"));
 	ck_assert(cabs(get(x, 0)) > 1 / t->eps);
 	for (int j = 0; j < n; j++)
@@ -139,51 +129,41 @@ TEST_EACH(singular_tridiagonal_systems, types)
 	call_free(c);
 
 	/* Nothing but zeros: LAPACK's smallest pivot. */
-	c = call_new();
-	for (int i = 0; i < 3; i++) {
-		operand(c, t->dtype, 1, 1);
-		put(&c->in[i], 0, 0);
-	}
-	put(operand(c, t->dtype, 2, 1, 1), 0, 1);
-	x = result(c, t->dtype, 2, 1, 1);
+	c = call_new(t, -1, "T1 T1 T1 T11 > T11");
+	for (int i = 0; i < 4; i++)
+		put(&c->in[i], 0, i == 3);
 	ck_assert(call_target(c, "tridiagonal_solve_perturbed_ffi"));
+	x = &c->out[0];
 	ck_assert(isfinite(creal(get(x, 0))) && cabs(get(x, 0)) > 1 / t->eps);
 	call_free(c);
 }
 
+static const double extremes[] = { NAN, INFINITY, 1e-45, 5e-324, 1e38, 1e308, 0 };
+
 /* Systems without a solution end, too. */
-TEST_EACH(perturbed_systems_of_extreme_numbers_end, types)
+TEST_TIMES(perturbed_systems_of_extreme_numbers_end, 7 * 7)
 {
-	static const double extremes[] = { NAN, INFINITY, 1e-45, 5e-324, 1e38, 1e308, 0 };
-	const struct lapack_type *t = &types[_i];
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		struct call *c = call_new(&types[i], -1, "T2 T2 T2 T21 > T21");
 
-	for (size_t i = 0; i < ARRAY_SIZE(extremes); i++) {
-		for (size_t j = 0; j < ARRAY_SIZE(extremes); j++) {
-			struct call *c = call_new();
-
-			for (int k = 0; k < 3; k++) {
-				operand(c, t->dtype, 1, 2);
-				put(&c->in[k], 0, extremes[i]);
-				put(&c->in[k], 1, extremes[j]);
-			}
-			operand(c, t->dtype, 2, 2, 1);
-			put(&c->in[3], 0, extremes[j]);
-			put(&c->in[3], 1, extremes[i]);
-			result(c, t->dtype, 2, 2, 1);
-			ck_assert(call_target(c, "tridiagonal_solve_perturbed_ffi"));
-			call_free(c);
+		for (int k = 0; k < 4; k++) {
+			put(&c->in[k], k == 3, extremes[_i / 7]);
+			put(&c->in[k], k != 3, extremes[_i % 7]);
 		}
+		ck_assert(call_target(c, "tridiagonal_solve_perturbed_ffi"));
+		call_free(c);
 	}
 }
 
+/* The type of values, as R or C of one of the types, that of indices, the columns of the operand. */
 static const struct sparse_case {
-	int32_t value, index;
-	int q; /* 0: a vector */
+	char value, index;
+	int type;
+	const char *q; /* "": it is a vector */
 } sparse_cases[] = {
-	{ PJRTFS_FFI_S32, PJRTFS_FFI_S32, 0 },  { PJRTFS_FFI_S64, PJRTFS_FFI_S64, 2 },
-	{ PJRTFS_FFI_F32, PJRTFS_FFI_S32, 2 },  { PJRTFS_FFI_F64, PJRTFS_FFI_S64, 0 },
-	{ PJRTFS_FFI_C64, PJRTFS_FFI_S64, 3 },  { PJRTFS_FFI_C128, PJRTFS_FFI_S32, 1 },
-	{ PJRTFS_FFI_C128, PJRTFS_FFI_S64, 0 },
+	{ 'I', 'I', 0, "" }, { 'L', 'L', 0, "2" }, { 'R', 'I', 0, "2" },
+	{ 'R', 'L', 1, "" }, { 'C', 'L', 0, "3" }, { 'C', 'I', 1, "1" },
+	{ 'C', 'L', 1, "" },
 };
 
 /*
@@ -194,14 +174,10 @@ static const int sparse_rows[] = { 0, 2, 2, 3 }, sparse_columns[] = { 1, 3, 0, 9
 
 static struct call *sparse_call(const struct sparse_case *s)
 {
-	struct call *c = call_new();
-	int rank = s->q ? 2 : 1;
+	struct call *c =
+		call_new(&types[s->type], -1, "%c4 %c4 %c4 %c4%s > %c3%s", s->value,
+			 s->index, s->index, s->value, s->q, s->value, s->q);
 
-	operand(c, s->value, 1, 4);
-	operand(c, s->index, 1, 4);
-	operand(c, s->index, 1, 4);
-	operand(c, s->value, rank, 4, s->q);
-	result(c, s->value, rank, 3, s->q);
 	for (int i = 0; i < 4; i++) {
 		put(&c->in[0], i, 2 + i);
 		put(&c->in[1], i, sparse_rows[i]);
@@ -216,7 +192,7 @@ TEST_EACH(sparse_products, sparse_cases)
 {
 	const struct sparse_case *s = &sparse_cases[_i];
 	struct call *c = sparse_call(s);
-	int q = s->q ? s->q : 1;
+	int q = *s->q ? *s->q - '0' : 1;
 
 	ck_assert_msg(call_target(c, "cpu_csr_sparse_dense_ffi"), "%s", the_error.text);
 	for (int j = 0; j < q; j++) {
@@ -248,9 +224,8 @@ TEST_EACH(sparse_indices_are_checked, bad_indices)
 		struct call *c = sparse_call(&sparse_cases[i]);
 
 		put(&c->in[b->operand], b->at, b->value);
-		ck_assert(!call_target(c, "cpu_csr_sparse_dense_ffi"));
-		ck_assert_int_eq(the_error.code, PJRTFS_FFI_INVALID_ARGUMENT);
-		ck_assert_ptr_nonnull(strstr(the_error.text, b->text));
+		check_refusal(call_target(c, "cpu_csr_sparse_dense_ffi"),
+			      PJRTFS_FFI_INVALID_ARGUMENT, b->text);
 		call_free(c);
 	}
 }
