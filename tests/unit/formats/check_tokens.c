@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs whose main takes and returns tokens. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "formats_fixture.h"
 #include "pjrtfs/program.h"
 
@@ -17,16 +13,15 @@ static char *without_tokens(enum pf_program_format format, const char *bytes, si
 			    struct pf_program_facts *facts)
 {
 	PF_CLEANUP(pf_program_edits_release) struct pf_program_edits edits = { 0 };
-	char *copy = malloc(len + 1), *ret = NULL;
+	pf_autofree char *copy = exact_copy(bytes, len);
+	char *ret = NULL;
 
-	memcpy(copy, bytes, len);
 	if (pf_program_check(format, copy, len, facts, NULL) == 0 && facts->tokens &&
 	    pf_program_drop_tokens(facts, copy, len, &edits)) {
 		ck_assert(!pf_program_edits_failed(&edits));
 		ret = calloc(1, facts->len + 1);
 		pf_program_edit(&edits, copy, len, ret);
 	}
-	free(copy);
 	return ret;
 }
 
@@ -143,6 +138,25 @@ TEST(many_names_that_are_taken)
 	ck_assert_ptr_null(without_tokens(PF_PROGRAM_MLIR, text.data, text.len, &facts));
 }
 
+/* A declaration of the greatest length, and of one byte more. */
+TEST_TIMES(a_long_declaration, 2)
+{
+	static const char head[] = "func.func @main(%x: " TOKEN ") attributes {a = \"",
+			  tail[] = "\"} {}";
+	size_t limit = (1 << 24) - strlen(head) - strlen("\"} "), n = limit + (size_t)_i;
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	struct pf_program_facts facts;
+	char *have;
+
+	pf_buf_puts(&text, head);
+	memset(pf_buf_reserve(&text, n), 'a', n);
+	text.len += n;
+	pf_buf_puts(&text, tail);
+	have = without_tokens(PF_PROGRAM_MLIR, text.data, text.len, &facts);
+	ck_assert_int_eq(have != NULL, _i == 0);
+	free(have);
+}
+
 static const struct {
 	const char *name;
 	enum pf_program_format format;
@@ -198,27 +212,33 @@ TEST_EACH(a_main_of_bytecode_without_tokens, bytecode)
 	free(bytes);
 }
 
-/* Nothing beyond the bytes is read, and what is understood is a program. */
-TEST_EACH(damaged_bytecode, bytecode)
+/* BYTES without tokens, if that is understood, are a program. */
+static void check_damaged(enum pf_program_format format, const char *bytes, size_t len)
 {
 	struct pf_program_facts facts;
+	char *have = without_tokens(format, bytes, len, &facts);
+
+	if (have && format == PF_PROGRAM_MLIRBC)
+		check_program(have, &facts);
+	free(have);
+}
+
+/* Nothing beyond the bytes is read. */
+TEST_EACH(damaged_bytecode, bytecode)
+{
+	enum pf_program_format format = bytecode[_i].format;
+	struct pf_program_facts facts;
 	size_t len;
-	char *bytes = jax_file(bytecode[_i].name, &len);
+	pf_autofree char *bytes = jax_file(bytecode[_i].name, &len);
 
 	for (size_t i = 0; i < len; i++) {
-		free(without_tokens(bytecode[_i].format, bytes, i, &facts));
+		free(without_tokens(format, bytes, i, &facts));
 		for (int bit = 0; bit < 8; bit++) {
-			char *have;
-
 			bytes[i] ^= (char)(1 << bit);
-			have = without_tokens(bytecode[_i].format, bytes, len, &facts);
-			if (have && bytecode[_i].format == PF_PROGRAM_MLIRBC)
-				check_program(have, &facts);
-			free(have);
+			check_damaged(format, bytes, len);
 			bytes[i] ^= (char)(1 << bit);
 		}
 	}
-	free(bytes);
 }
 
 /* MLIR writes lengths of sections as they are, and perhaps aligns what they hold. */
