@@ -6,6 +6,7 @@
 #include "formats_fixture.h"
 #include "safetensors_text.h"
 
+#define TO_62 "4611686018427387904"
 #define ONES_31 "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"
 
 /* A header, and what it says: bytes of data, and of each tensor its name, type, shape and place. */
@@ -48,8 +49,7 @@ static const struct {
 	{ "{\"x\":{\"\\u0064type\":\"F\\u00332\",\"shape\":[1],\"data_offsets\":[0,4]}}",
 	  "4: x F32[1] 0+4" },
 	/* The greatest. */
-	{ X("U8", "[4611686018427387904]", "[0,4611686018427387904]"),
-	  "4611686018427387904: x U8[4611686018427387904] 0+4611686018427387904" },
+	{ X("U8", "[" TO_62 "]", "[0," TO_62 "]"), TO_62 ": x U8[" TO_62 "] 0+" TO_62 },
 	{ X("U8", "[" ONES_31 ",2]", "[0,2]"), "2: x U8[" ONES_31 ",2] 0+2" },
 };
 
@@ -203,46 +203,45 @@ static long peak_kib(void)
 	return usage.ru_maxrss;
 }
 
+/* TEXT is read with WANT and SAYS, and takes no more than MAX MiB; and free it. */
+static void check_memory(struct pf_buf *text, int want, const char *says, long max)
+{
+	pf_autobuf struct pf_buf src = make(text->data, text->len);
+	struct pf_err err = PF_ERR_INIT;
+	struct pf_safetensors st = { 0 };
+	long before;
+
+	pf_buf_release(text);
+	before = peak_kib();
+	check_result(pf_safetensors_parse(src.data, src.len, &st, &err), want, &err,
+		     says);
+	ck_assert_uint_eq(st.n, 0);
+	pf_safetensors_release(&st);
+	ck_assert_int_lt(peak_kib() - before, max * 1024 * SHADOW);
+}
+
 /* Of ten million entries, which fit the longest header, the parser reads only some. */
 TEST(too_many_tensors_are_refused)
 {
 	static const char entry[] = "\"\":" OF("U8", "[0]", "[0,0]") ",";
-	const size_t n = (PF_SAFETENSORS_MAX_HEADER - 1) / (sizeof(entry) - 1);
-	pf_autobuf struct pf_buf text = PF_BUF_INIT, src = PF_BUF_INIT;
-	struct pf_err err = PF_ERR_INIT;
-	struct pf_safetensors st;
-	long before;
+	struct pf_buf text = PF_BUF_INIT;
 
 	pf_buf_puts(&text, "{");
-	for (size_t i = 0; i < n; i++)
-		pf_buf_append(&text, entry, sizeof(entry) - 1);
-	src = make(text.data, text.len);
-	pf_buf_release(&text);
-	before = peak_kib();
-	check_result(pf_safetensors_parse(src.data, src.len, &st, &err), -E2BIG, &err,
-		     "at most 100000 tensors");
-	ck_assert_int_lt(peak_kib() - before, 160 * 1024 * SHADOW);
+	while (text.len + strlen(entry) <= PF_SAFETENSORS_MAX_HEADER)
+		pf_buf_puts(&text, entry);
+	check_memory(&text, -E2BIG, "at most 100000 tensors", 160);
 }
 
 /* Skipped strings take no memory, however long. */
 TEST(long_metadata)
 {
-	pf_autobuf struct pf_buf text = PF_BUF_INIT, src = PF_BUF_INIT;
-	struct pf_err err = PF_ERR_INIT;
-	struct pf_safetensors st;
-	long before;
+	struct pf_buf text = PF_BUF_INIT;
 
 	pf_buf_puts(&text, "{\"__metadata__\":{");
 	while (text.len < PF_SAFETENSORS_MAX_HEADER - 100)
 		pf_buf_puts(&text, "\"k\":\"\\u20ac and so on\",");
 	pf_buf_puts(&text, "\"\":\"\"}}");
-	src = make(text.data, text.len);
-	pf_buf_release(&text);
-	before = peak_kib();
-	ck_assert_int_eq(pf_safetensors_parse(src.data, src.len, &st, &err), 1);
-	ck_assert_uint_eq(st.n, 0);
-	pf_safetensors_release(&st);
-	ck_assert_int_lt(peak_kib() - before, 8 * 1024 * SHADOW);
+	check_memory(&text, 1, NULL, 8);
 }
 
 /* A name too long for a sentence is truncated between two characters. */
@@ -304,7 +303,6 @@ static const struct {
 	const char *name, *want; /* NULL: the same */
 } names[] = {
 	{ "", NULL },
-	{ "model.layers.0.weight", NULL },
 	{ "\"\\/\b\f\n\r\t\x01\x1f\x7f", NULL },
 	{ "A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", NULL },
 	{ "a\xff\xfe", "a\xef\xbf\xbd\xef\xbf\xbd" },
@@ -346,56 +344,40 @@ static const struct {
 	const char *says; /* a part of the sentence */
 } bad[] = {
 	/* No object, or more. */
-	{ "{{}", -EINVAL, "expected a tensor's name" },
 	{ "{'x':1}", -EINVAL, "expected a tensor's name in double quotes, found \"'x'" },
 	{ "{\"x\"}", -EINVAL, "expected ':'" },
 	{ "{\"x\":}", -EINVAL, "tensor \"x\": expected an object" },
 	{ "{,}", -EINVAL, "expected a tensor's name" },
 	{ "{\"x\":" F4(0, 4) ",}", -EINVAL, "expected a tensor's name" },
 	{ "{\"x\":" F4(0, 4) "\"y\":" F4(4, 8) "}", -EINVAL, "expected ',' or '}'" },
-	{ "{\"x\":" F4(0, 4) ",,\"y\":" F4(4, 8) "}", -EINVAL, "a tensor's name" },
 	{ "{}\n", -EINVAL, "only spaces behind" },
 	{ "{} x", -EINVAL, "only spaces behind the object, found \"x\" at byte 11" },
-	{ "{\v}", -EINVAL, "expected a tensor's name" },
 	/* Keys. */
-	{ "{\"x\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", -EINVAL, "\"shape\"" },
 	{ "{\"x\":{\"dtype\":\"U8\",\"shape\":[1]}}", -EINVAL, "\"data_offsets\"" },
 	{ "{\"x\":{\"shape\":[1],\"data_offsets\":[0,1]}}", -EINVAL, "\"dtype\"" },
 	{ "{\"x\":{\"dtype\":\"U8\",\"dtype\":\"U8\"}}", -EINVAL,
 	  "found \"dtype\" twice" },
-	{ "{\"x\":{\"shape\":[],\"shape\":[]}}", -EINVAL, "found \"shape\" twice" },
 	{ "{\"x\":{\"data_offsets\":[0,1],\"data_offsets\":[0,1]}}", -EINVAL, "twice" },
-	{ "{\"x\":{\"color\":\"red\"}}", -EINVAL, "found \"color\"" },
 	{ "{\"x\":{\"Dtype\":\"U8\"}}", -EINVAL, "found \"Dtype\"" },
-	{ "{\"x\":{dtype:\"U8\"}}", -EINVAL, "expected a key" },
 	{ "{\"x\":{\"dtype\"=\"U8\"}}", -EINVAL, "expected ':'" },
-	{ "{\"x\":{\"dtype\":\"U8\",}}", -EINVAL, "expected a key" },
-	{ "{\"x\":{\"dtype\":\"U8\" \"shape\":[]}}", -EINVAL, "expected ',' or '}'" },
 	/* Types. */
-	{ X("", "[1]", "[0,1]"), -EINVAL, "found \"\"" },
 	{ X("F6_E2M3", "[4]", "[0,3]"), -EINVAL, "tensor \"x\": expected a type of a" },
 	{ X("F32\\u0020", "[1]", "[0,4]"), -EINVAL, "expected a type" },
 	{ "{\"x\":{\"dtype\":32}}", -EINVAL, "expected a type such as" },
 	/* Shapes. */
 	{ "{\"x\":{\"shape\":3}}", -EINVAL, "expected a list such as [2,3]" },
 	{ "{\"x\":{\"shape\":[,]}}", -EINVAL, "expected an extent" },
-	{ "{\"x\":{\"shape\":[3,]}}", -EINVAL, "expected an extent" },
 	{ "{\"x\":{\"shape\":[3 4]}}", -EINVAL, "expected ',' or ']'" },
-	{ "{\"x\":{\"shape\":[[3]]}}", -EINVAL, "expected an extent" },
 	{ "{\"x\":{\"shape\":[-1]}}", -EINVAL, "expected an extent" },
 	{ "{\"x\":{\"shape\":[01]}}", -EINVAL, "found \"01]}}\"" },
 	{ "{\"x\":{\"shape\":[1.0]}}", -EINVAL, "found \"1.0]}}\"" },
 	{ "{\"x\":{\"shape\":[1e3]}}", -EINVAL, "found \"1e3]}}\"" },
 	{ "{\"x\":{\"shape\":[1E3]}}", -EINVAL, "expected an extent" },
-	{ "{\"x\":{\"shape\":"
-	  "[" ONES_31 ",1,1]"
-	  "}}",
-	  -EINVAL, "at most 32 extents" },
+	{ X("U8", "[" ONES_31 ",1,1]", "[0,1]"), -EINVAL, "at most 32 extents" },
 	/* Offsets. */
 	{ "{\"x\":{\"data_offsets\":0}}", -EINVAL, "a list of two whole numbers" },
 	{ "{\"x\":{\"data_offsets\":[0]}}", -EINVAL, "a list of two whole numbers" },
 	{ "{\"x\":{\"data_offsets\":[0,1,2]}}", -EINVAL, "a list of two whole numbers" },
-	{ "{\"x\":{\"data_offsets\":[0 1]}}", -EINVAL, "a list of two whole numbers" },
 	{ "{\"x\":{\"data_offsets\":[-1,1]}}", -EINVAL, "a list of two whole numbers" },
 	{ "{\"x\":" F4(4, 0) "}", -EINVAL, "found [4,0]" },
 	/* Sizes. */
@@ -408,11 +390,10 @@ static const struct {
 	{ X("U8", "[9223372036854775807]", "[0,9223372036854775807]"), -EOVERFLOW,
 	  "tensor \"x\": U8[9223372036854775807] has more than 2^62 bytes" },
 	{ X("U8", "[4294967296,4294967296,0]", "[0,0]"), -EOVERFLOW, "2^63-1 elements" },
-	{ "{\"x\":" OF(
-		  "U8", "[4611686018427387904]",
-		  "[0,4611686018427387904]") ",\"y\":" OF("U8", "[1]",
-							  "[4611686018427387904,"
-							  "4611686018427387905]") "}",
+	{ "{\"x\":" OF("U8", "[" TO_62 "]",
+		       "[0," TO_62 "]") ",\"y\":" OF("U8", "[1]",
+						     "[" TO_62
+						     ",4611686018427387905]") "}",
 	  -EOVERFLOW, "2^62 bytes of data" },
 	/* Places. */
 	{ "{\"x\":" F4(4, 8) "}", -EINVAL,
@@ -443,11 +424,7 @@ static const struct {
 	{ META("null"), -EINVAL, "__metadata__: expected an object of strings" },
 	{ META("{\"a\":1}"), -EINVAL, "expected a string" },
 	{ META("{\"a\"}"), -EINVAL, "expected ':'" },
-	{ META("{\"a\":\"b\",}"), -EINVAL, "expected a key in double quotes" },
-	{ META("{\"a\":\"\\ud800\"}"), -EINVAL, "a pair of surrogates" },
-	{ "{\"__metadata__\":{},\"__metadata__\":{}}", -EINVAL, "found it twice" },
 	{ "{\"__metadata__\":{},\"\\u005f_metadata__\":{}}", -EINVAL, "found it twice" },
-	{ META(OF("F32", "[1]", "[0,4]")), -EINVAL, "expected a string" },
 };
 
 TEST_EACH(bad_headers, bad)
