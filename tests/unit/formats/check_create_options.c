@@ -172,6 +172,7 @@ TEST(a_string_has_no_nul)
 static const struct {
 	const char *text, *json;
 } flags[] = {
+	{ "", "{'env_option_overrides':{}}" },
 	{ " # nothing\n\r\n#", "{'env_option_overrides':{}}" },
 	{ "xla_a: true", "{'env_option_overrides':{'xla_a':true}}" },
 	{ "a:false,b : 0x10;c:-1 # d: 1\ne:WORD",

@@ -129,6 +129,7 @@ static const struct {
 	/* Shapes. */
 	{ HEAD "3}", -EINVAL, "expected a tuple" },
 	{ HEAD "(3)}", -EINVAL, "an integer in brackets" },
+	{ HEAD "(3", -EINVAL, "found its end" },
 	{ HEAD "(3,", -EINVAL, "found its end" },
 	{ HEAD "(,)}", -EINVAL, "an extent" },
 	{ HEAD "(3,,)}", -EINVAL, "an extent" },

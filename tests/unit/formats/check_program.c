@@ -28,6 +28,7 @@ TEST_EACH(extensions, names)
 	ck_assert_int_eq(pf_program_format_of(names[_i].name, &stem_len),
 			 names[_i].format);
 	ck_assert_uint_eq(stem_len, names[_i].stem_len);
+	ck_assert_int_eq(pf_program_format_of(names[_i].name, NULL), names[_i].format);
 	if (names[_i].format != PF_PROGRAM_NONE)
 		ck_assert_str_eq(names[_i].name + stem_len,
 				 pf_program_extension(names[_i].format));
@@ -101,6 +102,7 @@ static const struct {
 	{ PF_PROGRAM_HLO, T("\x0a\x05jit_f\x30\x07"), NULL },
 	{ PF_PROGRAM_HLO, T("\x0a\x09HloModule"), NULL }, /* a module of that name */
 	{ PF_PROGRAM_HLO, T("\x0a\x07import "), NULL },
+	{ PF_PROGRAM_HLO, T("\x0a\x00"), NULL },
 	{ PF_PROGRAM_HLO, T(""), "empty" },
 	{ PF_PROGRAM_HLO, T("\x0a\x05jit_"), "truncated" },
 	{ PF_PROGRAM_HLO, T("\x0a\x05jit_f\x30"), "at byte 7 of 8" },
@@ -143,6 +145,8 @@ static const struct {
 	bool deep;
 } nests[] = {
 	{ "", "(", "", true },
+	{ "", "[", "", true },
+	{ "", "{", "", true },
 	{ "", "<", "", true },
 	{ "\"s\" // c\n", "(\n", "", true },
 	{ "\"\\\" ", "(", "\"", false }, /* in a string */
@@ -153,6 +157,7 @@ static const struct {
 	{ "\"unterminated\n", "(", "", true }, /* ends with its line */
 	{ "-> >= > ) ] }", "(", "", true },    /* surplus closing ones */
 	{ "", "()", "", false },
+	{ "", "tensor<2xf32> ", "", false },
 	{ "", "(i32) -> ", "", false },
 	{ "", "{ [ ( < > ) ] }", "", false },
 };
@@ -207,6 +212,7 @@ static const struct {
 	{ "['a']", "/a" },
 	/* Names that JAX does not write are not changed. */
 	{ "p['a", "p['a" },
+	{ "p['a'", "p['a'" },
 	{ "p['a\\", "p['a\\" },
 	{ "p['a\\n']", "p['a\\n']" },
 	{ "p[", "p[" },
@@ -244,6 +250,7 @@ static const struct {
 	{ "// mhlo.num_replicas = 2\n", 0, 0, false },
 	{ "\"mhlo.num_replicas = 2\"", 0, 0, false },
 	{ "xmhlo.num_replicas = 2 mhlo.num_replicass = 3", 0, 0, false },
+	{ "mhlo.num_replicas", 0, 0, false },
 	{ "mhlo.num_replicas =", 0, 0, false },
 	{ "mhlo.num_replicas = -2", 0, 0, false },
 	{ "mhlo.num_replicas = 99999999999999999999", 0, 0, false },
@@ -349,6 +356,22 @@ TEST_EACH(files_of_another_format_are_refused, other_files)
 
 	check_result(pf_program_check(other_files[_i].format, bytes, len, &facts, &err),
 		     -EINVAL, &err, other_files[_i].says);
+}
+
+/* The module in an export, behind its length. */
+TEST(a_module_of_symbolic_dimensions_is_refused)
+{
+	struct pf_program_facts facts;
+	struct pf_err err = PF_ERR_INIT;
+	uint32_t n;
+	size_t len;
+	pf_autofree char *bytes = jax_file("symbolic.jax_exported", &len);
+	char *module = memmem(bytes, len, "ML\xefR", 4);
+
+	ck_assert_ptr_nonnull(module);
+	memcpy(&n, module - sizeof(n), sizeof(n));
+	check_result(pf_program_check(PF_PROGRAM_MLIRBC, module, n, &facts, &err),
+		     -EINVAL, &err, "found symbolic dimensions");
 }
 
 /* BYTES are read or refused, and what is read is within them. */

@@ -27,6 +27,8 @@ static const struct {
 	{ "{'x':2}", "['x','x']", NULL, 2, -EINVAL, "entry 1: axis \"x\" is used twice" },
 	{ "{'x':2}", "[['x','x']]", NULL, 2, -EINVAL, "axis \"x\" is used twice" },
 	{ "{'x':2}", "[2]", NULL, 1, -EINVAL, "entry 0: expected an axis' name" },
+	{ "{'x':2}", "[['x',null]]", NULL, 1, -EINVAL, "entry 0: expected an axis'" },
+	{ "{'x':2}", "['x']", NULL, 0, -EINVAL, "1 entries, the array 0 dimensions" },
 	{ "{'x':2}", "[[['x']]]", NULL, 1, -EINVAL, "entry 0: expected an axis'" },
 	{ "{'x':2}", "['x']", "'a'", 1, -EINVAL, "\"devices\": expected a list" },
 	{ "{'x':2}", "['x']", "['a']", 1, -EINVAL, "there are 1, the mesh is of 2" },

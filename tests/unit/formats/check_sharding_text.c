@@ -111,6 +111,7 @@ static const struct {
 	{ "{devices=[2]1,1}", NULL, 1, -EINVAL, "device 1 is there twice" },
 	{ "{devices=[2]0,2}", NULL, 1, -EINVAL, "expected devices from 0 to 1, found 2" },
 	{ "{devices=[0]<=[1]}", NULL, 1, -EINVAL, "expected tiles from 1 on, found 0" },
+	{ "{devices=[2]<=[2]}", NULL, 2, -EINVAL, "1 dimension, the array has 2" },
 	{ "{devices=[2,2]<=[4]}", NULL, 1, -EINVAL, "2 dimensions, the array has 1" },
 	{ "{devices=[2]<=[3]}", NULL, 1, -EINVAL, "dimensions of 2 devices in all" },
 	{ "{devices=[4]<=[2,2]T(0,0)}", NULL, 1, -EINVAL, "found 0 at place 1" },
