@@ -47,6 +47,7 @@ static const struct {
 	{ PF_PROGRAM_MLIR, T("#loc1 = loc(\"x\")\nmodule {}"), NULL },
 	{ PF_PROGRAM_MLIR, T("// a comment\n\"builtin.module\"() ({}) : () -> ()"),
 	  NULL },
+	{ PF_PROGRAM_MLIR, T(">"), NULL },       /* nothing is before it */
 	{ PF_PROGRAM_MLIR, T("garbage"), NULL }, /* the compiler's sentence is better */
 	{ PF_PROGRAM_MLIR, T(""), "empty" },
 	{ PF_PROGRAM_MLIR, T(" \n\t "), "empty" },
