@@ -39,12 +39,26 @@ static inline int is_complex_type(const struct lapack_type *t)
 	return t->dtype == t->complex_dtype;
 }
 
+/* What elements are: of PART bytes are their floats, which is 0 for integers. */
+static const struct kind {
+	int32_t dtype;
+	size_t size, part;
+} kinds[] = {
+	{ PJRTFS_FFI_S32, 4, 0 },
+	{ PJRTFS_FFI_S64, 8, 0 },
+	{ PJRTFS_FFI_F32, 4, sizeof(float) },
+	{ PJRTFS_FFI_F64, 8, sizeof(double) },
+	{ PJRTFS_FFI_C64, 8, sizeof(float) },
+	{ PJRTFS_FFI_C128, 16, sizeof(double) },
+};
+
 /* A buffer and its guards. */
 struct array {
+	const struct kind *kind;
 	struct pjrtfs_ffi_buffer buffer;
 	int64_t dims[RANK];
 	int64_t n; /* elements */
-	size_t size, bytes;
+	size_t bytes;
 	char *memory, *before; /* all of it; its copy before the call */
 };
 
@@ -126,46 +140,25 @@ static inline struct call *call_empty(void)
 	return c;
 }
 
-static inline size_t element_size(int32_t dtype)
-{
-	switch (dtype) {
-	case PJRTFS_FFI_F64:
-	case PJRTFS_FFI_C64:
-	case PJRTFS_FFI_S64:
-		return 8;
-	case PJRTFS_FFI_C128:
-		return 16;
-	default:
-		return 4;
-	}
-}
+/* An element of an array. */
+union element {
+	float f[2];
+	double d[2];
+	int32_t s32;
+	int64_t s64;
+};
 
-/* Element I of A, and an operand's before the call. */
+/* Element I in DATA, which is A's. */
 static inline number value_at(const struct array *a, const char *data, int64_t i)
 {
-	const char *p = data + (size_t)i * a->size;
-	union {
-		float f[2];
-		double d[2];
-		int32_t i;
-		int64_t l;
-	} u;
+	union element e = { .d = { 0 } };
 
-	memcpy(&u, p, a->size);
-	switch (a->buffer.dtype) {
-	case PJRTFS_FFI_F32:
-		return u.f[0];
-	case PJRTFS_FFI_F64:
-		return u.d[0];
-	case PJRTFS_FFI_C64:
-		return CMPLX(u.f[0], u.f[1]);
-	case PJRTFS_FFI_C128:
-		return CMPLX(u.d[0], u.d[1]);
-	case PJRTFS_FFI_S64:
-		return (double)u.l;
-	default:
-		return u.i;
-	}
+	memcpy(&e, data + (size_t)i * a->kind->size, a->kind->size);
+	if (a->kind->part == sizeof(float))
+		return CMPLX(e.f[0], e.f[1]);
+	if (a->kind->part == sizeof(double))
+		return CMPLX(e.d[0], e.d[1]);
+	return a->kind->size == 8 ? (double)e.s64 : e.s32;
 }
 
 static inline number get(const struct array *a, int64_t i)
@@ -173,6 +166,7 @@ static inline number get(const struct array *a, int64_t i)
 	return value_at(a, a->buffer.data, i);
 }
 
+/* The same of an operand, before the call. */
 static inline number was(const struct array *a, int64_t i)
 {
 	return value_at(a, a->before, i);
@@ -186,27 +180,20 @@ static inline int64_t at(int64_t m, int64_t n, int64_t b, int64_t i, int64_t j)
 
 static inline void put(struct array *a, int64_t i, number z)
 {
-	char *p = (char *)a->buffer.data + (size_t)i * a->size;
-	float f[] = { (float)creal(z), (float)cimag(z) };
-	double d[] = { creal(z), cimag(z) };
-	int64_t l = (int64_t)creal(z);
-	int32_t s = (int32_t)l;
+	union element e;
 
-	switch (a->buffer.dtype) {
-	case PJRTFS_FFI_F32:
-	case PJRTFS_FFI_C64:
-		memcpy(p, f, a->size);
-		break;
-	case PJRTFS_FFI_F64:
-	case PJRTFS_FFI_C128:
-		memcpy(p, d, a->size);
-		break;
-	case PJRTFS_FFI_S64:
-		memcpy(p, &l, a->size);
-		break;
-	default:
-		memcpy(p, &s, a->size);
+	if (a->kind->part == sizeof(float)) {
+		e.f[0] = (float)creal(z);
+		e.f[1] = (float)cimag(z);
+	} else if (a->kind->part == sizeof(double)) {
+		e.d[0] = creal(z);
+		e.d[1] = cimag(z);
+	} else if (a->kind->size == 8) {
+		e.s64 = (int64_t)creal(z);
+	} else {
+		e.s32 = (int32_t)creal(z);
 	}
+	memcpy((char *)a->buffer.data + (size_t)i * a->kind->size, &e, a->kind->size);
 }
 
 /* Numbers between -1 and 1, always the same ones. */
@@ -253,8 +240,9 @@ static inline void array_init(struct array *a, int32_t dtype, int batch,
 		a->dims[rank++] = *digits - '0';
 	for (int i = 0; i < rank; i++)
 		a->n *= a->dims[i];
-	a->size = element_size(dtype);
-	a->bytes = (size_t)a->n * a->size;
+	for (a->kind = kinds; a->kind->dtype != dtype;)
+		a->kind++;
+	a->bytes = (size_t)a->n * a->kind->size;
 	a->memory = aligned_alloc(64, (a->bytes + 2 * GUARD + 63) & ~(size_t)63);
 	ck_assert_ptr_nonnull(a->memory);
 	memset(a->memory, 0xa5, a->bytes + 2 * GUARD);
@@ -291,25 +279,23 @@ static inline void add_attribute(struct call *c, const char *text, size_t name_l
  */
 static inline void call_fill(struct call *c, const struct lapack_type *t, int batch)
 {
-	bool results = false;
+	struct pjrtfs_ffi_buffers *list = &c->frame.operands;
+	struct array *arrays = c->in;
 
 	for (const char *p = c->text; *p; p += strcspn(p, " "), p += *p == ' ') {
 		size_t len = strcspn(p, " "), name_len = strcspn(p, "=#?");
-		int64_t i;
+		struct array *a = &arrays[list->n];
 
 		if (*p == '>') {
-			results = true;
+			list = &c->frame.results;
+			arrays = c->out;
 		} else if (name_len < len) {
 			add_attribute(c, p, name_len);
-		} else if (results) {
-			i = c->frame.results.n++;
-			array_init(&c->out[i], dtype_of(t, *p), batch, p + 1);
-			c->out_list[i] = &c->out[i].buffer;
 		} else {
-			i = c->frame.operands.n++;
-			array_init(&c->in[i], dtype_of(t, *p), batch, p + 1);
-			c->in_list[i] = &c->in[i].buffer;
-			put_random(&c->in[i]);
+			array_init(a, dtype_of(t, *p), batch, p + 1);
+			list->buffers[list->n++] = &a->buffer;
+			if (arrays == c->in)
+				put_random(a);
 		}
 	}
 }
