@@ -298,15 +298,20 @@ TEST(too_many_dimensions)
 TEST_TIMES(deep_tuples, 3)
 {
 	static const int depths[] = { 8, 9, 20000 };
-	pf_autobuf struct pf_buf module = PF_BUF_INIT, shape = PF_BUF_INIT;
+	pf_autobuf struct pf_buf module = PF_BUF_INIT, program = PF_BUF_INIT,
+				 shape = PF_BUF_INIT;
 	struct pf_signature *sig;
 
-	for (int i = 0; i < depths[_i]; i++)
-		pf_buf_puts(&shape, "(");
-	pf_buf_puts(&shape, "F32");
-	for (int i = 0; i < depths[_i]; i++)
-		pf_buf_puts(&shape, ")");
-	put_program_shape(&module, "", shape.data);
+	put_number(&shape, 2, 11);
+	for (int i = 0; i < depths[_i]; i++) {
+		pf_autobuf struct pf_buf tuple = PF_BUF_INIT;
+
+		put_number(&tuple, 2, 13);
+		put_message(&tuple, 4, &shape);
+		pf_buf_append(&shape, tuple.data, tuple.len);
+	}
+	put_message(&program, 2, &shape);
+	put_message(&module, 4, &program);
 	if (_i) {
 		check_refused(&module, "nested deeper");
 		return;
