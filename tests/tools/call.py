@@ -13,30 +13,21 @@ import time
 
 import cases
 import schema
-from cases import (case, child, content, end_of, equal, eventually, fails, holds, make, npy,
-                   root_case, sleeps, used)
+from cases import (case, child, content, end_of, end_well, equal, eventually, f32, fails, fortran,
+                   holds, kill_worker, make, npy, of_plugin, opened, packed, program, read_all,
+                   root_case, sleeps, used, write_all)
 
 MIB = 1 << 20
 HEAD = 128  # bytes of the headers here
 
 
-def f32(shape, *values):
-    return npy("<f4", shape, struct.pack(f"<{len(values)}f", *values))
-
-
-def compiled(name, text):
-    """The path of a new program's call."""
-    make(f"{cases.mnt}/programs/{name}.mlir", text.encode())
-    return f"{cases.mnt}/executables/{name}/call"
-
-
 def function(name, takes, gives, body):
-    return compiled(name, f"func.func @main({takes}) -> ({gives}) {{\n{body}\n}}\n")
+    """The path of a new program's call."""
+    return program(name, f"func.func @main({takes}) -> ({gives}) {{\n{body}\n}}\n") + "/call"
 
 
 def adder(name="call_add"):
-    return function(name, "%x: tensor<2x3xf32>, %y: tensor<2x3xf32>", "tensor<2x3xf32>",
-                    "%0 = stablehlo.add %x, %y : tensor<2x3xf32>\nreturn %0 : tensor<2x3xf32>")
+    return program(name, cases.adder("tensor<2x3xf32>")) + "/call"
 
 
 def inverter(name, n):
@@ -45,26 +36,13 @@ def inverter(name, n):
                     f"%0 = stablehlo.not %x : tensor<{n}xui32>\nreturn %0 : tensor<{n}xui32>")
 
 
-def opened(path, flags=os.O_RDWR):
-    return os.open(path, flags)
+def u32(n, data):
+    return npy("<u4", (n,), data)
 
 
 X = f32((2, 3), 1, 2, 3, 4, 5, 6)
 Y = f32((2, 3), 10, 20, 30, 40, 50, 60)
 SUM = f32((2, 3), 11, 22, 33, 44, 55, 66)
-
-
-def write_all(fd, data, piece=None):
-    at = 0
-    while at < len(data):
-        at += os.write(fd, data[at:at + piece] if piece else data[at:])
-
-
-def read_all(fd, piece=MIB):
-    out = []
-    while part := os.read(fd, piece):
-        out.append(part)
-    return b"".join(out)
 
 
 def adds(fd):
@@ -111,14 +89,8 @@ def any_pieces(d):
     equal("sum, byte by byte", read_all(fd, 1), SUM)
     chance = random.Random(5)
     for _ in range(100):
-        at = 0
-        while at < len(whole):
-            at += os.write(fd, whole[at:at + chance.randint(1, 80)])
-        got = b""
-        while part := os.read(fd, chance.randint(1, 80)):
-            got += part
-        equal("sum", got, SUM)
-    os.close(fd)
+        write_all(fd, whole, chance.randint(1, 80))
+        equal("sum", read_all(fd, chance.randint(1, 80)), SUM)
 
 
 @case
@@ -132,7 +104,6 @@ def a_write_ends_with_the_last_input(d):
     equal("X", os.write(fd, X), len(X))
     equal("short", os.write(fd, Y + b"\n"), len(Y))
     equal("sum", read_all(fd), SUM)
-    os.close(fd)
 
 
 @case
@@ -145,20 +116,20 @@ def large_arrays(d):
     want = (int.from_bytes(data, "little") ^ ((1 << 32 * n) - 1)).to_bytes(4 * n, "little")
     fd = opened(path)
     for piece, reading in ((None, 8 * MIB), (100001, 70001), (MIB, MIB)):
-        write_all(fd, npy("<u4", (n,), data), piece)
+        write_all(fd, u32(n, data), piece)
         got = read_all(fd, reading)
-        equal("header", got[:HEAD], npy("<u4", (n,), b""))
+        equal("header", got[:HEAD], u32(n, b""))
         holds("the numbers are right", got[HEAD:] == want)
     # a read is as long as it can be
-    write_all(fd, npy("<u4", (n,), data))
+    write_all(fd, u32(n, data))
     equal("a long read", len(os.read(fd, 4 * n + 1000)), 4 * n + HEAD)
     # closing the descriptor drops unread results
-    write_all(fd, npy("<u4", (n,), data))
+    write_all(fd, u32(n, data))
     os.close(fd)
     eventually("all is given back", lambda: used() <= before)
     # as does what is half there
     fd = opened(path)
-    write_all(fd, npy("<u4", (n,), data)[:20 * MIB])
+    write_all(fd, u32(n, data)[:20 * MIB])
     holds("room is taken", used() >= before + 4 * n)
     os.close(fd)
     eventually("all is given back", lambda: used() <= before)
@@ -172,18 +143,17 @@ def middling_results(d):
         before = used()
         fd = opened(path)
         for i in range(20):
-            write_all(fd, npy("<u4", (n,), bytes([i]) * (4 * n)))
-            equal(f"{n}", read_all(fd), npy("<u4", (n,), bytes([255 - i]) * (4 * n)))
+            write_all(fd, u32(n, bytes([i]) * (4 * n)))
+            equal(f"{n}", read_all(fd), u32(n, bytes([255 - i]) * (4 * n)))
         os.close(fd)
         eventually("all is given back", lambda: used() <= before)
     results = ", ".join(["tensor<1000xui32>"] * 40)
     fd = opened(function("call_many", "%x: tensor<1000xui32>", results,
                          "return " + ", ".join(["%x"] * 40) + " : " + results))
     for i in range(5):
-        one = npy("<u4", (1000,), bytes([i]) * 4000)
+        one = u32(1000, bytes([i]) * 4000)
         write_all(fd, one)
         equal("40 outputs", read_all(fd, 33333), one * 40)
-    os.close(fd)
 
 
 @case
@@ -201,7 +171,6 @@ def no_inputs(d):
     told(fd, "EINVAL", "no inputs to be written")
     equal("a newline", os.write(fd, b"\n"), 1)
     equal("iota", read_all(fd), want)
-    os.close(fd)
 
 
 @case
@@ -210,7 +179,6 @@ def nothing_comes_back(d):
     for _ in range(3):
         equal("write", os.write(fd, f32((), 1)), 128 + 4)
         equal("nothing", os.read(fd, 100), b"")
-    os.close(fd)
 
 
 @case
@@ -222,7 +190,6 @@ def scalars_and_empty_arrays(d):
     for piece in None, 1:
         write_all(fd, f32((), 7) + empty, piece)
         equal("outputs", read_all(fd), empty + f32((), 7) + empty)
-    os.close(fd)
 
 
 @case
@@ -246,10 +213,6 @@ def types(d):
         os.close(fd)
 
 
-def fortran(descr, shape, data):
-    return npy(descr, shape, data).replace(b"'fortran_order': False, ", b"'fortran_order': True,  ")
-
-
 @case
 def column_major(d):
     fd = opened(adder())
@@ -267,14 +230,9 @@ def column_major(d):
     write_all(fd, fortran("<u4", (rows, columns), b"".join(data)), 300007)
     want = struct.pack(f"<{rows * columns}I", *range(rows * columns))
     holds("it is turned", read_all(fd) == npy("<u4", (rows, columns), want))
-    os.close(fd)
 
 
 # --- arrays without headers, and inputs that are bound ------------------------------------
-
-
-def raw(*values):
-    return struct.pack(f"<{len(values)}f", *values)
 
 
 def raw_sum(fd, x, y, want):
@@ -286,7 +244,7 @@ def raw_sum(fd, x, y, want):
 @case
 def raw_bytes(d):
     fd = opened(adder() + ".raw")
-    x, y, z = (raw(*v) for v in ((1, 2, 3, 4, 5, 6), [10] * 6, (11, 12, 13, 14, 15, 16)))
+    x, y, z = (packed(*v) for v in ((1, 2, 3, 4, 5, 6), [10] * 6, (11, 12, 13, 14, 15, 16)))
     raw_sum(fd, x, y, z)
     for cut in range(1, 48):
         equal("first", os.write(fd, (x + y)[:cut]), cut)
@@ -300,7 +258,6 @@ def raw_bytes(d):
     raw_sum(fd, x, y, z)
     raw_sum(fd, b"bind x *" + x[8:], y, struct.pack("<2f", *(  # no binding
         struct.unpack("<f", b)[0] + 10 for b in (b"bind", b" x *"))) + z[8:])
-    os.close(fd)
 
 
 @case
@@ -309,15 +266,14 @@ def raw_empty_arrays(d):
                     "tensor<0xf32>, tensor<f32>", "return %e, %x : tensor<0xf32>, tensor<f32>")
     fd = opened(path + ".raw")
     for _ in range(3):
-        equal("write", os.write(fd, raw(7)), 4)
-        equal("x", read_all(fd), raw(7))
+        equal("write", os.write(fd, packed(7)), 4)
+        equal("x", read_all(fd), packed(7))
     os.close(fd)
     path = function("call_none_raw", "%e: tensor<0xf32>", "tensor<3xi32>",
                     "%0 = stablehlo.iota dim = 0 : tensor<3xi32>\nreturn %0 : tensor<3xi32>")
     fd = opened(path + ".raw")
     equal("a newline", os.write(fd, b"\n"), 1)
     equal("iota", read_all(fd), struct.pack("<3i", 0, 1, 2))
-    os.close(fd)
 
 
 def bind(path, line):
@@ -349,7 +305,7 @@ def bound_inputs(d):
     os.write(fd, Y[50:])
     equal("with the new one", read_all(fd), f32((2, 3), 11, 21, 31, 41, 51, 61))
     kill_worker()
-    raw_sum(other, Y[HEAD:], b"", raw(11, 21, 31, 41, 51, 61))
+    raw_sum(other, Y[HEAD:], b"", packed(11, 21, 31, 41, 51, 61))
     # without the value
     os.unlink(f"{d}/x.npy")
     fails("ENOENT", os.write, fd, Y)
@@ -370,8 +326,6 @@ def bound_inputs(d):
     bind(path, "")
     equal("no line", bound(path), b"")
     adds(fd)
-    os.close(fd)
-    os.close(other)
 
 
 @case
@@ -397,8 +351,6 @@ def bound_by_the_first_line(d):
     os.write(fd, b"bind\n")
     adds(fd)
     bind(path, "")
-    os.close(fd)
-    os.close(other)
 
 
 @case
@@ -453,14 +405,13 @@ def bound_values_that_change(d):
     while calls < 2000 or last <= 1:  # as many as it takes to see another value
         holds("values change", calls < 2000 or time.monotonic() < end)
         calls += 1
-        os.write(fd, raw(*[0.5] * 6))
+        os.write(fd, packed(*[0.5] * 6))
         got = struct.unpack("<6f", os.read(fd, 24))
         equal("one value", set(got), {got[0]})
         holds(f"{got[0]} comes after {last}", got[0] >= last)
         last = got[0]
     make(stop, X)
     equal("the writer", end_of(pid), 0)
-    os.close(fd)
 
 
 @root_case
@@ -471,21 +422,20 @@ def bindings_of_users(d):
     make(f"{d}/mine.npy", X, 0o600)
     bind(path, f"{name}/mine *")
 
+    def works():
+        fd = opened(path)
+        os.write(fd, Y)
+        equal("sum", read_all(fd), SUM)
+
     def another():
         equal("no binding", bound(path), b"")
         fails("EACCES", bind, path, f"{name}/mine *")
         bind(path, f"* {name}/x")
-        fd = opened(path)
-        os.write(fd, Y)
-        equal("sum", read_all(fd), SUM)
-        os.close(fd)
+        works()
 
     cases.as_user(1001, another)
     equal("as before", bound(path), f"{name}/mine *\n".encode())
-    fd = opened(path)
-    os.write(fd, Y)
-    equal("sum", read_all(fd), SUM)
-    os.close(fd)
+    works()
     for uid in range(2000, 2062):
         cases.as_user(uid, bind, path, "* *")
     cases.as_user(2062, fails, "EUSERS", bind, path, "* *")
@@ -507,9 +457,7 @@ def twenty_at_once(d):
             write_all(fd, X + f32((2, 3), *y), 50 + i if k % 3 else None)
             equal("sum", read_all(fd), f32((2, 3), *[a + b for a, b in zip(range(1, 7), y)]))
 
-    pids = [child(some, i) for i in range(20)]
-    for pid in pids:
-        equal("child", end_of(pid), 0)
+    end_well(*[child(some, i) for i in range(20)])
     # in one process, taken in turns, all inputs before any output
     fds = [opened(path) for _ in range(20)]
     for i, fd in enumerate(fds):
@@ -518,8 +466,6 @@ def twenty_at_once(d):
         os.write(fd, f32((2, 3), *[i] * 6))
     for i, fd in reversed(list(enumerate(fds))):
         equal("sum", read_all(fd), f32((2, 3), *[v + i for v in range(1, 7)]))
-    for fd in fds:
-        os.close(fd)
 
 
 @case
@@ -527,7 +473,7 @@ def one_descriptor_for_several(d):
     fd = opened(adder())
     other = os.dup(fd)
     os.write(fd, X)
-    equal("child", end_of(child(lambda: os.write(other, Y))), 0)
+    end_well(child(os.write, other, Y))
     os.close(other)  # closing one of two descriptors loses no data
     equal("sum", read_all(fd), SUM)
     # a reader that is there first
@@ -542,7 +488,6 @@ def one_descriptor_for_several(d):
             t.join()
         equal("in pieces", sorted(map(len, got)), [10, 71, 71])
         got.clear()
-    os.close(fd)
 
 
 # --- what is wrong ----------------------------------------------------------------------
@@ -592,8 +537,6 @@ def polls(d):
             equal("sum", os.read(fd, 4096), SUM)
             left.discard(fd)
     waits.close()
-    for fd in fds:
-        os.close(fd)
 
 
 @case
@@ -601,11 +544,11 @@ def openings(d):
     path = adder()
     fails("EINVAL", os.open, path, os.O_WRONLY)
     fails("EINVAL", os.open, path, os.O_WRONLY | os.O_TRUNC)
-    fd = os.open(path, os.O_RDONLY)
+    fd = opened(path, os.O_RDONLY)
     equal("nothing", os.read(fd, 100), b"")
     os.close(fd)
     equal("size", os.stat(path).st_size, 0)
-    fd = os.open(path, os.O_RDWR | os.O_TRUNC | os.O_APPEND)
+    fd = opened(path, os.O_RDWR | os.O_TRUNC | os.O_APPEND)
     adds(fd)
     os.ftruncate(fd, 0)
     os.fsync(fd)
@@ -639,7 +582,6 @@ def wrong_inputs(d):
         error = read_all(fd, 7)
         holds("an error in pieces", json.loads(error)["ok"] is False and error[-1:] == b"\n")
         adds(fd)
-    os.close(fd)
 
 
 @case
@@ -650,7 +592,6 @@ def too_few(d):
         os.write(fd, part)
         told(fd, "EINVAL", why)
         adds(fd)
-    os.close(fd)
 
 
 @case
@@ -665,9 +606,9 @@ def programs_that_cannot(d):
     adds(fd)
     # another program takes its place: the next call is to that one
     inverter("call_two", 1)
-    one = npy("<u4", (1,), b"\0\0\0\0")
+    one = u32(1, b"\0\0\0\0")
     write_all(fd, one)
-    equal("another program", read_all(fd), npy("<u4", (1,), b"\xff" * 4))
+    equal("another program", read_all(fd), u32(1, b"\xff" * 4))
     # one that does not compile, and none
     fails("EINVAL EIO", make, f"{cases.mnt}/programs/call_two.mlir", b"func.func @main(")
     fails("EINVAL EIO", os.write, fd, one)
@@ -684,64 +625,43 @@ def programs_that_cannot(d):
     os.unlink(f"{cases.mnt}/programs/call_two.mlir")
     fails("ENOENT", os.write, fd, one)
     told(fd, "ENOENT", "(removed)")
-    os.close(fd)
 
 
 @root_case
 def rights(d):
     path = adder("call_mine")
-    program = f"{cases.mnt}/programs/call_mine.mlir"
-    os.chown(program, 1001, 1001)
-    os.chmod(program, 0o640)
+    source = f"{cases.mnt}/programs/call_mine.mlir"
+    os.chown(source, 1001, 1001)
+    os.chmod(source, 0o640)
 
     def may():
-        fd = opened(path)
-        adds(fd)
-        os.close(fd)
-
-    def may_not():
-        fails("EACCES", os.open, path, os.O_RDWR)
+        adds(opened(path))
 
     cases.as_user(1001, may)
     cases.as_user(1002, may, groups=[1001])
-    cases.as_user(1002, may_not)
-    os.chmod(program, 0o644)
+    cases.as_user(1002, fails, "EACCES", os.open, path, os.O_RDWR)
+    os.chmod(source, 0o644)
     cases.as_user(1002, may)
 
     def may_no_more():
         fd = opened(path)
         adds(fd)
         os.write(ask, b"x")
-        eventually("its program may not be read", lambda: not os.access(program, os.R_OK))
+        eventually("its program may not be read", lambda: not os.access(source, os.R_OK))
         fails("EACCES", os.write, fd, X)
         told(fd, "EACCES", "call_mine: permission denied")
         os.close(fd)
 
     def forbid():
         os.read(asked, 1)
-        os.chmod(program, 0o600)
+        os.chmod(source, 0o600)
 
     asked, ask = os.pipe()
     threading.Thread(target=forbid, daemon=True).start()
     cases.as_user(1002, may_no_more)
-    os.close(asked)
-    os.close(ask)
-    os.unlink(program)
 
 
 # --- death ------------------------------------------------------------------------------
-
-
-def plugin(file):
-    return f"{cases.mnt}/plugins/{os.environ.get('plugin', 'cpu')}/{file}"
-
-
-def kill_worker():
-    """Kill it, and wait until it was started again."""
-    restarts = int(content(plugin("restarts")))
-    os.kill(int(content(plugin("pid"))), signal.SIGKILL)
-    eventually("a new worker", lambda: int(content(plugin("restarts"))) > restarts and
-               content(plugin("state")) == b"ready\n")
 
 
 @case
@@ -757,13 +677,11 @@ def the_worker_dies_between(d):
     # unread results stay
     n = MIB
     large = opened(inverter("call_keep", n))
-    write_all(large, npy("<u4", (n,), b"\0" * 4 * n))
+    write_all(large, u32(n, b"\0" * 4 * n))
     head = os.read(large, 10)
     kill_worker()
     holds("results outlive the worker",
-          head + read_all(large) == npy("<u4", (n,), b"\xff" * 4 * n))
-    os.close(large)
-    os.close(fd)
+          head + read_all(large) == u32(n, b"\xff" * 4 * n))
 
 
 def waiting(fn, *args):
@@ -847,8 +765,8 @@ def nothing_leaks(d):
     before = used()
     nodes = os.statvfs(cases.mnt)
     fd = opened(path)
-    one = npy("<u4", (n,), b"\1" * 4 * n)
-    pids = int(content(plugin("pid"))), int(content(cases.mnt + "/pid"))
+    one = u32(n, b"\1" * 4 * n)
+    pids = int(of_plugin("pid")), int(content(cases.mnt + "/pid"))
     for i in range(60):
         write_all(fd, one)
         equal("length", len(read_all(fd)), len(one))

@@ -11,19 +11,11 @@ import struct
 import threading
 
 import cases
-from cases import (as_user, case, child, content, end_of, equal, eventually, fails, holds, make,
-                   npy, root_case, used)
+from cases import (as_user, callback_request, case, child, content, end_of, end_well, equal,
+                   eventually, f32, fails, floats, fortran, holds, make, npy, opened, program,
+                   root_case, used, write_all)
 
 MIB = 1 << 20
-HEAD = 128  # bytes of the headers here
-
-
-def f32(*values):
-    return npy("<f4", (len(values),), struct.pack(f"<{len(values)}f", *values))
-
-
-def scalar(value):
-    return npy("<f4", (), struct.pack("<f", value))
 
 
 def call_of(index, takes, gives, effect="true"):
@@ -36,12 +28,8 @@ def call_of(index, takes, gives, effect="true"):
             f"({types}) -> {results}")
 
 
-def program(name, text):
-    make(f"{cases.mnt}/programs/{name}.mlir", text.encode())
-    return f"{cases.mnt}/executables/{name}"
-
-
 VECTOR = "tensor<3xf32>"
+X, Y = floats(1, 2, 3), floats(10, 20, 30)
 
 
 def asker(name, index=0, kind=VECTOR):
@@ -63,7 +51,7 @@ def teller(name, takes=VECTOR):
 
 
 def host(path, file="0", flags=os.O_RDWR):
-    return os.open(f"{path}/callbacks/{file}", flags)
+    return opened(f"{path}/callbacks/{file}", flags)
 
 
 class Execution:
@@ -95,7 +83,6 @@ class Execution:
         equal("results", [content(f"{cases.buffers}/{o}.npy") for o in self.outputs], list(want))
         for o in self.outputs:
             os.unlink(f"{cases.buffers}/{o}.npy")
-        self.forget()
 
     def fails(self, name, code, *patterns):
         reply = self.end()
@@ -103,42 +90,31 @@ class Execution:
         equal("errno", (reply["error"]["errno"], reply["error"]["code"]), (name, code))
         for pattern in patterns:
             holds(f"{pattern!r} in {reply}", pattern in reply["error"]["message"])
-        self.forget()
-
-    def forget(self):
-        for i in self.inputs:
-            os.unlink(f"{cases.buffers}/{i}.npy")
 
 
-def request(fd, piece=MIB):
-    """The next request: its head and the bytes of its arguments."""
-    data = b""
-    while b"\n" not in data:
-        data += os.read(fd, piece)
-    head, data = data.split(b"\n", 1)
-    head = json.loads(head)
-    while len(data) < head["bytes"]:
-        data += os.read(fd, piece)
-    equal("bytes", len(data), head["bytes"])
-    return head, data
+def serve(fd, e, takes=X, gives=Y, piece=None):
+    """Answer the request of E with GIVES, which are its results."""
+    equal("argument", callback_request(fd, piece or MIB)[1], takes)
+    write_all(fd, gives, piece)
+    e.gives(gives)
 
 
-def answer(fd, data, piece=None):
-    at = 0
-    while at < len(data):
-        at += os.write(fd, data[at:at + piece] if piece else data[at:])
+def talk(path, fd, piece=None):
+    serve(fd, Execution(path, X), piece=piece)
 
 
-def line_of(fd):
+def line_of(fd, piece=MIB):
     data = b""
     while not data.endswith(b"\n"):
-        data += os.read(fd, MIB)
+        data += os.read(fd, piece)
     return data.decode()
 
 
-def why():
-    """The sentence of the user's last failure."""
-    return content(f"{cases.mnt}/error").decode()
+def refused(names, pattern, fn, *args):
+    """FN fails with one of the errnos, and the sentence of the user's last failure has PATTERN."""
+    fails(names, fn, *args)
+    why = content(f"{cases.mnt}/error").decode()
+    holds(f"{pattern!r} in {why!r}", pattern in why)
 
 
 def polled(fd, ms=0):
@@ -150,9 +126,6 @@ def polled(fd, ms=0):
 def waits(fd):
     """A request is there within the patience."""
     equal("a request", polled(fd, cases.PATIENCE * 1000), select.POLLIN)
-
-
-X, Y = f32(1, 2, 3), f32(10, 20, 30)
 
 
 # --- what is right ----------------------------------------------------------------------
@@ -167,39 +140,32 @@ def conversations(d):
     fd = host(path)
     for n in range(1, 4):
         e = Execution(path, X)
-        head, data = request(fd)
+        head, data = callback_request(fd)
         equal("head", head, {"call": n, "index": 0, "bytes": len(X),
                              "args": [{"dtype": "F32", "shape": [3]}],
                              "results": [{"dtype": "F32", "shape": [3]}]})
         equal("argument", data, X)
-        answer(fd, Y)
+        write_all(fd, Y)
         e.gives(Y)
-    # in pieces of any size
-    for n in 1, 7, 100, 130, 260:
-        e = Execution(path, X)
-        equal("argument", request(fd, n)[1], X)
-        answer(fd, Y, n)
-        e.gives(Y)
+    for piece in 1, 7, 100, 130, 260:
+        talk(path, fd, piece)
     # an answer before all of the request is read
     e = Execution(path, X)
     os.read(fd, 3)
-    answer(fd, Y)
+    write_all(fd, Y)
     e.gives(Y)
-    os.close(fd)
 
 
 @case
 def a_write_ends_with_the_answer(d):
     path = asker("cb_ends")
     fd = host(path)
-    fails("EINVAL", os.write, fd, Y)
-    holds(f"why: {why()}", "no request" in why())
+    refused("EINVAL", "no request", os.write, fd, Y)
     e = Execution(path, X)
-    request(fd)
+    callback_request(fd)
     equal("short", os.write(fd, Y + Y), len(Y))
     fails("EINVAL", os.write, fd, Y)
     e.gives(Y)
-    os.close(fd)
 
 
 @case
@@ -220,13 +186,12 @@ def many_types(d):
     arrays = [npy(descr, shape, data) for _, descr, shape, data in kinds]
     for piece in None, 1:
         e = Execution(path, *arrays, outputs=[f"cb_types_o{i}" for i in range(len(types))])
-        head, data = request(fd)
+        head, data = callback_request(fd)
         equal("types", [a["dtype"] for a in head["args"]],
               ["PRED", "S16", "BF16", "F64", "C64", "F32"])
         equal("arguments", data, b"".join(arrays))
-        answer(fd, b"".join(arrays), piece)
+        write_all(fd, b"".join(arrays), piece)
         e.gives(*arrays)
-    os.close(fd)
 
 
 @case
@@ -235,12 +200,10 @@ def large_arrays(d):
     path = asker("cb_large", kind=f"tensor<{n}xi32>")
     before = used()
     fd = host(path)
-    data = npy("<i4", (n,), bytes(range(256)) * (n // 64 + 1))[:HEAD + 4 * n]
-    e = Execution(path, data)
-    holds("the argument", request(fd)[1] == data)
-    answer(fd, data, 100001)
-    e.gives(data)
+    data = npy("<i4", (n,), (bytes(range(256)) * (n // 64 + 1))[:4 * n])
+    serve(fd, Execution(path, data), data, data, 100001)
     os.close(fd)
+    os.unlink(f"{cases.buffers}/cb_large_i0.npy")
     eventually("all is given back", lambda: used() <= before)
 
 
@@ -249,16 +212,15 @@ def column_major(d):
     for n in 2, 1000:  # the second by a thread
         path = asker(f"cb_columns{n}", kind=f"tensor<{n}x{n}xi32>")
         fd = host(path)
-        data = struct.pack(f"<{n * n}i", *range(n * n))
+        data = npy("<i4", (n, n), struct.pack(f"<{n * n}i", *range(n * n)))
         turned = struct.pack(f"<{n * n}i", *[i % n * n + i // n for i in range(n * n)])
         for close in False, True:
-            e = Execution(path, npy("<i4", (n, n), data))
-            request(fd)
-            answer(fd, npy("<i4", (n, n), turned).replace(
-                b"'fortran_order': False, ", b"'fortran_order': True,  "))
+            e = Execution(path, data)
+            callback_request(fd)
+            write_all(fd, fortran("<i4", (n, n), turned))
             if close:
                 os.close(fd)
-            e.gives(npy("<i4", (n, n), data))
+            e.gives(data)
 
 
 @case
@@ -272,13 +234,9 @@ def several_callbacks(d):
     equal("files", sorted(os.listdir(f"{path}/callbacks")), ["12", "12.txt", "3", "3.txt"])
     a, b = host(path, "3"), host(path, "12")
     e = Execution(path, X)
-    equal("first", request(a)[1], X)
-    answer(a, Y)
-    equal("second", request(b)[1], Y + X)
-    answer(b, X)
-    e.gives(X)
-    os.close(a)
-    os.close(b)
+    equal("first", callback_request(a)[1], X)
+    write_all(a, Y)
+    serve(b, e, Y + X, X)
 
 
 @case
@@ -287,47 +245,35 @@ def programs_at_once(d):
     one, two = asker("cb_one"), asker("cb_other")
     a, b = host(one), host(two)
     e, f = Execution(one, X), Execution(two, Y)
-    equal("the other's", request(b)[1], Y)
-    answer(b, X)
-    f.gives(X)
-    equal("the first one's", request(a)[1], X)
-    answer(a, Y)
-    e.gives(Y)
-    os.close(a)
-    os.close(b)
+    serve(b, f, Y, X)
+    serve(a, e)
 
 
 @case
 def hosts_share(d):
     path = asker("cb_share")
-    a, b = host(path), host(path, "0.txt")
     got = {}
 
-    def serve(fd, name, text):
+    def host_of(fd, name, text):
         got[name] = 0
-        while True:
+        while got[name] < 5:
             try:
-                line_of(fd) if text else request(fd)
+                line_of(fd) if text else callback_request(fd)
             except OSError:
                 return
             got[name] += 1
             # until both have one, so that each gets some
             eventually("both serve", lambda: all(got.get(k) for k in "ab"))
-            answer(fd, b"1 2 3\n" if text else X)
-            if got[name] == 5:
-                return
+            write_all(fd, b"1 2 3\n" if text else X)
 
-    threads = [threading.Thread(target=serve, args=args, daemon=True)
-               for args in ((a, "a", False), (b, "b", True))]
-    for t in threads:
-        t.start()
-    name = os.path.basename(path)
+    for args in (host(path), "a", False), (host(path, "0.txt"), "b", True):
+        threading.Thread(target=host_of, args=args, daemon=True).start()
     make(f"{cases.buffers}/cb_share_i.npy", X)
     ends = []
 
     def run(i):
         for _ in range(2):
-            ends.append(cases.command(op="execute", executable=name, inputs=["cb_share_i"],
+            ends.append(cases.command(op="execute", executable="cb_share", inputs=["cb_share_i"],
                                       outputs=[f"cb_share_o{i}"])["ok"])
 
     runs = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(4)]
@@ -337,11 +283,6 @@ def hosts_share(d):
         t.join(cases.PATIENCE)
     equal("all end well", ends, [True] * 8)
     holds(f"each served: {got}", got["a"] and got["b"])
-    os.close(a)
-    os.close(b)
-    for i in range(4):
-        os.unlink(f"{cases.buffers}/cb_share_o{i}.npy")
-    os.unlink(f"{cases.buffers}/cb_share_i.npy")
 
 
 @case
@@ -350,38 +291,31 @@ def hosts_come_later(d):
     e = Execution(path, X)
     # opened within the grace, it serves
     fd = host(path)
-    equal("argument", request(fd)[1], X)
-    answer(fd, Y)
-    e.gives(Y)
+    serve(fd, e)
     os.close(fd)
     # what a host has not read goes to another one
     e = Execution(path, X)
     fd, other = host(path), host(path)
     waits(fd)
     os.close(fd)
-    equal("argument", request(other)[1], X)
-    answer(other, Y)
-    e.gives(Y)
-    os.close(other)
+    serve(other, e)
 
 
 @case
 def calls(d):
     path = asker("cb_call")
-    fd, call = host(path), os.open(f"{path}/call", os.O_RDWR)
+    fd, call = host(path), opened(f"{path}/call")
     for _ in range(20):
         os.write(call, X)
-        equal("argument", request(fd)[1], X)
-        answer(fd, Y)
+        equal("argument", callback_request(fd)[1], X)
+        write_all(fd, Y)
         equal("result", os.read(call, 4096), Y)
         equal("all", os.read(call, 4096), b"")
     os.write(call, X)
-    request(fd)
+    callback_request(fd)
     os.close(call)  # nobody wants the result
     eventually("the request ends", lambda: polled(fd) & select.POLLERR)
-    fails("EIO", os.write, fd, Y)
-    holds(f"why: {why()}", "cancelled" in why())
-    os.close(fd)
+    refused("EIO", "cancelled", os.write, fd, Y)
 
 
 # --- lines ------------------------------------------------------------------------------
@@ -395,19 +329,17 @@ def lines(d):
                        ("\t1\t2\t 3\r\n", X), ("1e0 +2 3.0\n", X)):
         e = Execution(path, X)
         equal("request", line_of(fd), "1 2 3\n")
-        answer(fd, said.encode(), 2)
+        write_all(fd, said.encode(), 2)
         e.gives(data)
     e = Execution(path, X)
     line_of(fd)
     for bad, text in (("1 2\n", "result 0: 2 numbers came, the program wants 3"),
                       ("\n", "result 0"), ("1 2 x\n", "column 5"), ("1 2 3 4\n", "4 numbers"),
                       ("{}\n", "without an error"), ("{\n", "expected")):
-        fails("EINVAL", os.write, fd, bad.encode())
-        holds(f"{text!r} in {why()}", text in why())
+        refused("EINVAL", text, os.write, fd, bad.encode())
     fails("E2BIG", os.write, fd, b"1 " * (300 << 10))
     equal("a part of two", os.write(fd, b"10 20 30\n1"), 9)
     e.gives(Y)
-    os.close(fd)
 
 
 @case
@@ -421,15 +353,13 @@ def lines_of_several(d):
 }}
 """)
     fd = host(path, "0.txt")
-    outputs = ["cb_fields_0", "cb_fields_1", "cb_fields_2"]
     e = Execution(path, npy("<i4", (2, 2), struct.pack("<4i", 1, -2, 3, 4)),
-                  npy("|b1", (2,), b"\1\0"), npy("<f4", (0,), b""), outputs=outputs)
+                  npy("|b1", (2,), b"\1\0"), floats(), outputs=[f"cb_fields_{i}" for i in range(3)])
     equal("request", line_of(fd), "1 -2 3 4\t\ttrue false\n")
     for bad in "true false\n", "true false\t\n", "true\t\t1\n", "true false\t1\t1\n":
         fails("EINVAL", os.write, fd, bad.encode())
-    answer(fd, b"0 1\t \t2.5\n")
-    e.gives(npy("|b1", (2,), b"\0\1"), npy("<f4", (0,), b""), scalar(2.5))
-    os.close(fd)
+    write_all(fd, b"0 1\t \t2.5\n")
+    e.gives(npy("|b1", (2,), b"\0\1"), floats(), f32((), 2.5))
     # more than is printed at once
     n = 30000
     path = asker("cb_long", kind=f"tensor<{n}xi32>")
@@ -437,13 +367,10 @@ def lines_of_several(d):
     data = npy("<i4", (n,), struct.pack(f"<{n}i", *range(n)))
     for piece in MIB, 1000:
         e = Execution(path, data)
-        line = b""
-        while not line.endswith(b"\n"):
-            line += os.read(fd, piece)
-        equal("request", line, " ".join(map(str, range(n))).encode() + b"\n")
-        answer(fd, line)
+        line = line_of(fd, piece)
+        equal("request", line, " ".join(map(str, range(n))) + "\n")
+        write_all(fd, line.encode())
         e.gives(data)
-    os.close(fd)
 
 
 # --- callbacks without results ----------------------------------------------------------
@@ -454,17 +381,14 @@ def tells(d):
     path = teller("cb_tell")
     # a reader that goes on, a poll, {} or an empty line, and a close say that it was read
     fd = host(path, "0.txt", os.O_RDONLY | os.O_NONBLOCK)
-    e = Execution(path, X)
-    waits(fd)
-    equal("request", line_of(fd), "1 2 3\n")
-    equal("it waits", e.reply, None)
-    equal("nothing more", polled(fd), 0)
-    e.gives(X)
-    e = Execution(path, X)
-    waits(fd)
-    equal("request", line_of(fd), "1 2 3\n")
-    fails("EAGAIN", os.read, fd, 100)
-    e.gives(X)
+    for goes_on in (lambda: equal("nothing more", polled(fd), 0),
+                    lambda: fails("EAGAIN", os.read, fd, 100)):
+        e = Execution(path, X)
+        waits(fd)
+        equal("request", line_of(fd), "1 2 3\n")
+        equal("it waits", e.reply, None)
+        goes_on()
+        e.gives(X)
     fails("EBADF", os.write, fd, b"{}\n")
     os.close(fd)
     for said in b"{}\n", b"\n", None:
@@ -472,12 +396,12 @@ def tells(d):
             fd = host(path, file)
             e = Execution(path, X)
             if file == "0":
-                equal("results", request(fd)[0]["results"], [])
+                equal("results", callback_request(fd)[0]["results"], [])
             else:
                 line_of(fd)
             if said:
                 fails("EINVAL", os.write, fd, b"1\n")
-                answer(fd, said)
+                write_all(fd, said)
                 e.gives(X)
             os.close(fd)
             if not said:
@@ -497,16 +421,12 @@ def events(name):
 
 @case
 def nobody_listens(d):
-    path = asker("cb_nobody")
-    e = Execution(path, X)
+    e = Execution(asker("cb_nobody"), X)
     # one that has neither results nor an order, as debug.print, becomes an event
-    told = teller("cb_unheard")
-    Execution(told, X).gives(X)
-    seen = events("cb_unheard")
-    equal("events", [(s["index"], s["text"]) for s in seen], [(0, "1 2 3")])
-    long = teller("cb_unheard_long", "tensor<100000xf32>")
-    data = npy("<f4", (100000,), b"\0" * 400000)
-    Execution(long, data).gives(data)
+    Execution(teller("cb_unheard"), X).gives(X)
+    equal("events", [(s["index"], s["text"]) for s in events("cb_unheard")], [(0, "1 2 3")])
+    data = floats(*[0] * 100000)
+    Execution(teller("cb_unheard_long", "tensor<100000xf32>"), data).gives(data)
     text = events("cb_unheard_long")[0]["text"]
     holds(f"cut: {text}", text.startswith("0 0 ") and text.endswith("...") and len(text) < 5000)
     # the other has failed after a while
@@ -522,23 +442,21 @@ def wrong_answers(d):
     path = asker("cb_wrong")
     fd = host(path)
     e = Execution(path, X)
-    request(fd)
+    callback_request(fd)
     for bad, text in (
             (npy("<f8", (3,), b"\0" * 24), "result 0: F64[3] came, the program wants F32[3]"),
-            (f32(1, 2), "F32[2] came"), (npy("<f4", (3, 1), b"\0" * 12), "F32[3,1] came"),
+            (floats(1, 2), "F32[2] came"), (f32((3, 1), 0, 0, 0), "F32[3,1] came"),
             (npy(">f4", (3,), b"\0" * 12), "big-endian"), (b"1 2 3\n", ".npy"),
             (b"\n", "found a line"), (b"{}\n", "without an error"),
             (b'{"error":1}\n', "without an error"), (b'{"error":{}} x\n', "expected"),
             (b'{"error":{"code":"NONE"}}\n', "found \"NONE\""),
             (b'{"error":{"code":"OK"}}\n', "found \"OK\"")):
-        fails("EINVAL", os.write, fd, bad)
-        holds(f"{text!r} in {why()}", text in why())
+        refused("EINVAL", text, os.write, fd, bad)
     # in pieces: what came before the failure is dropped
-    answer(fd, Y[:50], 7)
+    write_all(fd, Y[:50], 7)
     fails("EINVAL", os.write, fd, b"\0" * 100)
-    answer(fd, Y, 7)
+    write_all(fd, Y, 7)
     e.gives(Y)
-    os.close(fd)
 
 
 @case
@@ -555,11 +473,11 @@ def errors(d):
             e = Execution(path, X)
             waits(fd)
             os.read(fd, 4096)
-            answer(fd, json.dumps({"error": said}, ensure_ascii=False).encode() + b"\n", 9)
+            write_all(fd, json.dumps({"error": said}, ensure_ascii=False).encode() + b"\n", 9)
             e.fails(name, code, text)
         e = Execution(path, X)
         os.read(fd, 4096)
-        answer(fd, Y if file == "0" else b"10 20 30\n")
+        write_all(fd, Y if file == "0" else b"10 20 30\n")
         e.gives(Y)
         os.close(fd)
 
@@ -570,25 +488,16 @@ def a_host_leaves(d):
     fd, other = host(path), host(path)
     e = Execution(path, X)
     waits(fd)
-    request(fd)
+    callback_request(fd)
     os.close(fd)
     e.fails("ECONNABORTED", "ABORTED", "executables/cb_leaves/callbacks/0",
             "closed it without an answer")
-    e = Execution(path, X)
-    equal("the other", request(other)[1], X)
-    answer(other, Y)
-    e.gives(Y)
+    talk(path, other)
     # one that is killed while it reads
-    def read():
-        os.read(other, 100)
-    pid = child(read)
+    pid = child(os.read, other, 100)
     os.kill(pid, signal.SIGKILL)
     equal("killed", end_of(pid), -signal.SIGKILL)
-    e = Execution(path, X)
-    equal("argument", request(other)[1], X)
-    answer(other, Y)
-    e.gives(Y)
-    os.close(other)
+    talk(path, other)
 
 
 @case
@@ -607,9 +516,9 @@ def polls(d):
         equal("all of them", os.read(fd, 4096), X)
         equal("an answer", polled(fd), select.POLLOUT)
         fails("EAGAIN", os.read, fd, 100)
-        answer(fd, Y[:100])
+        write_all(fd, Y[:100])
         equal("more of it", polled(fd), select.POLLOUT)
-        answer(fd, Y[100:])
+        write_all(fd, Y[100:])
         equal("nothing", polled(fd), 0)
         e.gives(Y)
     # two pollers: the one that does not read does not keep the request
@@ -617,11 +526,7 @@ def polls(d):
     e = Execution(path, X)
     waits(fd)
     waits(other)
-    request(other)
-    answer(other, Y)
-    e.gives(Y)
-    os.close(fd)
-    os.close(other)
+    serve(other, e)
 
 
 @case
@@ -630,26 +535,22 @@ def an_interrupted_reader(d):
     path = asker("cb_intr")
     fd = host(path)
 
-    def interrupted():
-        class Ring(Exception):
-            pass
+    class Ring(Exception):
+        pass
 
-        def ring(*_):
-            raise Ring
+    def ring(*_):
+        raise Ring
+
+    def interrupted():
         signal.signal(signal.SIGALRM, ring)
         signal.setitimer(signal.ITIMER_REAL, 0.2)
         try:
             os.read(fd, 100)
         except Ring:
             pass
-        other = host(path)
-        e = Execution(path, X)
-        equal("argument", request(other)[1], X)
-        answer(other, Y)
-        e.gives(Y)
+        talk(path, host(path))
 
-    equal("interrupted", end_of(child(interrupted)), 0)
-    os.close(fd)
+    end_well(child(interrupted))
 
 
 @case
@@ -667,7 +568,7 @@ def openings(d):
     fails("ENOTEMPTY", os.rmdir, f"{path}/callbacks")
     fails("ENOENT", os.open, f"{path}/callbacks/1", os.O_RDWR)
     fails("EPERM EACCES", os.open, f"{path}/callbacks/1", os.O_RDWR | os.O_CREAT)
-    plain = program("cb_plain", cases.ADD.decode())
+    plain = program("cb_plain", cases.ADD)
     equal("no callbacks", os.listdir(f"{plain}/callbacks"), [])
     holds("nor in the signature", b"callbacks" not in content(f"{plain}/signature.json"))
 
@@ -680,20 +581,15 @@ def programs_change(d):
     equal("files", sorted(os.listdir(f"{path}/callbacks")), ["5", "5.txt"])
     fails("ENOENT", host, path)
     five = host(path, "5")
-    e = Execution(path, X)
-    request(five)
-    answer(five, Y)
-    e.gives(Y)
+    talk(path, five)
     equal("the old one", polled(fd), 0)
-    os.close(fd)
     # an execution under way keeps its host when its program is removed
     e = Execution(path, X)
-    request(five)
+    callback_request(five)
     os.unlink(f"{cases.mnt}/programs/cb_change.mlir")
     fails("ENOENT", host, path, "5")
-    answer(five, Y)
+    write_all(five, Y)
     e.gives(Y)
-    os.close(five)
 
 
 @case
@@ -702,24 +598,18 @@ def commands_as(d):
     asker("cb_source")
     cases.ok(op="compile", program="cb_source", **{"as": "cb_as"})
     path = f"{cases.mnt}/executables/cb_as"
-    fd = host(path)
-    e = Execution(path, X)
-    request(fd)
-    answer(fd, Y)
-    e.gives(Y)
-    os.close(fd)
+    talk(path, host(path))
     os.rmdir(path)
 
 
 # --- ends -------------------------------------------------------------------------------
 
 
-def ended(fd, *patterns):
-    """The request that was read at FD has ended: an answer fails, and a new one comes."""
-    eventually("the request ends", lambda: polled(fd) == select.POLLOUT | select.POLLERR)
-    fails("EIO", os.write, fd, Y)
-    for pattern in patterns:
-        holds(f"{pattern!r} in {why()}", pattern in why())
+def after_end(fd, part, pattern):
+    """The request of which PART was read has ended, and the next one is served."""
+    eventually("it ends", lambda: polled(fd) & select.POLLERR)
+    # the rest of it, or an answer
+    refused("EIO", pattern, *([os.read, fd, 100] if part == 5 else [os.write, fd, Y]))
 
 
 @case
@@ -727,29 +617,18 @@ def interrupted_run(d):
     path = asker("cb_run")
     fd = host(path)
     make(f"{cases.buffers}/cb_run_i.npy", X)
-
-    def run():
-        make(f"{path}/run", b"cb_run_i -> cb_run_o\n")
-
+    run = make, f"{path}/run", b"cb_run_i -> cb_run_o\n"
     for part in 4096, 5:
-        pid = child(run)
+        pid = child(*run)
         os.read(fd, part)
         os.kill(pid, signal.SIGKILL)
         end_of(pid)
-        eventually("it ends", lambda: polled(fd) & select.POLLERR)
-        if part == 5:
-            fails("EIO", os.read, fd, 100)  # the rest of it
-        else:
-            fails("EIO", os.write, fd, Y)
-        holds(f"why: {why()}", "cancelled" in why())
-    pid = child(run)
-    request(fd)
-    answer(fd, Y)
-    equal("run", end_of(pid), 0)
+        after_end(fd, part, "cancelled")
+    pid = child(*run)
+    callback_request(fd)
+    write_all(fd, Y)
+    end_well(pid)
     equal("result", content(f"{cases.buffers}/cb_run_o.npy"), Y)
-    os.close(fd)
-    os.unlink(f"{cases.buffers}/cb_run_o.npy")
-    os.unlink(f"{cases.buffers}/cb_run_i.npy")
 
 
 @case
@@ -759,7 +638,7 @@ def jobs(d):
     make(f"{cases.buffers}/cb_job_i.npy", X)
     spec = dict(op="execute", executable="cb_job", inputs=["cb_job_i"], outputs=["cb_job_o"])
     job = cases.ok(**spec, **{"async": True})["job"]
-    request(fd)
+    callback_request(fd)
     cases.ok(op="cancel", job=job)
     reply = cases.command(op="wait", job=job)
     equal("cancelled", (reply["state"], reply["result"]["error"]["code"]),
@@ -768,25 +647,15 @@ def jobs(d):
     # a timeout, of a command and of a job
     cases.refused("ETIMEDOUT", "did not end within", **spec, timeout_ms=300)
     eventually("a request that has ended", lambda: not polled(fd))
-    thread = threading.Thread(target=lambda: request(fd), daemon=True)
+    thread = threading.Thread(target=lambda: callback_request(fd), daemon=True)
     thread.start()
     cases.refused("ETIMEDOUT", "did not end within", **spec, timeout_ms=2000)
     thread.join(cases.PATIENCE)
-    eventually("it ends", lambda: polled(fd) & select.POLLERR)
-    fails("EIO", os.write, fd, Y)
+    after_end(fd, 4096, "")
     # a step of a batch
     reply = cases.command(op="batch", commands=[dict(spec, timeout_ms=300)])
     equal("batch", reply["ok"], False)
-    e = Execution(path, X)
-    request(fd)
-    answer(fd, Y)
-    e.gives(Y)
-    os.close(fd)
-    os.unlink(f"{cases.buffers}/cb_job_i.npy")
-
-
-def worker(file):
-    return f"{cases.mnt}/plugins/{cases.plugin}/{file}"
+    talk(path, fd)
 
 
 @case
@@ -796,15 +665,10 @@ def a_worker_dies(d):
     for part in 4096, 5:
         e = Execution(path, X)
         os.read(fd, part)
-        os.kill(int(content(worker("pid"))), signal.SIGKILL)
+        os.kill(int(cases.of_plugin("pid")), signal.SIGKILL)
         holds("it fails", not e.end()["ok"])
-        e.forget()
-        fails("EIO", os.read if part == 5 else os.write, fd, 100 if part == 5 else Y)
-    e = Execution(path, X)
-    equal("the next request", request(fd)[1], X)
-    answer(fd, Y)
-    e.gives(Y)
-    os.close(fd)
+        after_end(fd, part, "")
+    talk(path, fd)
 
 
 @case
@@ -818,10 +682,7 @@ def a_host_runs_programs(d):
         waits(fd)
     Execution(plain, X).gives(X)
     for fd, e in zip(fds, waiting):
-        equal("the request", request(fd)[1], X)
-        answer(fd, Y)
-        e.gives(Y)
-        os.close(fd)
+        serve(fd, e)
 
 
 @root_case
@@ -831,31 +692,21 @@ def rights(d):
     os.chown(file, 1001, 1001)
     os.chmod(file, 0o664)
 
-    def may():
-        os.close(host(path))
-
     def may_not():
-        fails("EACCES", host, path)
-        fails("EACCES", host, path, "0.txt")
-        holds(f"why: {why()}", "may write the program" in why())
+        for name in "0", "0.txt":
+            refused("EACCES", "may write the program", host, path, name)
 
-    as_user(1001, may)
-    as_user(1002, may, groups=[1001])
+    as_user(1001, host, path)
+    as_user(1002, host, path, groups=[1001])
     as_user(1002, may_not)
     fd = host(path)
-
-    def run():
-        make(f"{cases.mnt}/executables/cb_rights/run", b"cb_rights_i -> cb_rights_o\n")
-
     make(f"{cases.buffers}/cb_rights_i.npy", X)
     os.chmod(cases.buffers, 0o777)
-    pid = child(lambda: as_user(1002, run))  # who may read the program may run it
-    request(fd)
-    answer(fd, Y)
-    equal("run", end_of(pid), 0)
-    os.close(fd)
-    os.unlink(f"{cases.buffers}/cb_rights_o.npy")
-    os.unlink(f"{cases.buffers}/cb_rights_i.npy")
+    # who may read the program may run it
+    pid = child(as_user, 1002, make, f"{path}/run", b"cb_rights_i -> cb_rights_o\n")
+    callback_request(fd)
+    write_all(fd, Y)
+    end_well(pid)
 
 
 class Iocb(ctypes.Structure):
@@ -874,7 +725,7 @@ def submit(path, line):
     """Write a line by asynchronous, direct I/O; the end of the process waits for it."""
     context = ctypes.c_ulong()
     buf = ctypes.create_string_buffer(line)
-    control = Iocb(opcode=PWRITE, fd=os.open(path, os.O_RDWR | os.O_DIRECT),
+    control = Iocb(opcode=PWRITE, fd=opened(path, os.O_RDWR | os.O_DIRECT),
                    buf=ctypes.addressof(buf), bytes=len(line))
     one = (ctypes.c_void_p * 1)(ctypes.addressof(control))
     equal("io_setup", cases.libc.syscall(IO_SETUP, 1, ctypes.byref(context)), 0)
@@ -882,7 +733,7 @@ def submit(path, line):
 
 
 def read_pages(path):
-    fd = os.open(path, os.O_RDONLY)
+    fd = opened(path, os.O_RDONLY)
     with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as pages:
         holds("all bytes", pages[:].endswith(bytes(MIB)))
 
@@ -899,16 +750,15 @@ def direct_writes_leave_room_for_pages(d):
     queue = f"{cases.mnt}/devices/{cases.plugin}/0/queue"
     eventually("a dozen run", lambda: content(queue).count(b"cb_direct") >= 12)
     # the kernel reads a large file ahead, which is in the background too
-    reader = child(read_pages, make(f"{d}/large.npy", f32(*[0] * (MIB // 4))))
+    reader = child(read_pages, make(f"{d}/large.npy", floats(*[0] * (MIB // 4))))
     try:
         eventually("pages are read", os.waitid, os.P_PID, reader,
                    os.WEXITED | os.WNOHANG | os.WNOWAIT)
     finally:
         for _ in range(n):
-            request(fd)
-            answer(fd, Y)
-    equal("ends", [end_of(pid) for pid in [reader, *pids]], [0] * (n + 1))
-    os.close(fd)
+            callback_request(fd)
+            write_all(fd, Y)
+    end_well(reader, *pids)
 
 
 if __name__ == "__main__":

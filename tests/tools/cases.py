@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Help for the tests in Python: cases, each in an empty directory of its own.
+"""Help for the tests in Python: cases, each in an empty directory of its own.  What a case leaves,
+files in buffers/ of all devices and in programs/, processes, descriptors of opened(), goes at its end.
 
     import cases
     from cases import case, equal, fails
@@ -16,6 +17,7 @@ are @root_case and are left out for other users.
 
 import ctypes
 import errno
+import glob
 import json
 import os
 import shutil
@@ -30,12 +32,20 @@ import schema
 PATIENCE = float(os.environ.get("PJRTFS_TEST_PATIENCE", "20"))
 TIMES = int(os.environ.get("PJRTFS_TEST_TIMES", "1"))  # of what the everyday run repeats
 
+DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data")
+
+
+def adder(tensor):
+    """A program that adds two."""
+    return f"""func.func @main(%x: {tensor}, %y: {tensor}) -> {tensor} {{
+  %0 = stablehlo.add %x, %y : {tensor}
+  return %0 : {tensor}
+}}
+""".encode()
+
+
 # programs that several tests run
-ADD = b"""func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
-  %0 = stablehlo.add %x, %y : tensor<3xf32>
-  return %0 : tensor<3xf32>
-}
-"""
+ADD = adder("tensor<3xf32>")
 # %n steps that no compiler can foresee
 COUNT = b"""func.func @main(%n: tensor<i64>) -> tensor<i64> {
   %zero = stablehlo.constant dense<0> : tensor<i64>
@@ -60,6 +70,7 @@ plugin = None  # the name of the plugin that is mounted there first
 buffers = None  # its buffers/
 _cases = []
 _children = set()  # those that have not ended
+_opened = set()  # descriptors, to be closed at the end of the case
 
 
 def case(fn):
@@ -75,37 +86,62 @@ def root_case(fn):
     return fn
 
 
+def use(mountpoint):
+    """Work in that mount."""
+    global mnt, buffers, plugin
+    mnt, buffers = mountpoint, mountpoint + "/buffers"
+    plugin = next(n for n in os.listdir(mnt + "/plugins") if not n.endswith(".json"))
+
+
+def _made():
+    return {path for at in (*glob.glob(mnt + "/devices/*/*/buffers"), mnt + "/programs")
+            for path in glob.glob(at + "/*")}
+
+
+def _clear(before):
+    """Undo what a case left."""
+    os.umask(0o022)
+    for pid in list(_children):
+        os.kill(pid, signal.SIGKILL)
+        end_of(pid)
+    while _opened:
+        try:
+            os.close(_opened.pop())
+        except OSError as e:
+            if e.errno != errno.EBADF:  # the case has closed it
+                raise
+    for path in _made() - before:
+        if os.path.isdir(path):
+            shutil.rmtree(path, ignore_errors=True)
+        elif not path.endswith(".sharding.json"):  # that goes with its shards
+            os.unlink(path)
+
+
 def main():
     """Run the cases, each in an empty directory in buffers/ that all may enter."""
-    global mnt, buffers, plugin
     args = sys.argv[1:]
     if args[0] == "--as":
         _become(int(args[1]))
         args = args[2:]
-    mnt = args[0]
-    buffers = mnt + "/buffers"
-    plugin = next(n for n in os.listdir(mnt + "/plugins") if not n.endswith(".json"))
+    use(args[0])
     chosen = [fn for fn in _cases if not args[1:] or fn.__name__ in args[1:]]
     failed = 0
     os.umask(0o022)
     for fn in chosen:
-        d = f"{buffers}/{fn.__name__}"
+        d, before = f"{buffers}/{fn.__name__}", _made()
         os.mkdir(d)
         began = time.monotonic()
         try:
-            fn(d)
+            try:
+                fn(d)
+            finally:
+                _clear(before)
         except Exception:
             failed += 1
             print(f"FAILED: {fn.__name__}")
             traceback.print_exc(file=sys.stdout)
         else:
             print(f"passed: {fn.__name__} ({time.monotonic() - began:.1f} s)")
-        os.umask(0o022)
-        for pid in list(_children):
-            os.kill(pid, signal.SIGKILL)
-            end_of(pid)
-        if os.path.isdir(d):
-            shutil.rmtree(d)
         sys.stdout.flush()
     print(f"{failed} of {len(chosen)} cases failed")
     sys.exit(1 if failed else 0)
@@ -188,6 +224,11 @@ def end_of(pid):
     return os.waitstatus_to_exitcode(status)
 
 
+def end_well(*pids):
+    """Each of the children ends with 0."""
+    equal("children", [end_of(pid) for pid in pids], [0] * len(pids))
+
+
 def _become(uid, gid=None, groups=()):
     os.setgroups(list(groups))
     os.setresgid(*[uid if gid is None else gid] * 3)
@@ -225,18 +266,49 @@ def npy(descr, shape, data):
     return b"\x93NUMPY\x01\0" + struct.pack("<H", len(head)) + head + data
 
 
+def packed(*values):
+    return struct.pack(f"<{len(values)}f", *values)
+
+
+def f32(shape, *values):
+    return npy("<f4", shape, packed(*values))
+
+
 def floats(*values):
     """A .npy of F32[n]."""
-    return npy("<f4", (len(values),), struct.pack(f"<{len(values)}f", *values))
+    return f32((len(values),), *values)
+
+
+def fortran(descr, shape, data):
+    """A .npy of column-major data."""
+    return npy(descr, shape, data).replace(b"'fortran_order': False, ", b"'fortran_order': True,  ")
+
+
+def opened(path, flags=os.O_RDWR, mode=0o644):
+    """A descriptor that is closed at the end of the case, if the case does not."""
+    fd = os.open(path, flags, mode)
+    _opened.add(fd)
+    return fd
+
+
+def write_all(fd, data, piece=None):
+    at = 0
+    while at < len(data):
+        at += os.write(fd, data[at:at + piece] if piece else data[at:])
+
+
+def read_all(fd, piece=1 << 20):
+    parts = []
+    while part := os.read(fd, piece):
+        parts.append(part)
+    return b"".join(parts)
 
 
 def make(path, data=b"", mode=0o644, flags=os.O_WRONLY | os.O_CREAT | os.O_TRUNC):
     """Write a file as cat > would: what open, write and close say counts."""
     fd = os.open(path, flags, mode)
     try:
-        at = 0
-        while at < len(data):
-            at += os.write(fd, data[at:])
+        write_all(fd, data)
     except BaseException:
         try:
             os.close(fd)
@@ -277,9 +349,7 @@ def valid(request, text):
 
 def send(fd, request):
     """Write all of one command."""
-    data = json.dumps(request).encode() + b"\n"
-    while data:
-        data = data[os.write(fd, data):]
+    write_all(fd, json.dumps(request).encode() + b"\n")
 
 
 def receive(fd):
@@ -290,6 +360,19 @@ def receive(fd):
         holds(f"a whole reply, not {reply[:100]}", part)
         reply += part
     return reply
+
+
+def callback_request(fd, piece=1 << 20):
+    """The next request of a file in callbacks/: its head and the bytes of its arguments."""
+    data = b""
+    while b"\n" not in data:
+        data += os.read(fd, piece)
+    head, data = data.split(b"\n", 1)
+    head = json.loads(head)
+    while len(data) < head["bytes"]:
+        data += os.read(fd, piece)
+    equal("bytes", len(data), head["bytes"])
+    return head, data
 
 
 def ask(fd, request):
@@ -326,3 +409,32 @@ def refused(names, pattern, **o):
     holds(f"{o}: {reply}", reply["error"]["errno"] in names.split())
     holds(f"{o}: {reply}, not {pattern!r}", pattern in reply["error"]["message"])
     return reply
+
+
+def device(i, rest=""):
+    """"cpu:1", with the mounted plugin's name."""
+    return f"{plugin}:{i}{rest}"
+
+
+def on(i, name=""):
+    """The file NAME of device I."""
+    return f"{mnt}/devices/{plugin}/{i}/buffers/{name}"
+
+
+def program(name, source):
+    """Put a program; the path of its executable."""
+    make(f"{mnt}/programs/{name}.mlir", source if isinstance(source, bytes) else source.encode())
+    return f"{mnt}/executables/{name}"
+
+
+def of_plugin(file):
+    """The text of one of the plugin's files."""
+    return content(f"{mnt}/plugins/{plugin}/{file}").decode()
+
+
+def kill_worker():
+    """End the plugin's process, and wait for the next one."""
+    restarts = int(of_plugin("restarts"))
+    os.kill(int(of_plugin("pid")), signal.SIGKILL)
+    eventually("a new worker", lambda: int(of_plugin("restarts")) > restarts and
+               of_plugin("state") == "ready\n")

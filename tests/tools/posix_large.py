@@ -6,7 +6,7 @@ import os
 import time
 
 import cases
-from cases import about, case, equal, eventually, fails, floats, holds, make, state, used
+from cases import about, case, equal, eventually, fails, floats, holds, make, opened, state, used
 
 MIB, GIB = 1 << 20, 1 << 30
 A = floats(1, 2, 3)
@@ -38,7 +38,7 @@ def beyond_the_limit(d):
     make(d + "/a.npy", A)
     before = used()
     fails("ENOSPC", os.truncate, d + "/small.raw", 7 * GIB)
-    fd = os.open(d + "/new.raw", os.O_RDWR | os.O_CREAT)
+    fd = opened(d + "/new.raw", os.O_RDWR | os.O_CREAT)
     fails("ENOSPC", os.ftruncate, fd, 7 * GIB)
     fails("ENOSPC", os.pwrite, fd, b"x", 7 * GIB)
     fails("ENOSPC", os.pwrite, fd, b"x", (1 << 62))
@@ -67,7 +67,7 @@ def beyond_4_gib(d):
     """A page beyond, written at the end: offsets have 64 bits."""
     size = 4 * GIB + 4096
     page = os.urandom(4096)
-    fd = os.open(d + "/a.raw", os.O_RDWR | os.O_CREAT)
+    fd = opened(d + "/a.raw", os.O_RDWR | os.O_CREAT)
     os.pwrite(fd, page, 4 * GIB)
     equal("size", os.fstat(fd).st_size, size)
     os.pwrite(fd, b"low", 0)
@@ -76,7 +76,7 @@ def beyond_4_gib(d):
     told = about(d + "/a.raw")
     equal("what is told", (told["state"], told["dtype"], told["shape"], told["bytes"]),
           ("ready", "U8", [size], size))
-    fd = os.open(d + "/a.raw", os.O_RDONLY)
+    fd = opened(d + "/a.raw", os.O_RDONLY)
     equal("size", os.fstat(fd).st_size, size)
     equal("at the begin", os.pread(fd, 8, 0), b"low" + bytes(5))
     equal("before 4 GiB", os.pread(fd, 8, 4 * GIB - 8), bytes(8))
@@ -91,7 +91,7 @@ def beyond_4_gib(d):
     # as an array with a header before it: the element at 4 GiB is after it
     st = os.stat(d + "/a.npy")
     holds("the header's size", st.st_size - size in range(64, 257))
-    fd = os.open(d + "/a.npy", os.O_RDONLY)
+    fd = opened(d + "/a.npy", os.O_RDONLY)
     equal("the .npy's end", os.pread(fd, 8192, st.st_size - 4096), page)
     os.close(fd)
     # smaller again: a value of what is left
@@ -115,7 +115,7 @@ def uploaded(d):
 
     head = cases.npy("|u1", (whole,), b"")
     began = time.monotonic()
-    fd = os.open(d + "/a.npy", os.O_WRONLY | os.O_CREAT)
+    fd = opened(d + "/a.npy", os.O_WRONLY | os.O_CREAT)
     os.write(fd, head)
     for i in range(whole // MIB):
         b = part(i)
@@ -129,7 +129,7 @@ def uploaded(d):
           ("ready", "U8", [whole]))
     began = time.monotonic()
     for view, skip in (("npy", len(head)), ("raw", 0)):
-        fd = os.open(d + "/a." + view, os.O_RDONLY)
+        fd = opened(d + "/a." + view, os.O_RDONLY)
         equal("size", os.fstat(fd).st_size, whole + skip)
         # all parts with an offset, else those where counters overflow
         for i in range(whole // MIB) if skip else (0, 1, 2047, 2048, 4095, 4096, -1):

@@ -8,7 +8,7 @@ import stat
 
 import cases
 from cases import (about, as_user, case, content, equal, eventually, fails, floats, holds, make,
-                   root_case, state)
+                   opened, root_case, state)
 
 A, B = floats(1, 2, 3), floats(4, 5)
 
@@ -17,7 +17,7 @@ A, B = floats(1, 2, 3), floats(4, 5)
 def open_flags(d):
     fails("ENOENT", os.open, d + "/a.npy", os.O_RDONLY)
     fails("ENOENT", os.open, d + "/a.npy", os.O_WRONLY | os.O_TRUNC)
-    fd = os.open(d + "/a.npy", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
+    fd = opened(d + "/a.npy", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
     os.write(fd, A)
     os.close(fd)
     fails("EEXIST", os.open, d + "/a.npy", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -25,7 +25,7 @@ def open_flags(d):
     fails("EEXIST", os.open, d + "/a.txt", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     equal("bytes", content(d + "/a.npy"), A)
     # O_CREAT of what is there takes it, mode and all
-    os.close(os.open(d + "/a.npy", os.O_RDONLY | os.O_CREAT, 0o777))
+    os.close(opened(d + "/a.npy", os.O_RDONLY | os.O_CREAT, 0o777))
     equal("mode", stat.S_IMODE(os.stat(d + "/a.npy").st_mode), 0o640)
     equal("bytes", content(d + "/a.npy"), A)
     fails("ENOTDIR", os.open, d + "/a.npy", os.O_RDONLY | os.O_DIRECTORY)
@@ -33,11 +33,11 @@ def open_flags(d):
     fails("EISDIR", os.open, d, os.O_RDWR)
     fails("EISDIR", os.open, d, os.O_RDONLY | os.O_CREAT)
     # what a descriptor may not do
-    fd = os.open(d + "/a.npy", os.O_RDONLY)
+    fd = opened(d + "/a.npy", os.O_RDONLY)
     fails("EBADF", os.write, fd, b"x")
     fails("EBADF EINVAL", os.ftruncate, fd, 0)
     os.close(fd)
-    fd = os.open(d + "/a.npy", os.O_WRONLY)
+    fd = opened(d + "/a.npy", os.O_WRONLY)
     fails("EBADF", os.read, fd, 1)
     os.close(fd)
     equal("bytes", content(d + "/a.npy"), A)
@@ -47,7 +47,7 @@ def open_flags(d):
 def truncating_open(d):
     make(d + "/a.npy", A)
     ino = os.stat(d + "/a.npy").st_ino
-    os.close(os.open(d + "/a.npy", os.O_WRONLY | os.O_TRUNC))
+    os.close(opened(d + "/a.npy", os.O_WRONLY | os.O_TRUNC))
     st = os.stat(d + "/a.npy")
     equal("inode and size", (st.st_ino, st.st_size), (ino, 0))
     equal("state", state(d + "/a.npy"), "empty")
@@ -59,7 +59,7 @@ def truncating_open(d):
 @case
 def appending(d):
     make(d + "/log", b"one ")
-    fd = os.open(d + "/log", os.O_WRONLY | os.O_APPEND)
+    fd = opened(d + "/log", os.O_WRONLY | os.O_APPEND)
     os.write(fd, b"two ")
     os.write(fd, b"three")
     os.lseek(fd, 0, os.SEEK_SET)
@@ -123,14 +123,13 @@ def directories(d):
 def removed_directory(d):
     """A process whose working directory is removed cannot make files there."""
     os.mkdir(d + "/a")
-    fd = os.open(d + "/a", os.O_RDONLY | os.O_DIRECTORY)
+    fd = opened(d + "/a", os.O_RDONLY | os.O_DIRECTORY)
     os.rmdir(d + "/a")
     fails("ENOENT", os.open, "x.npy", os.O_WRONLY | os.O_CREAT, dir_fd=fd)
     fails("ENOENT", os.mkdir, "x", dir_fd=fd)
     equal("links", os.fstat(fd).st_nlink, 0)
     os.mkdir(d + "/a")
     holds("another inode", os.stat(d + "/a").st_ino != os.fstat(fd).st_ino)
-    os.close(fd)
 
 
 @case
@@ -347,7 +346,7 @@ def statvfs(d):
 def without_a_name(d):
     fails("EOPNOTSUPP EISDIR", os.open, d, os.O_TMPFILE | os.O_RDWR)
     # by descriptors of directories
-    fd = os.open(d, os.O_RDONLY | os.O_DIRECTORY)
+    fd = opened(d, os.O_RDONLY | os.O_DIRECTORY)
     os.close(os.open("a.npy", os.O_WRONLY | os.O_CREAT, dir_fd=fd))
     os.mkdir("ns", dir_fd=fd)
     os.rename("a.npy", "ns/b.npy", src_dir_fd=fd, dst_dir_fd=fd)
@@ -358,13 +357,11 @@ def without_a_name(d):
     os.close(fd)
     # O_PATH does not open the file
     make(d + "/a.npy", A)
-    fd = os.open(d + "/a.npy", os.O_PATH)
+    fd = opened(d + "/a.npy", os.O_PATH)
     fails("EBADF", os.read, fd, 1)
     equal("size", os.fstat(fd).st_size, len(A))
-    again = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY)
+    again = opened(f"/proc/self/fd/{fd}", os.O_RDONLY)
     equal("bytes", os.read(again, 1000), A)
-    os.close(again)
-    os.close(fd)
 
 
 cases.main()

@@ -7,8 +7,8 @@ import signal
 import time
 
 import cases
-from cases import (about, case, child, content, end_of, equal, eventually, fails, floats,
-                   holds, make, sleeps, state, used)
+from cases import (about, case, child, content, end_of, equal, eventually, fails, floats, holds,
+                   make, opened, sleeps, state, used)
 
 A, B = floats(1, 2, 3), floats(4, 5, 6)
 MIB = 1 << 20
@@ -21,8 +21,8 @@ def unlinked_while_open(d):
     before = used()
     data = os.urandom(16 * MIB)
     make(d + "/a.raw", data)
-    reader = os.open(d + "/a.raw", os.O_RDONLY)
-    writer = os.open(d + "/a.raw", os.O_RDWR)
+    reader = opened(d + "/a.raw", os.O_RDONLY)
+    writer = opened(d + "/a.raw", os.O_RDWR)
     ino = os.fstat(reader).st_ino
     os.unlink(d + "/a.raw")
     fails("ENOENT", os.stat, d + "/a.raw")
@@ -47,7 +47,7 @@ def unlinked_while_open(d):
 @case
 def created_and_unlinked(d):
     """A temporary file that never had a name for long."""
-    fd = os.open(d + "/a.npy", os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    fd = opened(d + "/a.npy", os.O_RDWR | os.O_CREAT | os.O_EXCL)
     os.unlink(d + "/a.npy")
     os.write(fd, A)
     equal("bytes", os.pread(fd, 1000, 0), A)
@@ -61,7 +61,7 @@ def replaced_while_open(d):
     make(d + "/a.npy", A)
     fds = []
     for i in range(8):
-        fds.append((os.open(d + "/a.npy", os.O_RDONLY), floats(i, i, i)))
+        fds.append((opened(d + "/a.npy", os.O_RDONLY), floats(i, i, i)))
         make(d + "/part", floats(i + 1, i + 1, i + 1))
         if i == 0:
             fds[0] = (fds[0][0], A)
@@ -81,7 +81,7 @@ def two_writers(d):
     parts = [part, part[::-1]]
 
     def write(i):
-        fd = os.open(d + "/a.raw", os.O_WRONLY | os.O_CREAT)
+        fd = opened(d + "/a.raw", os.O_WRONLY | os.O_CREAT)
         for off in range(0, len(part), 4096):
             os.pwrite(fd, parts[i][off : off + 4096], i * len(part) + off)
         os.close(fd)
@@ -98,7 +98,7 @@ def two_appenders(d):
     """No line is lost or torn."""
 
     def write(letter):
-        fd = os.open(d + "/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        fd = opened(d + "/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         for i in range(500):
             os.write(fd, f"{letter} {i:04d}\n".encode())
         os.close(fd)
@@ -114,7 +114,7 @@ def two_appenders(d):
 @case
 def duplicates_and_children(d):
     """One open file shared by several processes has one position, and is whole at last."""
-    fd = os.open(d + "/a.npy", os.O_WRONLY | os.O_CREAT)
+    fd = opened(d + "/a.npy", os.O_WRONLY | os.O_CREAT)
     os.write(fd, A[:50])
 
     def more():
@@ -132,7 +132,7 @@ def duplicates_and_children(d):
     os.close(fd)
     equal("bytes", content(d + "/a.npy"), A)
     # children that write at the same time
-    fd = os.open(d + "/b.raw", os.O_RDWR | os.O_CREAT)
+    fd = opened(d + "/b.raw", os.O_RDWR | os.O_CREAT)
 
     def write(i):
         for off in range(i * 4096, MIB, 4 * 4096):
@@ -149,7 +149,7 @@ def duplicates_and_children(d):
 
 @case
 def descriptor_flags(d):
-    fd = os.open(d + "/a", os.O_RDWR | os.O_CREAT)
+    fd = opened(d + "/a", os.O_RDWR | os.O_CREAT)
     equal("mode", fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE, os.O_RDWR)
     os.write(fd, b"0123456789")
     fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND)
@@ -163,7 +163,6 @@ def descriptor_flags(d):
     equal("at the end", os.pread(fd, 10, 100), b"")
     equal("in pieces", os.readv(fd, [bytearray(2), bytearray(10)]), 3)
     equal("in pieces", os.pwritev(fd, [b"ab", b"cd"], 0), 4)
-    os.close(fd)
 
 
 @case
@@ -176,11 +175,11 @@ def locks(d):
         ("fcntl", lambda fd: fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 10, 5),
          lambda fd: fcntl.lockf(fd, fcntl.LOCK_UN, 10, 5), "EAGAIN EACCES"),
     ):
-        fd = os.open(d + "/a.npy", os.O_RDWR)
+        fd = opened(d + "/a.npy", os.O_RDWR)
         lock(fd)
 
         def other():
-            mine = os.open(d + "/a.npy", os.O_RDWR)
+            mine = opened(d + "/a.npy", os.O_RDWR)
             fails(want, lock, mine)
             if op == "fcntl":
                 fcntl.lockf(mine, fcntl.LOCK_EX | fcntl.LOCK_NB, 5, 100)  # elsewhere
@@ -189,7 +188,7 @@ def locks(d):
         free(fd)
 
         def after():
-            lock(os.open(d + "/a.npy", os.O_RDWR))
+            lock(opened(d + "/a.npy", os.O_RDWR))
 
         equal(op + " once free", end_of(child(after)), 0)
         # the end of a process releases its locks
@@ -197,11 +196,11 @@ def locks(d):
         os.close(fd)
         equal(op + " once closed", end_of(child(after)), 0)
     # shared ones
-    fd = os.open(d + "/a.npy", os.O_RDONLY)
+    fd = opened(d + "/a.npy", os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_SH)
 
     def shared():
-        mine = os.open(d + "/a.npy", os.O_RDONLY)
+        mine = opened(d + "/a.npy", os.O_RDONLY)
         fcntl.flock(mine, fcntl.LOCK_SH | fcntl.LOCK_NB)
         fails("EWOULDBLOCK", fcntl.flock, mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -210,11 +209,11 @@ def locks(d):
 
     # one that waits gets it
     r, w = os.pipe()
-    fd = os.open(d + "/a.npy", os.O_RDWR)
+    fd = opened(d + "/a.npy", os.O_RDWR)
     fcntl.flock(fd, fcntl.LOCK_EX)
 
     def wait():
-        mine = os.open(d + "/a.npy", os.O_RDWR)
+        mine = opened(d + "/a.npy", os.O_RDWR)
         os.write(w, b"x")
         fcntl.flock(mine, fcntl.LOCK_EX)
 
@@ -223,9 +222,6 @@ def locks(d):
     eventually("it waits", sleeps, pid)
     fcntl.flock(fd, fcntl.LOCK_UN)
     equal("who waited", end_of(pid), 0)
-    os.close(fd)
-    os.close(r)
-    os.close(w)
 
 
 @case
@@ -239,7 +235,7 @@ def killed_writers(d):
             equal("state", state(path), "ready")
 
         def write():
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            fd = opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.write(fd, data[: len(data) // 2])
             os.write(fd, data[len(data) // 2 :])
             os.kill(os.getpid(), signal.SIGKILL)
@@ -261,7 +257,7 @@ def killed_in_the_middle(d):
     r, w = os.pipe()
 
     def write():
-        fd = os.open(d + "/a.part", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        fd = opened(d + "/a.part", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.write(w, b"x")
         while True:
             os.pwrite(fd, data, 0)
@@ -276,14 +272,11 @@ def killed_in_the_middle(d):
         equal("state", state(d + "/a.raw"), "ready")
         holds("part of the bytes", data.startswith(content(d + "/a.part")))
     equal("bytes", content(d + "/a.raw") == data, True)
-    os.unlink(d + "/a.part")
-    os.close(r)
-    os.close(w)
 
 
 @case
 def incomplete_at_fsync(d):
-    fd = os.open(d + "/a.npy", os.O_WRONLY | os.O_CREAT)
+    fd = opened(d + "/a.npy", os.O_WRONLY | os.O_CREAT)
     os.fsync(fd)
     for at in range(0, len(A), 16):
         os.write(fd, A[at : at + 16])
@@ -292,9 +285,8 @@ def incomplete_at_fsync(d):
         want = "ready" if at + 16 >= len(A) else "incomplete"
         equal(f"state after {at + 16}", state(d + "/a.npy"), want)
     os.close(fd)
-    fd = os.open(d, os.O_RDONLY | os.O_DIRECTORY)
+    fd = opened(d, os.O_RDONLY | os.O_DIRECTORY)
     os.fsync(fd)
-    os.close(fd)
 
 
 @case

@@ -4,8 +4,8 @@
 import os
 
 import cases
-from cases import (EXCHANGE, NOREPLACE, WHITEOUT, about, as_user, case, content, equal,
-                   eventually, fails, floats, holds, make, renameat2, root_case, state)
+from cases import (EXCHANGE, NOREPLACE, WHITEOUT, about, as_user, case, content, equal, eventually,
+                   fails, floats, holds, make, opened, renameat2, root_case, state)
 
 A, B = floats(1, 2, 3), floats(4, 5)
 
@@ -32,7 +32,7 @@ def file_over_file(d):
     make(d + "/a.npy", A)
     make(d + "/b.npy", B)
     new, old = inode(d + "/a.npy"), inode(d + "/b.npy")
-    fd = os.open(d + "/b.npy", os.O_RDONLY)
+    fd = opened(d + "/b.npy", os.O_RDONLY)
     os.rename(d + "/a.npy", d + "/b.npy")
     equal("inode", inode(d + "/b.npy"), new)
     holds("the old inode is not the new one's", new != old)
@@ -58,7 +58,7 @@ def file_over_itself(d):
 @case
 def writer_keeps_its_file(d):
     """Bytes written after the rename go to the file that was opened."""
-    fd = os.open(d + "/a.npy", os.O_WRONLY | os.O_CREAT)
+    fd = opened(d + "/a.npy", os.O_WRONLY | os.O_CREAT)
     os.write(fd, A[:100])
     os.rename(d + "/a.npy", d + "/b.npy")
     os.write(fd, A[100:])
@@ -66,7 +66,7 @@ def writer_keeps_its_file(d):
     equal("bytes", content(d + "/b.npy"), A)
     equal("state", state(d + "/b.npy"), "ready")
     # and if another takes the name meanwhile, they go nowhere
-    fd = os.open(d + "/a.npy", os.O_WRONLY | os.O_CREAT)
+    fd = opened(d + "/a.npy", os.O_WRONLY | os.O_CREAT)
     os.write(fd, A[:100])
     os.rename(d + "/b.npy", d + "/a.npy")
     os.write(fd, A[100:])

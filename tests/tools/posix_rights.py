@@ -5,8 +5,7 @@ import os
 import stat
 
 import cases
-from cases import (about, as_user, case, content, equal, fails, floats, holds, make,
-                   state)
+from cases import about, as_user, case, content, equal, fails, floats, holds, make, opened, state
 
 A, B = floats(1, 2, 3), floats(4, 5, 6)
 U1, U2 = 1001, 1002
@@ -41,7 +40,7 @@ def chmod(d):
         equal("mode", oct(mode(d + "/a.npy")), oct(m))
         equal("a view's mode", oct(mode(d + "/a.raw")), oct(m))
         equal("x.json's mode", oct(mode(d + "/a.json") & 0o666), oct(m & 0o444))
-    fd = os.open(d + "/a.npy", os.O_RDONLY)
+    fd = opened(d + "/a.npy", os.O_RDONLY)
     os.fchmod(fd, 0o604)
     os.close(fd)
     equal("mode", oct(mode(d + "/a.npy")), "0o604")
@@ -120,7 +119,7 @@ def privileges_end_with_a_write(d):
             if size == "truncate":
                 os.truncate(path, 3)
                 return
-            fd = os.open(path, os.O_WRONLY)
+            fd = opened(path, os.O_WRONLY)
             os.write(fd, b"x")
             os.close(fd)
 
@@ -195,7 +194,7 @@ def open_files_stay_open(d):
     make(d + "/a.npy", A)
     os.chmod(d + "/a.npy", 0o666)
 
-    fd = os.open(d + "/a.npy", os.O_RDWR)
+    fd = opened(d + "/a.npy", os.O_RDWR)
     os.chmod(d + "/a.npy", 0)
     os.pwrite(fd, B, 0)
     equal("bytes", os.pread(fd, 1000, 0), B)
@@ -205,7 +204,7 @@ def open_files_stay_open(d):
     os.chmod(d, 0o777)
 
     def creator():
-        fd = os.open(d + "/b.npy", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
+        fd = opened(d + "/b.npy", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
         os.write(fd, A)
         os.close(fd)
         fails("EACCES", os.open, d + "/b.npy", os.O_WRONLY)

@@ -5,7 +5,7 @@ import os
 import time
 
 import cases
-from cases import (EXCHANGE, as_user, case, content, equal, fails, floats, holds, make,
+from cases import (EXCHANGE, as_user, case, content, equal, fails, floats, holds, make, opened,
                    renameat2, root_case, state)
 
 A, B = floats(1, 2, 3), floats(4, 5, 6)
@@ -49,7 +49,7 @@ def making_and_removing(d):
     for name, t in times(f).items():
         holds(f"{name} of a new file", t >= began)
     changes("creat of what is there", {d: "", f: ""},
-            lambda: os.close(os.open(f, os.O_RDONLY | os.O_CREAT)))
+            lambda: os.close(opened(f, os.O_RDONLY | os.O_CREAT)))
     changes("mkdir", {d: "mtime ctime"}, os.mkdir, sub)
     changes("mkdir below", {sub: "mtime ctime", d: ""}, os.mkdir, sub + "/sub")
     changes("rmdir below", {sub: "mtime ctime", d: ""}, os.rmdir, sub + "/sub")
@@ -59,11 +59,10 @@ def making_and_removing(d):
     # failed operations change no times
     changes("a failing mkdir", {d: "", f: ""}, fails, "EEXIST", os.mkdir, f)
     changes("a failing unlink", {d: ""}, fails, "ENOENT", os.unlink, d + "/none")
-    fd = os.open(f, os.O_RDONLY)
+    fd = opened(f, os.O_RDONLY)
     began = time.time_ns() - 10_000_000
     os.unlink(f)
     holds("unlink sets ctime of the file", os.fstat(fd).st_ctime_ns >= began)
-    os.close(fd)
 
 
 @case
@@ -71,7 +70,7 @@ def writing(d):
     f = make(d + "/a.raw", b"0123456789")
     changes("reading", {f: "", d: ""}, content, f)
     changes("stat", {f: ""}, os.stat, f)
-    fd = os.open(f, os.O_RDWR)
+    fd = opened(f, os.O_RDWR)
     changes("write", {f: "mtime ctime", d: ""}, os.pwrite, fd, b"x", 3)
     changes("fsync", {f: ""}, os.fsync, fd)
     changes("ftruncate", {f: "mtime ctime", d: ""}, os.ftruncate, fd, 20)
@@ -80,7 +79,7 @@ def writing(d):
     changes("close", {f: ""}, os.close, fd)
     changes("truncate", {f: "mtime ctime"}, os.truncate, f, 10)
     changes("open(O_TRUNC)", {f: "mtime ctime"},
-            lambda: os.close(os.open(f, os.O_WRONLY | os.O_TRUNC)))
+            lambda: os.close(opened(f, os.O_WRONLY | os.O_TRUNC)))
     changes("a failing truncate", {f: ""}, fails, "EINVAL", os.truncate, f, -1)
     # a view that was written
     make(d + "/b.npy", A)
@@ -144,7 +143,7 @@ def setting(d):
     st = os.stat(f)
     equal("times", (st.st_atime_ns, st.st_mtime_ns), (OLD, OLD))
     # of a file that is open for writing, set after the last write: kept at close (cp -p)
-    fd = os.open(d + "/c.npy", os.O_WRONLY | os.O_CREAT)
+    fd = opened(d + "/c.npy", os.O_WRONLY | os.O_CREAT)
     os.write(fd, A)
     os.utime(fd, ns=(OLD, OLD))
     os.close(fd)
