@@ -79,6 +79,15 @@ def case(fn):
     return fn
 
 
+def row(name, fn, *args):
+    """Have main() run FN(directory, ...) as the case NAME."""
+    def one(d):
+        fn(d, *args)
+
+    one.__name__ = name
+    _cases.append(one)
+
+
 def root_case(fn):
     """The same, for a case that becomes other users."""
     if "--as" not in sys.argv and os.geteuid() == 0:

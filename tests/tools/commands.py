@@ -8,8 +8,8 @@ import signal
 import threading
 
 import cases
-from cases import (ADD, COUNT, about, ask, case, child, command, content, end_of, equal,
-                   eventually, fails, holds, make, ok, refused)
+from cases import (ADD, COUNT, about, ask, case, child, command, content, end_of, equal, eventually,
+                   fails, holds, make, ok, opened, refused)
 
 # two results, three parameters
 STEP = b"""func.func @main(%p: tensor<3xf32>, %n: tensor<i32>, %g: tensor<3xf32>)
@@ -79,7 +79,7 @@ def batch(d):
     refused("EINVAL", "steps", op="batch")
     refused("EINVAL", "unknown key", op="batch", steps=[], step=1)
     # many: no deep stack, no lost reply; to compare all with the schema takes a minute
-    fd = os.open(cases.mnt + "/control", os.O_RDWR)
+    fd = opened(cases.mnt + "/control", os.O_RDWR)
     cases.send(fd, {"op": "batch", "steps": [{"op": "stat", "buffer": "batch/t"}] * 10000})
     replies = json.loads(cases.receive(fd))["replies"]
     os.close(fd)
@@ -181,7 +181,7 @@ def repeat(d):
     equal("n", text(d + "/n"), b"1000\n")
     equal("g", text(d + "/g"), b"0.5 0.25 1\n")
     # a line does the same
-    fd = os.open(cases.mnt + "/executables/step/run", os.O_RDWR)
+    fd = opened(cases.mnt + "/executables/step/run", os.O_RDWR)
     os.write(fd, b"repeat/p repeat/n repeat/g -> repeat/p repeat/n repeat=10\n")
     holds("reply", os.read(fd, 1000).startswith(b"ok: repeat/p F32[3], repeat/n S32[] on "))
     os.close(fd)
@@ -193,7 +193,7 @@ def repeat(d):
     refused("EINVAL", "repeat", repeat=10**12, **o)
     refused("EINVAL", "gone after the first", repeat=2, donate=["repeat/g"], **o)
     # a reader of the old value keeps it
-    fd = os.open(d + "/n.txt", os.O_RDONLY)
+    fd = opened(d + "/n.txt", os.O_RDONLY)
     ok(repeat=5, **o)
     equal("old", os.read(fd, 100), b"1010\n")
     os.close(fd)
@@ -208,7 +208,7 @@ def interrupted(d):
     ok(op="create", buffer="interrupted/n", dtype="S32", shape=[], fill=0)
 
     def loop():
-        fd = os.open(cases.mnt + "/executables/step/run", os.O_RDWR)
+        fd = opened(cases.mnt + "/executables/step/run", os.O_RDWR)
         here = "interrupted/"
         os.write(fd, f"{here}p {here}n {here}g -> {here}p {here}n repeat=100000000\n".encode())
         os.read(fd, 1000)
@@ -232,7 +232,7 @@ def watched(d):
     here = "watched/"
     o = {"op": "execute", "executable": "add", "inputs": [here + "p", here + "one"],
          "outputs": [here + "p"]}
-    events = os.open(cases.mnt + "/events", os.O_RDONLY)
+    events = opened(cases.mnt + "/events", os.O_RDONLY)
     os.lseek(events, 0, os.SEEK_END)
     while os.read(events, 1 << 20):
         pass
@@ -313,7 +313,7 @@ def signals(d):
     for what, (written, n, replies) in commands.items():
         numbers(d, n=(0, 0, 0))
         del fired[:]
-        fd = os.open(cases.mnt + "/control", os.O_RDWR)
+        fd = opened(cases.mnt + "/control", os.O_RDWR)
         data = written.encode()
         got = []
         signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
@@ -384,7 +384,6 @@ def names(d):
     refused("ENODEV", "no device " + device(77), inputs=[], outputs=[], device=device(77), **o)
     refused("EINVAL", "both called", inputs=["names/p", "names/n", "names/g"],
             outputs=["names/a", "names/a.npy"], **o)
-    os.unlink(f"{cases.mnt}/devices/{cases.plugin}/1/buffers/far.txt")
 
 
 @case
@@ -419,7 +418,7 @@ def directories(d):
     equal("p/b/c/x", text(d + "/p/b/c/x"), b"7\n")
     equal("as many", sum(len(files) for _, _, files in os.walk(d + "/p")), 13)
     # words between
-    fd = os.open(cases.mnt + "/executables/list/run", os.O_RDWR)
+    fd = opened(cases.mnt + "/executables/list/run", os.O_RDWR)
     os.write(fd, b"directories/p/W directories/p/a directories/p/b/ directories/p/c "
                  b"directories/p/c2 directories/p/\xc3\xa9 -> directories/x directories/r/\n")
     holds("reply", os.read(fd, 10000).startswith(b"ok: directories/x S32[12], directories/r/0"))
@@ -499,7 +498,7 @@ def several_devices(d):
                 outputs=[[here + "s"]] * 2, **o)
         refused("EINVAL", "row 1: input 0", inputs=[[here + "x"], [device(0, "/") + here + "x"]],
                 outputs=[[here + "s"]] * 2, **o)
-        fd = os.open(cases.mnt + "/executables/sum/run", os.O_RDWR)
+        fd = opened(cases.mnt + "/executables/sum/run", os.O_RDWR)
         os.write(fd, f"{here}x -> {here}y\n".encode())
         holds("reply", os.read(fd, 1000).startswith(
             f"ok: {here}y F32[3] on {device(0)}; {here}y F32[3] on {device(1)} in ".encode()))
@@ -557,7 +556,7 @@ def jobs(d):
     equal("state", ended["state"], "failed")
     holds("why", "takes 2 inputs" in ended["result"]["error"]["message"])
     # by a line
-    fd = os.open(cases.mnt + "/executables/add/run", os.O_RDWR)
+    fd = opened(cases.mnt + "/executables/add/run", os.O_RDWR)
     os.write(fd, b"jobs/x jobs/y -> jobs/w async\n")
     number = int(os.read(fd, 100).removeprefix(b"ok: job "))
     os.close(fd)
@@ -664,7 +663,7 @@ def at_once(d):
 
     def work(k):
         numbers(d, **{f"x{k}": (k, k, k)})
-        fd = os.open(cases.mnt + "/control", os.O_RDWR)
+        fd = opened(cases.mnt + "/control", os.O_RDWR)
         for i in range(20):
             name = f"at_once/x{k}"
             reply = ask(fd, {"op": "execute", "executable": "add", "id": [k, i],

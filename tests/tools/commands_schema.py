@@ -8,7 +8,7 @@ import shutil
 
 import cases
 import schema
-from cases import ADD, ask, case, content, equal, holds, make
+from cases import ADD, ask, case, content, equal, holds, make, opened
 
 OF_GROUPS = {"send", "receive"}  # tests/faults/group-transfers.sh has examples of these
 OTHERS = [None, True, 7, -1, 1.5, 10**12, "", "word", [], [7], ["x", []], [[]], {}, {"a": 1}]
@@ -80,7 +80,7 @@ def begin(d):
     make(cases.mnt + "/programs/add.mlir", ADD)
     make(d + "/x.txt", b"1 2 3\n")
     make(d + "/y.txt", b"10 20 30\n")
-    fd = os.open(cases.mnt + "/control", os.O_RDWR)
+    fd = opened(cases.mnt + "/control", os.O_RDWR)
 
 
 @case
@@ -102,7 +102,6 @@ def what_the_schema_refuses_is_refused(d):
             else:
                 accepted += 1
     holds(f"both happen: {accepted}, {refused}", accepted > 50 and refused > 500)
-    os.close(fd)
 
 
 @case
@@ -110,7 +109,7 @@ def lines_of_json(d):
     """executables/NAME/run takes the same, without what names the executable."""
     begin(d)
     here = os.path.basename(d) + "/"
-    run = os.open(cases.mnt + "/executables/add/run", os.O_RDWR)
+    run = opened(cases.mnt + "/executables/add/run", os.O_RDWR)
     o = {"inputs": [here + "x", here + "y"], "outputs": [here + "z"], "id": 5}
     for request in [o, *changed(o)]:
         cases.send(run, request)
@@ -159,7 +158,6 @@ def wrong_replies_are_found(d):
         holds("an unknown keyword is an error", False)
     except ValueError:
         pass
-    os.close(fd)
 
 
 cases.main()

@@ -8,7 +8,8 @@ import signal
 
 import cases
 from cases import (ADD, COUNT, as_user, ask, case, child, command, content, end_of, equal,
-                   eventually, fails, holds, make, npy, receive, root_case, send, used, valid)
+                   eventually, fails, holds, make, npy, opened, receive, root_case, send, used,
+                   valid)
 
 SANITIZED = "SANITIZED" in os.environ
 MIB = 1 << 20
@@ -29,7 +30,7 @@ def begin(d):
 
 
 def control():
-    return os.open(cases.mnt + "/control", os.O_RDWR)
+    return opened(cases.mnt + "/control", os.O_RDWR)
 
 
 def memory():
@@ -130,11 +131,11 @@ def halves(d):
     begin(d)
     whole = json.dumps({"op": "delete", "buffer": "halves/x"}).encode()
     for end in range(1, len(whole)):
-        fd = os.open(cases.mnt + "/control", os.O_WRONLY)
+        fd = opened(cases.mnt + "/control", os.O_WRONLY)
         equal("taken", os.write(fd, whole[:end]), end)
         fails("EINVAL", os.close, fd)
     # and what came after a whole one
-    fd = os.open(cases.mnt + "/control", os.O_WRONLY)
+    fd = opened(cases.mnt + "/control", os.O_WRONLY)
     os.write(fd, b'{"op":"delete","buffer":"halves/y"}\n' + whole[:-1])
     fails("EINVAL", os.close, fd)
     equal("x", content(d + "/x.txt"), b"1 2 3\n")
@@ -142,7 +143,7 @@ def halves(d):
     # writers that are killed after half a command
     for n in (1, 10, len(whole) - 1):
         def half():
-            fd = os.open(cases.mnt + "/control", os.O_WRONLY)
+            fd = opened(cases.mnt + "/control", os.O_WRONLY)
             os.write(fd, whole[:n])
             os.kill(os.getpid(), signal.SIGKILL)
         equal("killed", end_of(child(half)), -signal.SIGKILL)
@@ -158,7 +159,7 @@ def halves_in_many_files(d):
 
     def fill(path):
         for _ in range(300):
-            fds.append(os.open(path, os.O_WRONLY))
+            fds.append(opened(path, os.O_WRONLY))
             os.write(fds[-1], half)
 
     def ask_once():
@@ -207,7 +208,7 @@ def callers_that_go(d):
     before = used()
 
     def go(inputs, reads):
-        fd = os.open(path, os.O_RDWR)
+        fd = opened(path, os.O_RDWR)
         os.write(fd, inputs)
         os.write(1, b"")
         if reads:
@@ -219,7 +220,7 @@ def callers_that_go(d):
             for _ in range(4)]
     for pid in pids:
         holds("ended by a signal", end_of(pid) < 0)
-    fd = os.open(path, os.O_RDWR)
+    fd = opened(path, os.O_RDWR)
     os.write(fd, few)
     holds("another's is answered", os.read(fd, 4096).startswith(b"\x93NUMPY"))
     os.close(fd)

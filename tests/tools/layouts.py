@@ -10,7 +10,7 @@ import signal
 import numpy as np
 
 import cases
-from cases import about, case, content, equal, eventually, holds, make, ok, refused
+from cases import about, case, content, equal, eventually, holds, make, ok, opened, refused
 from numpy_files import load, same, save
 
 # MLIR's element type, NumPy's, and the length of one element on the host
@@ -173,7 +173,7 @@ def calls(d):
             f"%0 = stablehlo.subtract %x0, %x1 : {t}\n"
             f"%1 = stablehlo.transpose %x0, dims = [1, 0] : ({t}) -> {u}\nreturn %0, %1 : {t}, {u}")
     x, y = counted((3, 5)), counted((3, 5)) ** 2
-    fd = os.open(executable("layout_call", "call"), os.O_RDWR)
+    fd = opened(executable("layout_call", "call"), os.O_RDWR)
     for order in ("C", "F"):  # call takes both
         f = io.BytesIO()
         np.save(f, np.asarray(x, order=order))
@@ -185,7 +185,6 @@ def calls(d):
         got = io.BytesIO(got)
         same("first", np.load(got), x - y)
         same("second", np.load(got), x.T)
-    os.close(fd)
 
 
 @case
@@ -195,7 +194,7 @@ def large_calls(d):
     x = counted((n, 2 * n))
     f = io.BytesIO()
     np.save(f, x)
-    fd = os.open(executable("layout_call_large", "call"), os.O_RDWR)
+    fd = opened(executable("layout_call_large", "call"), os.O_RDWR)
     data, sent = f.getvalue(), 0
     while sent < len(data):
         sent += os.write(fd, data[sent:])
@@ -203,7 +202,6 @@ def large_calls(d):
     while piece := os.read(fd, 1 << 20):
         got += piece
     same("large", np.load(io.BytesIO(got)), x)
-    os.close(fd)
 
 
 @case

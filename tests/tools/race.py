@@ -5,7 +5,7 @@ import os
 
 import cases
 from cases import (case, child, command, content, end_of, equal, eventually, fails, floats,
-                   holds, make)
+                   holds, make, opened)
 
 N = 1000 * cases.TIMES
 
@@ -20,7 +20,7 @@ def read_on(path, seen, wanted, whole):
     n = 0
     last = b""
     while not os.path.exists(seen):
-        fd = os.open(path, os.O_RDONLY)
+        fd = opened(path, os.O_RDONLY)
         size = os.fstat(fd).st_size
         got = os.read(fd, 4096)
         os.close(fd)
@@ -76,7 +76,7 @@ def rename_over_and_commands(d):
         make(f"{d}/{side}.npy", floats(1))
 
     def ask():
-        fd = os.open(cases.mnt + "/control", os.O_RDWR)
+        fd = opened(cases.mnt + "/control", os.O_RDWR)
         while not os.path.exists(d + "/done"):
             reply = cases.ask(fd, {"op": "stat", "buffer": name + "/x"})
             holds(reply, reply["ok"])
