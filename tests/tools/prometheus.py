@@ -13,8 +13,12 @@ import math
 import re
 import sys
 
-NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*\Z")
-LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\Z")
+NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
+LABEL = r'(?!__)[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
+VALUE = r"[+-]Inf|NaN|[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+SAMPLE = re.compile(rf"({NAME})(?:\{{((?:{LABEL}(?:,|(?=\}})))*)\}})? ({VALUE})")
+META = re.compile(rf"# (HELP|TYPE) ({NAME}) (.*)")
+HELP = re.compile(r"(?:[^\\]|\\[\\n])*")
 TYPES = {"counter", "gauge", "histogram", "summary", "untyped"}
 SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "summary": ("", "_sum", "_count")}
 
@@ -23,76 +27,30 @@ class Wrong(Exception):
     pass
 
 
-def unescape_help(text):
-    if re.sub(r"\\[\\n]", "", text).count("\\"):
-        raise Wrong("a backslash in HELP that escapes nothing")
+def expect(what, holds):
+    if not holds:
+        raise Wrong(f"expected {what}")
 
 
-def parse_labels(text, at):
-    """The labels of TEXT from the brace at AT on, and where they end."""
-    labels = {}
-    at += 1
-    while text[at] != "}":
-        end = text.index("=", at)
-        name = text[at:end]
-        if not LABEL.match(name) or name.startswith("__"):
-            raise Wrong(f"no label's name: {name!r}")
-        if text[end + 1] != '"':
-            raise Wrong("a label's value has no quotes")
-        at = end + 2
-        value = ""
-        while text[at] != '"':
-            if text[at] == "\\":
-                at += 1
-                if text[at] not in '\\"n':
-                    raise Wrong(f"no escape: \\{text[at]}")
-                value += "\n" if text[at] == "n" else text[at]
-            else:
-                value += text[at]
-            at += 1
-        at += 1
-        if name in labels:
-            raise Wrong(f"the label {name} is there twice")
-        labels[name] = value
-        if text[at] == ",":
-            at += 1
-        elif text[at] != "}":
-            raise Wrong("expected a comma or a brace after a label")
-    return labels, at + 1
-
-
-def parse_value(text):
-    if text in ("+Inf", "-Inf", "NaN"):
-        return float(text.replace("Inf", "inf"))
-    if not re.match(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\Z", text):
-        raise Wrong(f"no value: {text!r}")
-    return float(text)
+def number(text):
+    return float(text.replace("Inf", "inf"))
 
 
 def parse_sample(line):
-    end = re.match(r"[^{ ]*", line).end()
-    name, labels = line[:end], {}
-    if not NAME.match(name):
-        raise Wrong(f"no metric's name: {name!r}")
-    try:
-        if line[end : end + 1] == "{":
-            labels, end = parse_labels(line, end)
-    except (IndexError, ValueError):
-        raise Wrong("the labels do not end") from None
-    words = line[end:].split(" ")
-    if len(words) != 2 or words[0]:
-        raise Wrong("expected one space and a value after the name")
-    return name, labels, parse_value(words[1])
+    found = SAMPLE.fullmatch(line)
+    expect(f"a sample, not {line!r}", found)
+    pairs = re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', found[2] or "")
+    labels = {k: re.sub(r"\\(.)", lambda m: m[1].replace("n", "\n"), v) for k, v in pairs}
+    expect(f"each label once: {line}", len(labels) == len(pairs))
+    return found[1], labels, number(found[3])
 
 
 def family_of(name, families):
-    if name in families and families[name]["type"] != "histogram":
-        return name
-    for suffix in ("_bucket", "_sum", "_count"):
-        base = name[: -len(suffix)]
-        if name.endswith(suffix) and base in families:
-            if suffix in SUFFIXES.get(families[base]["type"], ()):
-                return base
+    for suffix in ("", "_bucket", "_sum", "_count"):
+        base = name.removesuffix(suffix)
+        if name.endswith(suffix) and base in families and \
+                suffix in SUFFIXES.get(families[base].get("TYPE"), ("",)):
+            return base
     raise Wrong(f"{name} has no TYPE before it")
 
 
@@ -101,74 +59,55 @@ def check_histogram(name, samples):
     for sample, labels, value in samples:
         rest = tuple(sorted((k, v) for k, v in labels.items() if k != "le"))
         one = series.setdefault(rest, {"buckets": []})
-        if sample.endswith("_bucket"):
-            if "le" not in labels:
-                raise Wrong(f"a bucket of {name} has no le")
-            one["buckets"].append((parse_value(labels["le"]), value))
-        elif "le" in labels:
-            raise Wrong(f"{sample} has le")
+        expect(f"le in buckets alone: {sample}", ("le" in labels) == sample.endswith("_bucket"))
+        if "le" in labels:
+            one["buckets"].append((number(labels["le"]), value))
         else:
-            one[sample[len(name) :]] = value
+            one[sample[len(name):]] = value
     for rest, one in series.items():
-        what = f"{name}{dict(rest)}"
-        bounds = [b for b, _ in one["buckets"]]
-        counts = [c for _, c in one["buckets"]]
-        if bounds != sorted(set(bounds)) or not bounds or bounds[-1] != math.inf:
-            raise Wrong(f"{what}: the bounds do not rise to +Inf: {bounds}")
-        if counts != sorted(counts):
-            raise Wrong(f"{what}: the buckets do not rise: {counts}")
-        if one.get("_count") != counts[-1]:
-            raise Wrong(f"{what}: _count is {one.get('_count')}, +Inf {counts[-1]}")
-        if "_sum" not in one or (not counts[-1] and one["_sum"]):
-            raise Wrong(f"{what}: a wrong or missing _sum")
+        bounds, counts = [b for b, _ in one["buckets"]], [c for _, c in one["buckets"]]
+        what = f"{name}{dict(rest)}: "
+        expect(f"{what}bounds that rise to +Inf: {bounds}",
+               bounds == sorted(set(bounds)) and bounds[-1:] == [math.inf])
+        expect(f"{what}buckets that rise: {counts}", counts == sorted(counts))
+        expect(f"{what}_count of +Inf: {one}", one.get("_count") == counts[-1])
+        expect(f"{what}a _sum: {one}", "_sum" in one and (counts[-1] or not one["_sum"]))
+
+
+def take_meta(line, families):
+    found = META.fullmatch(line)
+    expect(f"a name and more: {line!r}", found)
+    kind, name, text = found.groups()
+    one = families.setdefault(name, {"samples": []})
+    expect(f"once, and before samples: {line}", kind not in one and not one["samples"])
+    expect(f"a type: {line}", kind == "HELP" or text in TYPES)
+    expect(f"escapes in: {line}", kind == "TYPE" or HELP.fullmatch(text))
+    one[kind] = text
 
 
 def parse(data):
     """All samples of DATA, bytes: a dictionary of (name, labels) to value."""
     text = data.decode("utf-8")
-    if text and not text.endswith("\n"):
-        raise Wrong("the last line has no newline")
-    if "\r" in text:
-        raise Wrong("a carriage return")
-    families, samples, closed, current = {}, {}, set(), None
+    expect("a newline at the end, and no carriage return", text[-1:] in ("", "\n") and "\r" not in text)
+    families, samples, current = {}, {}, None
     for line in text.split("\n")[:-1]:
-        if line.startswith("# HELP ") or line.startswith("# TYPE "):
-            words = line.split(" ", 3)
-            if len(words) < 4 or not NAME.match(words[2]):
-                raise Wrong(f"no {words[1]}: {line!r}")
-            one = families.setdefault(words[2], {"type": None, "samples": []})
-            if words[1].lower() in one and one[words[1].lower()]:
-                raise Wrong(f"{words[1]} of {words[2]} is there twice")
-            if one["samples"]:
-                raise Wrong(f"{words[1]} of {words[2]} comes after its samples")
-            if words[1] == "TYPE" and words[3] not in TYPES:
-                raise Wrong(f"no type: {words[3]}")
-            if words[1] == "HELP":
-                unescape_help(words[3])
-            one[words[1].lower()] = words[3]
-            continue
-        if line.startswith("#"):
-            continue
-        if not line.strip():
-            raise Wrong("an empty line")
-        name, labels, value = parse_sample(line)
-        base = family_of(name, families)
-        if base != current:
-            if base in closed:
-                raise Wrong(f"the samples of {base} are not together")
-            closed.add(base)
+        if line.startswith(("# HELP ", "# TYPE ")):
+            take_meta(line, families)
+        elif not line.startswith("#"):
+            name, labels, value = parse_sample(line)
+            base = family_of(name, families)
+            one = families[base]
+            expect(f"samples of {base} together", base == current or not one["samples"])
             current = base
-        if families[base]["type"] is None or "help" not in families[base]:
-            raise Wrong(f"{base} has no HELP or TYPE")
-        key = (name, tuple(sorted(labels.items())))
-        if key in samples:
-            raise Wrong(f"twice: {line}")
-        if families[base]["type"] == "counter" and (value < 0 or not base.endswith("_total")):
-            raise Wrong(f"no counter's name or value: {line}")
-        samples[key] = value
-        families[base]["samples"].append((name, labels, value))
+            expect(f"HELP and TYPE of {base}", "HELP" in one and "TYPE" in one)
+            key = (name, tuple(sorted(labels.items())))
+            expect(f"once: {line}", key not in samples)
+            expect(f"a counter's name and value: {line}",
+                   one["TYPE"] != "counter" or (value >= 0 and base.endswith("_total")))
+            samples[key] = value
+            one["samples"].append((name, labels, value))
     for base, one in families.items():
-        if one["type"] == "histogram":
+        if one.get("TYPE") == "histogram":
             check_histogram(base, one["samples"])
     return samples
 
