@@ -8,8 +8,9 @@ import signal
 import threading
 
 import cases
-from cases import (ADD, COUNT, about, ask, case, child, command, content, end_of, equal, eventually,
-                   fails, holds, make, ok, opened, refused)
+from cases import (ADD, COUNT, about, ask, case, child, command, content, device, end_of, end_well,
+                   equal, eventually, fails, holds, make, of_plugin, ok, on, opened, program,
+                   read_all, refused, write_all)
 
 # two results, three parameters
 STEP = b"""func.func @main(%p: tensor<3xf32>, %n: tensor<i32>, %g: tensor<3xf32>)
@@ -20,27 +21,6 @@ STEP = b"""func.func @main(%p: tensor<3xf32>, %n: tensor<i32>, %g: tensor<3xf32>
   return %0, %1 : tensor<3xf32>, tensor<i32>
 }
 """
-SUM = b"""module @sum attributes {mhlo.num_replicas = 2 : i32} {
-func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
-  %0 = "stablehlo.all_reduce"(%x) ({
-  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-    %s = stablehlo.add %a, %b : tensor<f32>
-    stablehlo.return %s : tensor<f32>
-  }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<3xf32>) -> tensor<3xf32>
-  return %0 : tensor<3xf32>
-}}
-"""
-
-
-def device(i, rest=""):
-    """"cpu:1", with the mounted plugin's name."""
-    return f"{cases.plugin}:{i}{rest}"
-
-
-def program(name, text):
-    make(f"{cases.mnt}/programs/{name}.mlir", text)
-
-
 def text(path):
     return content(path + ".txt")
 
@@ -48,6 +28,23 @@ def text(path):
 def numbers(d, **arrays):
     for name, values in arrays.items():
         make(f"{d}/{name}.txt", (" ".join(map(str, values)) + "\n").encode())
+
+
+def scalar(name, fill, dtype="S32"):
+    ok(op="create", buffer=name, dtype=dtype, shape=[], fill=fill)
+
+
+def line(executable, words):
+    """The reply to one line."""
+    fd = os.open(f"{cases.mnt}/executables/{executable}/run", os.O_RDWR)
+    os.write(fd, words.encode() + b"\n")
+    reply = os.read(fd, 10000)
+    os.close(fd)
+    return reply.decode()
+
+
+def queue():
+    return content(f"{cases.mnt}/devices/{cases.plugin}/0/queue")
 
 
 @case
@@ -172,7 +169,7 @@ def repeat(d):
     """A training loop: results are fed to the inputs of their names."""
     program("step", STEP)
     numbers(d, p=(3, 2, 1), g=(0.5, 0.25, 1))
-    ok(op="create", buffer="repeat/n", dtype="S32", shape=[], fill=0)
+    scalar("repeat/n", 0)
     o = dict(op="execute", executable="step", inputs=["repeat/p", "repeat/n", "repeat/g"],
              outputs=["repeat/p", "repeat/n"])
     reply = ok(repeat=1000, **o)
@@ -181,10 +178,8 @@ def repeat(d):
     equal("n", text(d + "/n"), b"1000\n")
     equal("g", text(d + "/g"), b"0.5 0.25 1\n")
     # a line does the same
-    fd = opened(cases.mnt + "/executables/step/run", os.O_RDWR)
-    os.write(fd, b"repeat/p repeat/n repeat/g -> repeat/p repeat/n repeat=10\n")
-    holds("reply", os.read(fd, 1000).startswith(b"ok: repeat/p F32[3], repeat/n S32[] on "))
-    os.close(fd)
+    reply = line("step", "repeat/p repeat/n repeat/g -> repeat/p repeat/n repeat=10")
+    holds(reply, reply.startswith("ok: repeat/p F32[3], repeat/n S32[] on "))
     equal("n", text(d + "/n"), b"1010\n")
     # what is not fed is the same each time
     reply = ok(**{**o, "outputs": ["repeat/q", "repeat/m"]}, repeat=3)
@@ -205,17 +200,12 @@ def interrupted(d):
     """A loop that is stopped keeps the state it reached."""
     program("step", STEP)
     numbers(d, p=(0, 0, 0), g=(0, 0, 0))
-    ok(op="create", buffer="interrupted/n", dtype="S32", shape=[], fill=0)
+    scalar("interrupted/n", 0)
 
-    def loop():
-        fd = opened(cases.mnt + "/executables/step/run", os.O_RDWR)
-        here = "interrupted/"
-        os.write(fd, f"{here}p {here}n {here}g -> {here}p {here}n repeat=100000000\n".encode())
-        os.read(fd, 1000)
-
-    pid = child(loop)
-    eventually("some repetitions", lambda: re.search(
-        rb" running \S+ 0 [1-9]\d*/100000000 step\n", content(f"{cases.mnt}/devices/{cases.plugin}/0/queue")))
+    pid = child(line, "step", "interrupted/p interrupted/n interrupted/g -> interrupted/p interrupted/n "
+                              "repeat=100000000")
+    eventually("some repetitions",
+               lambda: re.search(rb" running \S+ 0 [1-9]\d*/100000000 step\n", queue()))
     os.kill(pid, signal.SIGKILL)
     equal("killed", end_of(pid), -signal.SIGKILL)
     eventually("the state", lambda: int(text(d + "/n")) > 0)
@@ -234,8 +224,7 @@ def watched(d):
          "outputs": [here + "p"]}
     events = opened(cases.mnt + "/events", os.O_RDONLY)
     os.lseek(events, 0, os.SEEK_END)
-    while os.read(events, 1 << 20):
-        pass
+    read_all(events)
     done = []
     loop = threading.Thread(target=lambda: done.append(ok(repeat=100000, **o)))
     loop.start()
@@ -251,29 +240,10 @@ def watched(d):
     holds("it was looked at", seen)
     equal("p", text(d + "/p"), b"100000 100000 100000\n")
     # one event for all of them
-    told = b""
-    while True:
-        more = os.read(events, 1 << 20)
-        if not more:
-            break
-        told += more
-    os.close(events)
-    told = [json.loads(line) for line in told.splitlines()]
+    told = [json.loads(each) for each in read_all(events).splitlines()]
     equal("events", [e["event"] for e in told if e.get("repeat") == 100000],
           ["execution.finished"])
     holds("others", len(told) < 100 + 20 * seen)
-    # one after the other, by many: each adds to what it finds
-    numbers(d, p=(0, 0, 0))
-
-    def adds():
-        for _ in range(100):
-            ok(**o)
-
-    threads = [threading.Thread(target=adds) for _ in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
 
 
 @case
@@ -314,17 +284,10 @@ def signals(d):
         numbers(d, n=(0, 0, 0))
         del fired[:]
         fd = opened(cases.mnt + "/control", os.O_RDWR)
-        data = written.encode()
-        got = []
         signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
-        while data:  # EINTR, Python writes again by itself
-            data = data[os.write(fd, data):]
+        write_all(fd, written.encode())  # EINTR, Python writes again by itself
         signal.setitimer(signal.ITIMER_REAL, 0)
-        while len(got) < replies:
-            reply = b""
-            while not reply.endswith(b"\n"):
-                reply += os.read(fd, 1 << 20)
-            got.append(json.loads(reply)["ok"])
+        got = [json.loads(cases.receive(fd))["ok"] for _ in range(replies)]
         equal(what + ": the end", os.read(fd, 100), b"")
         os.close(fd)
         equal(what + ": replies", got, [True] * replies)
@@ -337,53 +300,47 @@ def signals(d):
 def names(d):
     program("step", STEP)
     numbers(d, p=(3, 2, 1), g=(1, 1, 1))
-    ok(op="create", buffer="names/n", dtype="S32", shape=[], fill=0)
-    o = dict(op="execute", executable="step")
+    numbers(on(1), far=(1, 1, 1))
+    scalar("names/n", 0)
+    make(d + "/nothing.raw", b"")
     params = [p["name"] for p in json.loads(
         content(cases.mnt + "/executables/step/signature.json"))["inputs"]]
     equal("parameters", len(set(params)), 3)
     given = dict(zip(reversed(params), ["names/g", "names/n", "names/p"]))
-    ok(inputs=given, outputs=["names/a", "names/b"], **o)
+    o = dict(op="execute", executable="step", inputs=["names/p", "names/n", "names/g"],
+             outputs=["names/a", "names/b"])
+    ok(**{**o, "inputs": given})
     equal("a", text(d + "/a"), b"2 1 0\n")
-    refused("EINVAL", f"({params[2]}) was not given", outputs=["names/a", "names/b"],
-            inputs={p: given[p] for p in params[:2]}, **o)
-    refused("EINVAL", "no parameter called nobody", outputs=["names/a", "names/b"],
-            inputs={**given, "nobody": "names/p"}, **o)
-    # a mismatch names the argument
-    refused("EINVAL", f"input 2 ({params[2]}): names/n is S32[], the program wants",
-            inputs=["names/p", "names/n", "names/n"], outputs=["names/a", "names/b"], **o)
-    # names that buffers cannot have
-    for name in "x.json", "ns.sharding.json":
-        refused("EINVAL", "is what is known of a buffer", outputs=["names/a", name],
-                inputs=["names/p", "names/n", "names/g"], **o)
-    refused("EINVAL", "names/p.json is what is known of a buffer, whose name is names/p",
-            inputs=["names/p.json", "names/n", "names/g"], outputs=["names/a", "names/b"], **o)
-    refused("EINVAL", "b.npz: files of that format", outputs=["names/a", "names/b.npz"],
-            inputs=["names/p", "names/n", "names/g"], **o)
-    # nor an array
-    make(d + "/nothing.raw", b"")
-    refused("ENODATA", "input 0: names/nothing: it is empty",
-            inputs=["names/nothing", "names/n", "names/g"], outputs=["names/a", "names/b"], **o)
+    far = dict(inputs=["names/p", "names/n", device(1, "/far")])
+    for code, why, other in (
+            ("EINVAL", f"({params[2]}) was not given", dict(inputs={p: given[p] for p in params[:2]})),
+            ("EINVAL", "no parameter called nobody", dict(inputs={**given, "nobody": "names/p"})),
+            # a mismatch names the argument
+            ("EINVAL", f"input 2 ({params[2]}): names/n is S32[], the program wants",
+             dict(inputs=["names/p", "names/n", "names/n"])),
+            # names that buffers cannot have
+            ("EINVAL", "is what is known of a buffer", dict(outputs=["names/a", "x.json"])),
+            ("EINVAL", "is what is known of a buffer", dict(outputs=["names/a", "ns.sharding.json"])),
+            ("EINVAL", "names/p.json is what is known of a buffer, whose name is names/p",
+             dict(inputs=["names/p.json", "names/n", "names/g"])),
+            ("EINVAL", "b.npz: files of that format", dict(outputs=["names/a", "names/b.npz"])),
+            ("EINVAL", "both called", dict(outputs=["names/a", "names/a.npy"])),
+            # nor an array
+            ("ENODATA", "input 0: names/nothing: it is empty",
+             dict(inputs=["names/nothing", "names/n", "names/g"])),
+            # another device
+            ("EINVAL", f"is on device {device(1)}, the program runs on {device(0)}", far),
+            ("EINVAL", "another device", dict(outputs=["names/a", device(1, "/b")])),
+            ("EINVAL", "compiled for other devices", dict(device=device(1))),
+            ("ENODEV", "no device " + device(77), dict(device=device(77)))):
+        refused(code, why, **{**o, **other})
     refused("ENODATA", "copy: names/nothing: it is empty", op="copy", buffer="names/nothing",
             **{"as": "names/a"})
-    # nor a number
-    refused("EINVAL", "an integer of at most 64 bits, found \"9999999999999999", op="create", dtype="U64", shape=[],
-            buffer="names/wide", fill=99999999999999999999)
-    # another device
-    numbers(f"{cases.mnt}/devices/{cases.plugin}/1/buffers", far=(1, 1, 1))
-    far = ["names/p", "names/n", device(1, "/far")]
-    refused("EINVAL", f"is on device {device(1)}, the program runs on {device(0)}", inputs=far,
-            outputs=["names/a", "names/b"], **o)
-    ok(inputs=far, outputs=["names/a", "names/b"], move=True, **o)
+    refused("EINVAL", 'an integer of at most 64 bits, found "9999999999999999', op="create", dtype="U64",
+            shape=[], buffer="names/wide", fill=99999999999999999999)
+    ok(move=True, **{**o, **far})
     equal("a", text(d + "/a"), b"2 1 0\n")
-    equal("far", about(f"{cases.mnt}/devices/{cases.plugin}/1/buffers/far.txt")["device"], device(1))
-    refused("EINVAL", "another device", inputs=["names/p", "names/n", "names/g"],
-            outputs=["names/a", device(1, "/b")], **o)
-    refused("EINVAL", "compiled for other devices", inputs=["names/p", "names/n", "names/g"],
-            outputs=["names/a", "names/b"], device=device(1), **o)
-    refused("ENODEV", "no device " + device(77), inputs=[], outputs=[], device=device(77), **o)
-    refused("EINVAL", "both called", inputs=["names/p", "names/n", "names/g"],
-            outputs=["names/a", "names/a.npy"], **o)
+    equal("far", about(on(1, "far.txt"))["device"], device(1))
 
 
 @case
@@ -405,7 +362,7 @@ def directories(d):
     for folder in ("p", "p/W", "p/b", "p/b/c"):
         os.mkdir(f"{d}/{folder}")
     for i, name in sorted(enumerate(order), key=lambda e: e[1][::-1]):
-        ok(op="create", buffer=f"directories/p/{name}", dtype="S32", shape=[], fill=i)
+        scalar(f"directories/p/{name}", i)
     make(d + "/p/scratch", b"not an array")
     o = dict(op="execute", executable="list")
     ok(inputs=["directories/p"], outputs=["directories/all", "directories/q/"], **o)
@@ -418,17 +375,14 @@ def directories(d):
     equal("p/b/c/x", text(d + "/p/b/c/x"), b"7\n")
     equal("as many", sum(len(files) for _, _, files in os.walk(d + "/p")), 13)
     # words between
-    fd = opened(cases.mnt + "/executables/list/run", os.O_RDWR)
-    os.write(fd, b"directories/p/W directories/p/a directories/p/b/ directories/p/c "
-                 b"directories/p/c2 directories/p/\xc3\xa9 -> directories/x directories/r/\n")
-    holds("reply", os.read(fd, 10000).startswith(b"ok: directories/x S32[12], directories/r/0"))
-    os.close(fd)
+    reply = line("list", "directories/p/W directories/p/a directories/p/b/ directories/p/c "
+                         "directories/p/c2 directories/p/é -> directories/x directories/r/")
+    holds(reply, reply.startswith("ok: directories/x S32[12], directories/r/0"))
     equal("x", text(d + "/x"), b"0 1 2 3 4 5 6 7 8 9 10 11\n")
     # a device's directory, and all of a device
     ok(inputs=[device(0, "/directories/p/")],
        outputs=["directories/all", device(0, "/directories/p//")], **o)
     equal("in order", text(d + "/all"), b"0 1 2 3 4 5 6 7 8 9 10 11\n")
-    far = f"{cases.mnt}/devices/{cases.plugin}/1/buffers"
     for i in range(12):
         ok(op="create", buffer=str(i), device=device(1), dtype="S32", shape=[], fill=11 - i)
     ok(inputs=[device(1, "/")], outputs=["directories/all", "directories/far/"], move=True, **o)
@@ -438,7 +392,7 @@ def directories(d):
     refused("ENODEV", "there is no device", inputs=["directories/p"],
             outputs=["directories/all", device(77, "/")], **o)
     for i in range(12):
-        os.unlink(f"{far}/{i}.npy")
+        os.unlink(on(1, f"{i}.npy"))
     holds("no such directory", not os.path.exists(f"{cases.buffers}/{device(1)}"))
     # what cannot be
     refused("EINVAL", "only one output can be a new directory", inputs=["directories/p"],
@@ -452,65 +406,57 @@ def directories(d):
 
 @case
 def several_devices(d):
-    there = f"{cases.mnt}/devices/{cases.plugin}/1/buffers/several_devices"
+    there = on(1, "several_devices")
     os.mkdir(there)
-    try:
-        program("sum", SUM)
-        with open(cases.mnt + "/executables/sum/options.json", "w") as f:
-            f.write('{"num_replicas":2}')
-        numbers(d, x=(1, 2, 3))
-        numbers(there, x=(10, 20, 30))
-        o = dict(op="execute", executable="sum")
-        here = "several_devices/"
-        # one word means that name on each device
-        reply = ok(inputs=[here + "x"], outputs=[here + "s"], **o)
-        equal("devices", [row[0]["device"] for row in reply["outputs"]], [device(0), device(1)])
-        equal("here", text(d + "/s"), b"11 22 33\n")
-        equal("there", text(there + "/s"), b"11 22 33\n")
-        # rows
-        reply = ok(inputs=[[here + "x"], [here + "x"]], outputs=[[here + "a"], [here + "b"]],
-                   repeat=2, **o)
-        equal("there", text(there + "/b"), b"11 22 33\n")
-        # fed on one of them: the other's array is its own in every repetition
-        numbers(d, x1=(1, 1, 1))
-        numbers(there, x1=(10, 10, 10))
-        ok(inputs=[[here + "x1"], [here + "x1"]], outputs=[[here + "x1"], [here + "c"]],
-           repeat=2, **o)
-        equal("fed", text(d + "/x1"), b"21 21 21\n")
-        equal("not fed", text(there + "/x1"), b"10 10 10\n")
-        equal("its result", text(there + "/c"), b"21 21 21\n")
-        # an array is made on the device that its name selects
-        ok(op="create", buffer=device(1, "/") + here + "made", dtype="F32", shape=[3], fill=7)
-        equal("made there", about(there + "/made.txt")["device"], device(1))
-        ok(inputs=[[here + "x"], [here + "made"]], outputs=[here + "s"], **o)
-        equal("used there", text(there + "/s"), b"8 9 10\n")
-        # fed, on both
-        ok(inputs=[here + "x"], outputs=[here + "x"], repeat=3, **o)
-        equal("here", text(d + "/x"), b"44 88 132\n")
-        equal("there", text(there + "/x"), b"44 88 132\n")
-        # a missing row, too many, unequal ones: before anything is launched
-        for rows in (1, 3):
-            refused("EINVAL", "runs on 2 devices at once: expected 2 rows",
-                    inputs=[[here + "x"]] * rows, outputs=[[here + "s"]] * rows, **o)
-        refused("EINVAL", "row 1 has 2", inputs=[[here + "x"], [here + "x"] * 2],
-                outputs=[[here + "s"]] * 2, **o)
-        refused("ENOENT", "row 1: input 0", inputs=[[here + "x"], [here + "none"]],
-                outputs=[[here + "s"]] * 2, **o)
-        refused("EINVAL", "row 1: input 0", inputs=[[here + "x"], [device(0, "/") + here + "x"]],
-                outputs=[[here + "s"]] * 2, **o)
-        fd = opened(cases.mnt + "/executables/sum/run", os.O_RDWR)
-        os.write(fd, f"{here}x -> {here}y\n".encode())
-        holds("reply", os.read(fd, 1000).startswith(
-            f"ok: {here}y F32[3] on {device(0)}; {here}y F32[3] on {device(1)} in ".encode()))
-        os.close(fd)
-    finally:
-        cases.shutil.rmtree(there)
-        os.unlink(cases.mnt + "/programs/sum.mlir")
+    program("sum", content(cases.DATA + "/sum.mlir"))
+    make(cases.mnt + "/executables/sum/options.json", b'{"num_replicas":2}')
+    numbers(d, x=(1, 2, 3))
+    numbers(there, x=(10, 20, 30))
+    o = dict(op="execute", executable="sum")
+    here = "several_devices/"
+    # one word means that name on each device
+    reply = ok(inputs=[here + "x"], outputs=[here + "s"], **o)
+    equal("devices", [row[0]["device"] for row in reply["outputs"]], [device(0), device(1)])
+    equal("here", text(d + "/s"), b"11 22 33\n")
+    equal("there", text(there + "/s"), b"11 22 33\n")
+    # rows
+    reply = ok(inputs=[[here + "x"], [here + "x"]], outputs=[[here + "a"], [here + "b"]],
+               repeat=2, **o)
+    equal("there", text(there + "/b"), b"11 22 33\n")
+    # fed on one of them: the other's array is its own in every repetition
+    numbers(d, x1=(1, 1, 1))
+    numbers(there, x1=(10, 10, 10))
+    ok(inputs=[[here + "x1"], [here + "x1"]], outputs=[[here + "x1"], [here + "c"]],
+       repeat=2, **o)
+    equal("fed", text(d + "/x1"), b"21 21 21\n")
+    equal("not fed", text(there + "/x1"), b"10 10 10\n")
+    equal("its result", text(there + "/c"), b"21 21 21\n")
+    # an array is made on the device that its name selects
+    ok(op="create", buffer=device(1, "/") + here + "made", dtype="F32", shape=[3], fill=7)
+    equal("made there", about(there + "/made.txt")["device"], device(1))
+    ok(inputs=[[here + "x"], [here + "made"]], outputs=[here + "s"], **o)
+    equal("used there", text(there + "/s"), b"8 9 10\n")
+    # fed, on both
+    ok(inputs=[here + "x"], outputs=[here + "x"], repeat=3, **o)
+    equal("here", text(d + "/x"), b"44 88 132\n")
+    equal("there", text(there + "/x"), b"44 88 132\n")
+    # a missing row, too many, unequal ones: before anything is launched
+    for rows in (1, 3):
+        refused("EINVAL", "runs on 2 devices at once: expected 2 rows",
+                inputs=[[here + "x"]] * rows, outputs=[[here + "s"]] * rows, **o)
+    refused("EINVAL", "row 1 has 2", inputs=[[here + "x"], [here + "x"] * 2],
+            outputs=[[here + "s"]] * 2, **o)
+    refused("ENOENT", "row 1: input 0", inputs=[[here + "x"], [here + "none"]],
+            outputs=[[here + "s"]] * 2, **o)
+    refused("EINVAL", "row 1: input 0", inputs=[[here + "x"], [device(0, "/") + here + "x"]],
+            outputs=[[here + "s"]] * 2, **o)
+    reply = line("sum", f"{here}x -> {here}y")
+    holds(reply, reply.startswith(f"ok: {here}y F32[3] on {device(0)}; {here}y F32[3] on {device(1)} in "))
 
 
 @case
 def copies(d):
-    there = cases.mnt + "/devices/" + cases.plugin + "/1/buffers"
+    there = on(1)
     numbers(d, x=(1, 2, 3))
     ok(op="copy", buffer="copies/x", **{"as": "copies/y"})
     equal("y", text(d + "/y"), b"1 2 3\n")
@@ -518,13 +464,12 @@ def copies(d):
                  for name in ("/x.txt", "/y.npy")]
     equal("one segment", of_arrays[0][-1:], of_arrays[1])
     ok(op="copy", buffer="copies/x", **{"as": device(1, "/far")})
-    equal("far", text(there + "/far"), b"1 2 3\n")
-    equal("device", about(there + "/far.npy")["device"], device(1))
+    equal("far", text(there + "far"), b"1 2 3\n")
+    equal("device", about(there + "far.npy")["device"], device(1))
     # back, over a name that is there
     numbers(there, far=(4, 5, 6))
     ok(op="copy", buffer="far", device=device(1), **{"as": device(0, "/copies/y")})
     equal("y", text(d + "/y"), b"4 5 6\n")
-    os.unlink(there + "/far.txt")
     refused("ENOENT", "no buffer", op="copy", buffer="copies/none", **{"as": "copies/z"})
     refused("ENOENT", "no directory", op="copy", buffer="copies/x", **{"as": "none/z"})
     refused("EINVAL", "as", op="copy", buffer="copies/x")
@@ -556,10 +501,7 @@ def jobs(d):
     equal("state", ended["state"], "failed")
     holds("why", "takes 2 inputs" in ended["result"]["error"]["message"])
     # by a line
-    fd = opened(cases.mnt + "/executables/add/run", os.O_RDWR)
-    os.write(fd, b"jobs/x jobs/y -> jobs/w async\n")
-    number = int(os.read(fd, 100).removeprefix(b"ok: job "))
-    os.close(fd)
+    number = int(line("add", "jobs/x jobs/y -> jobs/w async").removeprefix("ok: job "))
     equal("state", ok(op="wait", job=number)["state"], "done")
     # a batch as a whole
     o.pop("async")
@@ -591,11 +533,11 @@ def long_ones(d):
     # almost a second, and more than a minute, on the fastest of machines; not two of the latter
     # at once: they might be all that the plugin has threads for
     for name, n in (("long", 10**11), ("medium", 10**9), ("short", 1000)):
-        ok(op="create", buffer=f"long_ones/{name}", dtype="S64", shape=[], fill=n)
+        scalar(f"long_ones/{name}", n, "S64")
     # a time limit answers at once; a running execution continues, and its results are dropped
     refused("ETIMEDOUT", "within 200 ms; what had begun goes on", timeout_ms=200,
             **{**o, "inputs": ["long_ones/medium"], "outputs": ["long_ones/never"]})
-    holds("it continues", b" running " in content(f"{cases.mnt}/devices/{cases.plugin}/0/queue"))
+    holds("it continues", b" running " in queue())
     ok(timeout_ms=100000, **{**o, "inputs": ["long_ones/short"]})
     holds("n", text(d + "/n") != b"0\n")
     # a job, while other commands are answered
@@ -643,13 +585,12 @@ def long_ones(d):
     holds(f"it runs: {told}, {content(job_of(reply) + '/result.json')}",
           told["state"] == "running")
     # what a plugin cannot stop ends with its worker; arrays of users are there afterwards
-    with open(job_of(reply) + "/cancel", "w") as f:
-        f.write("force\n")
+    make(job_of(reply) + "/cancel", b"force\n")
     for waiter in waiters:
         waiter.join(cases.PATIENCE)
     equal("states", [w["state"] for w in waits], ["cancelled"] * len(waiters))
     holds("why", "its worker was ended" in waits[0]["result"]["error"]["message"])
-    eventually("restarted", lambda: int(content(f"{cases.mnt}/plugins/{cases.plugin}/restarts")) == 1)
+    eventually("restarted", lambda: of_plugin("restarts") == "1\n")
     ok(op="execute", executable="add", inputs=["long_ones/x"] * 2, outputs=["long_ones/y"])
     equal("y", text(d + "/y"), b"2 4 6\n")
     holds("nothing of the one that timed out", not os.path.exists(d + "/never.npy"))
@@ -672,9 +613,7 @@ def at_once(d):
         os.close(fd)
         equal("sum", text(f"{d}/x{k}"), f"{k + 20} {k + 20} {k + 20}\n".encode())
 
-    pids = [child(work, k) for k in range(50)]
-    for pid in pids:
-        equal("ended", end_of(pid), 0)
+    end_well(*[child(work, k) for k in range(50)])
 
 
 cases.main()
