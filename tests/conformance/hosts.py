@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts of a program's callbacks, which answer as the transcript of a case says."""
 import io
-import json
 import os
 import select
 import threading
@@ -9,32 +8,19 @@ import threading
 import numpy as np
 
 import caselib
+import cases
 
 TOLERANCE = 1e-5    # of arguments, compared with those of the transcript
 
 
 def read_request(fd):
     """The next request of callbacks/N, a dictionary, and its arguments."""
-    data = b""
-    while b"\n" not in data:
-        data += os.read(fd, 1 << 16)
-    head, data = data.split(b"\n", 1)
-    request = json.loads(head)
-    while len(data) < request["bytes"]:
-        data += os.read(fd, 1 << 20)
-    if len(data) != request["bytes"]:
-        raise caselib.BadCase("a read went beyond a request")
+    request, data = cases.callback_request(fd)
     stream = io.BytesIO(data)
     arrays = [np.load(stream, allow_pickle=False) for _ in request["args"]]
     if stream.read(1):
         raise caselib.BadCase("bytes after the arguments of a request")
     return request, arrays
-
-
-def write_all(fd, data):
-    """Write all bytes of an answer."""
-    while data:
-        data = data[os.write(fd, data):]
 
 
 class Transcript:
@@ -91,8 +77,8 @@ class Hosts:
             poll.register(fd, select.POLLIN)
             poll.register(self.stopping, select.POLLIN)
             while self.stopping not in dict(poll.poll()):
-                write_all(fd, self.transcript.answer(index, *read_request(fd)))
-        except (OSError, ValueError, caselib.BadCase) as e:
+                cases.write_all(fd, self.transcript.answer(index, *read_request(fd)))
+        except (OSError, ValueError, AssertionError, caselib.BadCase) as e:
             self.transcript.wrong.append("callback %d: %s" % (index, e))
         finally:
             os.close(fd)
