@@ -7,7 +7,7 @@ import resource
 import signal
 
 import cases
-from cases import (ADD, COUNT, as_user, ask, case, child, command, content, end_of, equal,
+from cases import (ADD, COUNT, as_user, ask, case, child, command, content, end_of, end_well, equal,
                    eventually, fails, holds, make, npy, opened, receive, root_case, send, used,
                    valid)
 
@@ -96,9 +96,7 @@ def each_others_outputs(d):
             holds(reply, reply["ok"])
         os.close(fd)
 
-    pids = [child(work, "x", "y"), child(work, "y", "x")]
-    for pid in pids:
-        equal("ended", end_of(pid), 0)
+    end_well(*[child(work, "x", "y"), child(work, "y", "x")])
     for name in "xy":
         a, b, c = map(float, content(f"{d}/{name}.txt").split())
         holds("one array", b - a in (1, 10) and c - b in (1, 10))

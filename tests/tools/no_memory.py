@@ -26,7 +26,6 @@ import time
 import cases
 from cases import (Refused, case, command, content, equal, eventually, floats, holds, make, ok, used)
 
-DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data")
 SETTINGS = os.environ.get("PJRTFS_TEST_NO_MEMORY",
                           f"{max(1, 10 // cases.TIMES)} once all every larger").split()
 STEP, VARIANTS = int(SETTINGS[0]), SETTINGS[1:]
@@ -38,6 +37,9 @@ STATE = os.environ.get("PJRTFS_TEST_STATE")
 X = floats(1, 2, 3)
 Y = floats(10, 20, 30)
 Z = floats(11, 22, 33)
+TEXT = b"1 2 3\n4 5 6\n"
+BYTES = bytes(range(256)) * 64
+EXECUTE = {"op": "execute", "executable": "kept", "inputs": ["kept/x", "kept/y"]}
 
 
 # --- the switch -----------------------------------------------------------------------------
@@ -53,7 +55,6 @@ def set_mode(mode, n=0):
     struct.pack_into("lll", _map, 8, n, 0, 0)
     struct.pack_into("l", _map, 0, mode)
     return failed
-
 
 
 # --- one operation --------------------------------------------------------------------------
@@ -164,22 +165,24 @@ def keep():
         os.mkdir(at)
         make(at + "/x.npy", X)
         make(at + "/y.npy", Y)
-        make(at + "/t.txt", b"1 2 3\n4 5 6\n")
-        make(at + "/scratch", bytes(range(256)) * 64)
+        make(at + "/t.txt", TEXT)
+        make(at + "/scratch", BYTES)
         make(programs, cases.ADD)
-        ok(op="execute", executable="kept", inputs=["kept/x", "kept/y"], outputs=["kept/z"])
-    return {
-        at + "/x.npy": X,
-        at + "/y.npy": Y,
-        at + "/z.npy": Z,
-        at + "/t.txt": b"1 2 3\n4 5 6\n",
-        at + "/scratch": bytes(range(256)) * 64,
-        programs: cases.ADD,
-    }
+        ok(**EXECUTE, outputs=["kept/z"])
+    return {at + "/x.npy": X, at + "/y.npy": Y, at + "/z.npy": Z, at + "/t.txt": TEXT,
+            at + "/scratch": BYTES, programs: cases.ADD}
 
 
 def rel(d, name):
     return os.path.basename(d) + "/" + name
+
+
+def program_at(d, name):
+    return f"{cases.mnt}/programs/{rel(d, name)}"
+
+
+def executable_at(d, name):
+    return f"{cases.mnt}/executables/{rel(d, name)}"
 
 
 # --- arrays ---------------------------------------------------------------------------------
@@ -215,9 +218,9 @@ def replace(d):
 @operation()
 def text(d):
     yield
-    make(d + "/x.txt", b"1 2 3\n4 5 6\n")
+    make(d + "/x.txt", TEXT)
     yield
-    equal("x", content(d + "/x.txt"), b"1 2 3\n4 5 6\n")
+    equal("x", content(d + "/x.txt"), TEXT)
 
 
 @operation()
@@ -302,10 +305,9 @@ def checkpoint(d):
 def shards(d):
     make(d + "/x.raw", X[-12:])
     name = rel(d, "x")
-    made = [f"{cases.mnt}/devices/{cases.plugin}/{i}/buffers/{os.path.basename(d)}" for i in (1, 2)]
+    made = [cases.on(i, os.path.basename(d)) for i in (1, 2)]
     for at in made:
-        if not os.path.exists(at):
-            os.mkdir(at)
+        os.makedirs(at, exist_ok=True)
     yield
     ok(op="shard", buffer=name, mesh={"i": 3}, spec=["i"], **{"as": rel(d, "s")})
     ok(op="gather", buffer=rel(d, "s"), **{"as": rel(d, "g")})
@@ -337,8 +339,7 @@ def buffer_commands(d):
 @operation()
 def execute(d):
     yield
-    reply = ok(op="execute", executable="kept", inputs=["kept/x", "kept/y"],
-               outputs=[rel(d, "z")], id={"a": [1, "b"]})
+    reply = ok(**EXECUTE, outputs=[rel(d, "z")], id={"a": [1, "b"]})
     yield
     equal("z", content(d + "/z.npy"), Z)
     equal("id", reply["id"], {"a": [1, "b"]})
@@ -366,15 +367,20 @@ def repeat(d):
     equal("a", content(d + "/a.npy"), floats(31, 62, 93))
 
 
+def called(file, data):
+    """What a call with DATA gives."""
+    fd = os.open(f"{cases.mnt}/executables/kept/{file}", os.O_RDWR)
+    try:
+        os.write(fd, data)
+        return os.read(fd, 65536)
+    finally:
+        os.close(fd)
+
+
 @operation()
 def call(d):
     yield
-    fd = os.open(cases.mnt + "/executables/kept/call", os.O_RDWR)
-    try:
-        os.write(fd, X + Y)
-        got = os.read(fd, 65536)
-    finally:
-        os.close(fd)
+    got = called("call", X + Y)
     yield
     equal("z", got, Z)
 
@@ -384,12 +390,9 @@ def call_bound(d):
     bind = cases.mnt + "/executables/kept/bind"
     yield
     make(bind, b"kept/x *\n")
-    fd = os.open(cases.mnt + "/executables/kept/call.raw", os.O_RDWR)
     try:
-        os.write(fd, Y[-12:])
-        got = os.read(fd, 65536)
+        got = called("call.raw", Y[-12:])
     finally:
-        os.close(fd)
         make(bind, b"\n")
     yield
     equal("z", got, Z[-12:])
@@ -441,29 +444,32 @@ def callback(d):
 
 @operation()
 def batch(d):
-    execute = {"op": "execute", "executable": "kept", "inputs": ["kept/x", "kept/y"]}
     yield
     reply = ok(op="batch",
-               steps=[{**execute, "outputs": [rel(d, "z")]},
-                      {**execute, "inputs": [rel(d, "z"), "kept/y"], "outputs": [rel(d, "w")]},
+               steps=[{**EXECUTE, "outputs": [rel(d, "z")]},
+                      {**EXECUTE, "inputs": [rel(d, "z"), "kept/y"], "outputs": [rel(d, "w")]},
                       {"op": "delete", "buffer": rel(d, "z")}])
     yield
     equal("replies", [r["ok"] for r in reply["replies"]], [True] * 3)
     equal("w", content(d + "/w.npy"), floats(21, 42, 63))
 
 
+def end_well(job):
+    """Wait for the end of the job; raises Refused."""
+    result = ok(op="wait", job=job)["result"]
+    if not result["ok"]:
+        raise Refused(result["error"]["errno"], result["error"]["message"])
+
+
 @operation(stays=True)
 def job(d):
     yield
-    n = ok(op="execute", executable="kept", inputs=["kept/x", "kept/y"],
-           outputs=[rel(d, "z")], **{"async": True})["job"]
-    done = ok(op="wait", job=n)
+    n = ok(**EXECUTE, outputs=[rel(d, "z")], **{"async": True})["job"]
+    ok(op="wait", job=n)
     at = f"{cases.mnt}/jobs/{n}"
     facts = [content(f"{at}/{name}") for name in ("state", "request.json", "result.json")]
     holds("listed", str(n) in os.listdir(cases.mnt + "/jobs"))
-    if not done["result"]["ok"]:
-        error = done["result"]["error"]
-        raise Refused(error["errno"], error["message"])
+    end_well(n)
     yield
     equal("z", content(d + "/z.npy"), Z)
     equal("state", facts[0], b"done\n")
@@ -473,13 +479,8 @@ def job(d):
 
 @operation(stays=True)
 def batch_job(d):
-    execute = {"op": "execute", "executable": "kept", "inputs": ["kept/x", "kept/y"]}
     yield
-    n = ok(op="batch", steps=[{**execute, "outputs": [rel(d, "z")]}], **{"async": True})["job"]
-    done = ok(op="wait", job=n)
-    if not done["result"]["ok"]:
-        error = done["result"]["error"]
-        raise Refused(error["errno"], error["message"])
+    end_well(ok(op="batch", steps=[{**EXECUTE, "outputs": [rel(d, "z")]}], **{"async": True})["job"])
     yield
     equal("z", content(d + "/z.npy"), Z)
 
@@ -492,23 +493,21 @@ _numbers = itertools.count()
 @operation()
 def compile_again(d):
     """What the cache has."""
-    at = f"{cases.mnt}/programs/{os.path.basename(d)}"
     yield
-    make(at + "/p.mlir", cases.ADD)
+    make(program_at(d, "p.mlir"), cases.ADD)
     yield
-    equal("state", content(f"{cases.mnt}/executables/{os.path.basename(d)}/p/state"), b"ready\n")
-    equal("p", content(at + "/p.mlir"), cases.ADD)
+    equal("state", content(executable_at(d, "p/state")), b"ready\n")
+    equal("p", content(program_at(d, "p.mlir")), cases.ADD)
 
 
 @operation()
 def compile_new(d):
-    at = f"{cases.mnt}/programs/{os.path.basename(d)}"
     program = cases.ADD + b"// %d\n" % next(_numbers)
     yield
-    make(at + "/p.mlir", program)
+    make(program_at(d, "p.mlir"), program)
     yield
-    equal("state", content(f"{cases.mnt}/executables/{os.path.basename(d)}/p/state"), b"ready\n")
-    equal("p", content(at + "/p.mlir"), program)
+    equal("state", content(executable_at(d, "p/state")), b"ready\n")
+    equal("p", content(program_at(d, "p.mlir")), program)
     for entry in os.listdir(f"{cases.mnt}/cache/entries"):
         holds(f"the cache's {entry} has its facts",
               "inputs" in json.loads(content(f"{cases.mnt}/cache/entries/{entry}")))
@@ -516,23 +515,20 @@ def compile_new(d):
 
 @operation()
 def options(d):
-    name = os.path.basename(d)
-    at, x = f"{cases.mnt}/programs/{name}", f"{cases.mnt}/executables/{name}/p"
-    make(at + "/p.mlir", cases.ADD)
+    make(program_at(d, "p.mlir"), cases.ADD)
     yield
-    make(x + "/options.json", b'{"num_replicas":1,"device":"%s:1"}' % cases.plugin.encode())
+    make(executable_at(d, "p/options.json"), b'{"num_replicas":1,"device":"%s"}' % cases.device(1).encode())
     yield
-    equal("options", json.loads(content(x + "/options.json"))["num_replicas"], 1)
-    equal("state", content(x + "/state"), b"ready\n")
+    equal("options", json.loads(content(executable_at(d, "p/options.json")))["num_replicas"], 1)
+    equal("state", content(executable_at(d, "p/state")), b"ready\n")
 
 
 @operation()
 def compile_as(d):
     yield
-    ok(op="compile", program="kept.mlir", options={"device": f"{cases.plugin}:1"},
-       **{"as": rel(d, "q")})
+    ok(op="compile", program="kept.mlir", options={"device": cases.device(1)}, **{"as": rel(d, "q")})
     yield
-    equal("state", content(f"{cases.mnt}/executables/{rel(d, 'q')}/state"), b"ready\n")
+    equal("state", content(executable_at(d, "q/state")), b"ready\n")
 
 
 @operation()
@@ -553,25 +549,23 @@ def facts(d):
 
 @operation()
 def native(d):
-    at = f"{cases.mnt}/programs/{os.path.basename(d)}"
     data = content(cases.mnt + "/executables/kept/serialized")
     yield
-    make(at + "/n.pjrtexe", data)
+    make(program_at(d, "n.pjrtexe"), data)
     yield
-    ok(op="execute", executable=rel(d, "n"), inputs=["kept/x", "kept/y"], outputs=[rel(d, "z")])
+    ok(**{**EXECUTE, "executable": rel(d, "n")}, outputs=[rel(d, "z")])
     equal("z", content(d + "/z.npy"), Z)
 
 
 @operation()
 def program_names(d):
-    at = f"{cases.mnt}/programs/{os.path.basename(d)}"
-    make(at + "/p.mlir", cases.ADD)
+    make(program_at(d, "p.mlir"), cases.ADD)
     yield
-    os.mkdir(at + "/dir")
-    os.rename(at + "/p.mlir", at + "/dir/q.mlir")
-    listed = os.listdir(f"{cases.mnt}/executables/{rel(d, 'dir')}")
-    os.unlink(at + "/dir/q.mlir")
-    os.rmdir(at + "/dir")
+    os.mkdir(program_at(d, "dir"))
+    os.rename(program_at(d, "p.mlir"), program_at(d, "dir/q.mlir"))
+    listed = os.listdir(executable_at(d, "dir"))
+    os.unlink(program_at(d, "dir/q.mlir"))
+    os.rmdir(program_at(d, "dir"))
     yield
     equal("listed", listed, ["q"])
 
@@ -634,8 +628,7 @@ def worker_dies(d):
     os.kill(int(pid), 9)
     # an execution that the worker has when it dies would be suspected
     eventually("its end", lambda: content(at + "/restarts") != restarts)
-    ok(op="execute", executable="kept", inputs=["kept/x", "kept/y"], outputs=[rel(d, "z")],
-       timeout_ms=60000)
+    ok(**EXECUTE, outputs=[rel(d, "z")], timeout_ms=60000)
     yield
     equal("z", content(d + "/z.npy"), Z)
 
@@ -657,7 +650,7 @@ def topology(d):
     yield
     equal("listed", listed, [f"{name}.pb"])
     equal("bytes", content(f"{at}/{name}.pb"), data)
-    equal("state", content(f"{cases.mnt}/executables/{rel(d, 'q')}/state"), b"compiled\n")
+    equal("state", content(executable_at(d, "q/state")), b"compiled\n")
 
 
 # EDQUOT: what it is for
@@ -704,7 +697,7 @@ def from_disk(d):
 @operation(state=True, once=range(1, MOST, 20 * STEP))  # each takes more than a second
 def to_disk(d):
     """Files are written behind."""
-    program = f"{cases.mnt}/programs/{os.path.basename(d)}/p.mlir"
+    program = program_at(d, "p.mlir")
     yield
     os.mkdir(d + "/dir")
     make(d + "/dir/x.npy", X)

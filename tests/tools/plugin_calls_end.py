@@ -16,7 +16,7 @@ import sys
 import threading
 
 import cases
-from cases import content, equal, eventually, holds, make
+from cases import content, equal, eventually, holds, make, of_plugin
 from plugin_operations import (BASE, OPERATIONS, X, attempt, clear, outcome, prepare, renew,
                                rows_of, set_faults)
 
@@ -31,10 +31,6 @@ ELSEWISE = ("COPY", "MOVE")
 
 # Called when the files of what an operation made are gone.
 UNSEEN = ("Buffer_Destroy", "Executable_Destroy", "LoadedExecutable_Destroy")
-
-
-def of_plugin(name):
-    return content(cases.mnt + "/plugins/faulty/" + name).decode()
 
 
 def restarted(n):

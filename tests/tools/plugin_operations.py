@@ -20,11 +20,7 @@ NAMES = {**errno.errorcode, errno.EOPNOTSUPP: "EOPNOTSUPP"}
 X = npy("<f4", (2, 3), bytes(24))
 ODD = npy("<f4", (2, 3), bytes(24)).replace(b"          \n", b"         \n", 1)
 ODD = ODD[:8] + bytes([ODD[8] - 1]) + ODD[9:]  # data that are not aligned are copied
-ADD = b"""func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
-  %0 = stablehlo.add %x, %y : tensor<2x3xf32>
-  return %0 : tensor<2x3xf32>
-}
-"""
+ADD = cases.adder("tensor<2x3xf32>")
 
 
 def set_faults(*faults):
@@ -167,8 +163,7 @@ def renew():
 def prepare(mnt, faults):
     """Make what the operations need, in the mount at MNT, whose plugin reads FAULTS."""
     global path_of_faults, native, two_devices
-    cases.mnt = mnt
-    cases.buffers = mnt + "/buffers"
+    cases.use(mnt)
     path_of_faults = faults
     set_faults()
     make(cases.buffers + "/x.npy", X)

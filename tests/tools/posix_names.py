@@ -32,14 +32,6 @@ def open_flags(d):
     fails("EISDIR", os.open, d, os.O_WRONLY)
     fails("EISDIR", os.open, d, os.O_RDWR)
     fails("EISDIR", os.open, d, os.O_RDONLY | os.O_CREAT)
-    # what a descriptor may not do
-    fd = opened(d + "/a.npy", os.O_RDONLY)
-    fails("EBADF", os.write, fd, b"x")
-    fails("EBADF EINVAL", os.ftruncate, fd, 0)
-    os.close(fd)
-    fd = opened(d + "/a.npy", os.O_WRONLY)
-    fails("EBADF", os.read, fd, 1)
-    os.close(fd)
     equal("bytes", content(d + "/a.npy"), A)
 
 
@@ -141,10 +133,8 @@ def long_names(d):
     fails("ENAMETOOLONG", os.open, d + "/" + 252 * "x" + ".npy", os.O_WRONLY | os.O_CREAT)
     # a view's name may be too long where its buffer's is not
     fails("ENAMETOOLONG ENOENT", os.stat, d + "/" + 251 * "x" + ".json")
-    fails("ENAMETOOLONG", os.stat, d + "/" + 256 * "x")
-    fails("ENAMETOOLONG", os.mkdir, d + "/" + 256 * "x")
-    fails("ENAMETOOLONG", os.unlink, d + "/" + 256 * "x")
-    fails("ENAMETOOLONG", os.rmdir, d + "/" + 256 * "x")
+    for fn in os.stat, os.mkdir, os.unlink, os.rmdir:
+        fails("ENAMETOOLONG", fn, d + "/" + 256 * "x")
     fails("ENAMETOOLONG", os.stat, d + 2048 * "/x")
     equal("name_max", os.statvfs(d).f_namemax, 255)
     # as deep as a path can be
@@ -160,8 +150,6 @@ def long_names(d):
 def other_names(d):
     for name in ("with space", "-dash", "ümläut", "日本", '"', "'", "\\", "a.b", "0", "~",
                  "x.npy~", ".hidden", "..x", "...", "#x#", "x.NPY", "npy", "x.", "*", "$x"):
-        if name.endswith((".npy", ".txt")):
-            continue
         make(f"{d}/{name}.npy", A)
         equal("listing", os.listdir(d), [name + ".npy"])
         equal("bytes", content(f"{d}/{name}.npy"), A)

@@ -4,7 +4,7 @@
 import os
 
 import cases
-from cases import (case, child, command, content, end_of, equal, eventually, fails, floats,
+from cases import (case, child, command, content, end_well, equal, eventually, fails, floats,
                    holds, make, opened)
 
 N = 1000 * cases.TIMES
@@ -38,8 +38,7 @@ def race(d, name, whole, write):
         write()
     finally:
         make(done)
-    for pid in readers:
-        equal("a reader", end_of(pid), 0)
+    end_well(*readers)
 
 
 @case
@@ -88,7 +87,7 @@ def rename_over_and_commands(d):
             os.rename(d + "/next.npy", d + "/x.npy")
     finally:
         make(d + "/done")
-    equal("the commands", end_of(pid), 0)
+    end_well(pid)
 
 
 @case
@@ -109,7 +108,7 @@ def programs_renamed_over(d):
             os.rename(programs + "/next", programs + "/over.mlir")
     finally:
         make(d + "/done")
-    equal("the looks", end_of(pid), 0)
+    end_well(pid)
     eventually("it is compiled", lambda: content(cases.mnt + "/executables/over/state")
                == b"ready\n")
 
@@ -158,7 +157,7 @@ def removed_and_made(d):
             os.unlink(d + "/x.raw")
     finally:
         make(d + "/done")
-    equal("the reader", end_of(pid), 0)
+    end_well(pid)
     fails("ENOENT", os.stat, d + "/x.raw")
 
 

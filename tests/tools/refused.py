@@ -125,9 +125,7 @@ def ask(path, request):
     """Not by cases.command: it need not be JSON."""
     fd = os.open(path, os.O_RDWR)
     try:
-        text = bytes_of(request) + b"\n"
-        while text:
-            text = text[os.write(fd, text):]
+        cases.write_all(fd, bytes_of(request) + b"\n")
         error = json.loads(cases.receive(fd))["error"]
     finally:
         os.close(fd)
@@ -218,7 +216,7 @@ def prepare():
     make(b + "/scratch", x)
     make(b + "/part", x[:140])
     make(b + "/empty.npy")
-    make(f"{cases.mnt}/devices/{cases.plugin}/1/buffers/only1.npy", x)
+    make(cases.on(1, "only1.npy"), x)
     add = content(DATA + "/add.mlir")
     for name in ("add.mlir", "other.mlir", "part"):
         make(f"{cases.mnt}/programs/{name}", add)
@@ -226,9 +224,7 @@ def prepare():
 
 
 def main():
-    cases.mnt = sys.argv[2]
-    cases.buffers = cases.mnt + "/buffers"
-    cases.plugin = next(n for n in os.listdir(cases.mnt + "/plugins") if not n.endswith(".json"))
+    cases.use(sys.argv[2])
     prepare()
     before, x = names(), content(cases.buffers + "/x.npy")
     holds("no name: that is no refusal", not os.path.exists(cases.buffers + "/nothing"))
