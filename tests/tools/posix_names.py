@@ -227,19 +227,6 @@ def symbolic_links(d):
     equal("bytes", content(d + "/a.npy"), B)
 
 
-@case
-def not_a_directory(d):
-    make(d + "/a.npy", A)
-    for path in ("/a.npy/b", "/a.npy/b.npy", "/a.npy/.", "/a.npy/..", "/a.txt/b",
-                 "/a.json/b"):
-        fails("ENOTDIR", os.stat, d + path)
-        fails("ENOTDIR", os.open, d + path, os.O_RDONLY)
-    fails("ENOTDIR", os.open, d + "/a.npy/b", os.O_WRONLY | os.O_CREAT)
-    fails("ENOTDIR", os.truncate, d + "/a.npy/b", 0)
-    fails("ENOTDIR", os.chmod, d + "/a.npy/b", 0o600)
-    fails("ENOTDIR", os.listdir, d + "/a.npy")
-
-
 @root_case
 def sticky(d):
     os.chmod(d, 0o1777)

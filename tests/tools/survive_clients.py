@@ -21,6 +21,8 @@ import sys
 import threading
 import time
 
+from cases import content, floats, write_all
+
 mount = sys.argv[1]
 N = int(sys.argv[2])
 SIGNAL = signal.Signals["SIG" + sys.argv[3]]
@@ -34,24 +36,9 @@ class Wrong(Exception):
     pass
 
 
-def npy(values):
-    head = ("{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }" % len(values))
-    head += " " * (-(len(head) + 11) % 64) + "\n"
-    return (b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head.encode() +
-            struct.pack("<%df" % len(values), *values))
-
-
 def pattern(size):
     start = random.randrange(1000)
-    return npy([(start + i) % 65536 for i in range(size)])
-
-
-def read_all(path):
-    with open(path, "rb", buffering=0) as f:
-        parts = []
-        while part := f.read(1 << 20):
-            parts.append(part)
-        return b"".join(parts)
+    return floats(*[(start + i) % 65536 for i in range(size)])
 
 
 def put(path, data, pieces=1):
@@ -59,9 +46,7 @@ def put(path, data, pieces=1):
     try:
         step = len(data) // pieces + 1
         for at in range(0, len(data), step):
-            part = data[at:at + step]
-            while part:
-                part = part[os.write(fd, part):]
+            write_all(fd, data[at:at + step])
             if pieces > 1:
                 time.sleep(0.02)  # real time: the daemon dies between two pieces
     finally:
@@ -113,15 +98,15 @@ def writer(failures, number, pieces):
         with failures:
             put(name, data, pieces)
             known[name] = data
-            expect(name, read_all(name), data)
+            expect(name, content(name), data)
         if name not in known:  # it failed: write it anew
             continue
         if before:
             other = random.choice(list(known))
-            expect(other, again(read_all, other), known[other])
+            expect(other, again(content, other), known[other])
         yield
     for name, data in known.items():
-        expect(name, again(read_all, name), data)
+        expect(name, again(content, name), data)
 
 
 def renamer(failures):
@@ -133,13 +118,13 @@ def renamer(failures):
             try:
                 os.rename(buffers + "r.part", name)
             except OSError:
-                now = again(read_all, name)
+                now = again(content, name)
                 expect(name, now, data, *([old] if old else []))
                 old = now
                 raise
             old = data
         if old:
-            expect(name, again(read_all, name), old)
+            expect(name, again(content, name), old)
         yield
 
 
@@ -230,7 +215,7 @@ def mapper(failures):
 
 
 def caller(failures):
-    x, y = read_all(buffers + "x.npy"), read_all(buffers + "y.npy")
+    x, y = content(buffers + "x.npy"), content(buffers + "y.npy")
     add = struct.unpack("<6f", x[-24:]), struct.unpack("<6f", y[-24:])
     sums = struct.pack("<6f", *map(sum, zip(*add)))
     path = mount + "/executables/add/call"
