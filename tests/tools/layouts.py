@@ -5,12 +5,12 @@ import io
 import itertools
 import json
 import os
-import signal
 
 import numpy as np
 
 import cases
-from cases import about, case, content, equal, eventually, holds, make, ok, opened, refused
+from cases import (about, case, content, equal, holds, kill_worker, make, ok, opened, read_all,
+                   refused, write_all)
 from numpy_files import load, same, save
 
 # MLIR's element type, NumPy's, and the length of one element on the host
@@ -38,20 +38,18 @@ def program(name, takes, gives, body, options=""):
     """TAKES and GIVES: lists of (type, attributes)."""
     takes = ", ".join(f"%x{i}: {t}{a}" for i, (t, a) in enumerate(takes))
     gives = ", ".join(f"{t}{a}" for t, a in gives)
-    text = f"module @{name} {options} {{\nfunc.func public @main({takes}) -> ({gives}) {{\n" \
-           f"{body}\n}}}}\n"
-    make(f"{cases.mnt}/programs/{name}.mlir", text.encode())
-    return name
+    cases.program(name, f"module @{name} {options} {{\nfunc.func public @main({takes}) -> ({gives}) {{\n"
+                        f"{body}\n}}}}\n")
 
 
 def identity(name, shape, dtype, takes, gives, **more):
     t = tensor(shape, dtype)
-    return program(name, [(t, laid(takes))], [(t, laid(gives))], f"return %x0 : {t}", **more)
+    program(name, [(t, laid(takes))], [(t, laid(gives))], f"return %x0 : {t}", **more)
 
 
 def twice(name, shape, takes, gives, more=""):
     t = tensor(shape)
-    return program(name, [(t, laid(takes, more))], [(t, laid(gives))],
+    program(name, [(t, laid(takes, more))], [(t, laid(gives))],
                    f"%0 = stablehlo.add %x0, %x0 : {t}\nreturn %0 : {t}")
 
 
@@ -62,8 +60,7 @@ def counted(shape, dtype=np.float32):
 
 
 def run(name, words):
-    with open(executable(name, "run"), "w", encoding="utf-8") as f:
-        f.write(words + "\n")
+    make(executable(name, "run"), words.encode() + b"\n", flags=os.O_WRONLY)
 
 
 def at(d, name):
@@ -83,9 +80,8 @@ def check_identity(d, name, shape, mlir, dtype, takes, gives):
     same(f"{name} {shape} {mlir} {takes} {gives}", load(d + "/y.npy"), x)
     run(name, f"{at(d, 'y')} -> {at(d, 'z')}")  # in the layout that it has, or in another
     same(f"{name} again", load(d + "/z.npy"), x)
-    os.unlink(d + "/x.npy")
-    os.unlink(d + "/y.npy")
-    os.unlink(d + "/z.npy")
+    for name in "xyz":
+        os.unlink(f"{d}/{name}.npy")
 
 
 @case
@@ -178,11 +174,8 @@ def calls(d):
         f = io.BytesIO()
         np.save(f, np.asarray(x, order=order))
         np.save(f, y)
-        os.write(fd, f.getvalue())
-        got = b""
-        while piece := os.read(fd, 1 << 20):
-            got += piece
-        got = io.BytesIO(got)
+        write_all(fd, f.getvalue())
+        got = io.BytesIO(read_all(fd))
         same("first", np.load(got), x - y)
         same("second", np.load(got), x.T)
 
@@ -195,13 +188,8 @@ def large_calls(d):
     f = io.BytesIO()
     np.save(f, x)
     fd = opened(executable("layout_call_large", "call"), os.O_RDWR)
-    data, sent = f.getvalue(), 0
-    while sent < len(data):
-        sent += os.write(fd, data[sent:])
-    got = b""
-    while piece := os.read(fd, 1 << 20):
-        got += piece
-    same("large", np.load(io.BytesIO(got)), x)
+    write_all(fd, f.getvalue())
+    same("large", np.load(io.BytesIO(read_all(fd))), x)
 
 
 @case
@@ -253,7 +241,7 @@ def other_devices(d):
     save(d + "/x.npy", x)
     run("layout_device", f"{at(d, 'x')} -> {at(d, 'y')}")
     other = f"{cases.plugin}:1/layout_y"
-    path = f"{cases.mnt}/devices/{cases.plugin}/1/buffers/layout_y"
+    path = cases.on(1, "layout_y")
     ok(op="copy", buffer=at(d, "y"), **{"as": other})
     same("copy", load(path + ".npy"), 2 * x)
     equal("copy", layout_of(path + ".json"), [0, 1])
@@ -354,11 +342,7 @@ def after_a_death(d):
     twice("layout_death", (3, 4), (0, 1), (0, 1))
     save(d + "/x.npy", x)
     run("layout_death", f"{at(d, 'x')} -> {at(d, 'y')}")
-    pid = int(content(f"{cases.mnt}/plugins/{cases.plugin}/pid"))
-    os.kill(pid, signal.SIGKILL)
-    eventually("another worker",
-               lambda: content(f"{cases.mnt}/plugins/{cases.plugin}/pid") not in
-               (b"\n", b"%d\n" % pid))
+    kill_worker()
     same("y", load(d + "/y.npy"), 2 * x)
     run("layout_death", f"{at(d, 'y')} -> {at(d, 'z')}")
     same("z", load(d + "/z.npy"), 4 * x)
