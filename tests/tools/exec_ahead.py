@@ -8,9 +8,10 @@ for which readers of its stat file wait, waits for the answer to its close of FI
 import os
 import signal
 import sys
-import time
 
-PATIENCE = float(os.environ.get("PJRTFS_TEST_PATIENCE", "20"))
+sys.dont_write_bytecode = True
+from cases import eventually  # noqa: E402
+
 AHEAD = 8  # requests in the background; beyond 9 the kernel may not read ahead
 STEP = 1 << 17
 PAGES = 60 << 10  # below what another thread of the daemon would answer
@@ -35,14 +36,6 @@ def executes(pid):
         return int(f.read().split()[0]) < 512
 
 
-def until(what, fn, *args):
-    end = time.monotonic() + PATIENCE
-    while not fn(*args):
-        if time.monotonic() > end:
-            sys.exit(f"not within {PATIENCE:.0f} s: {what}")
-        time.sleep(0.01)
-
-
 for turn in range(EVERY // AHEAD + 1):
     (ready, is_ready), (going, go) = os.pipe(), os.pipe()
     pid = os.fork()
@@ -52,9 +45,9 @@ for turn in range(EVERY // AHEAD + 1):
     os.kill(daemon, signal.SIGSTOP)
     try:
         os.write(go, b"x")
-        until("it executes", executes, pid)
+        eventually("it executes", executes, pid)
     finally:
         os.kill(daemon, signal.SIGCONT)
-    until("it has ended", os.waitid, os.P_PID, pid, os.WEXITED | os.WNOHANG)
+    eventually("it has ended", os.waitid, os.P_PID, pid, os.WEXITED | os.WNOHANG)
     for end in ready, is_ready, going, go:
         os.close(end)
