@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the conformance runner would find: decoding, comparing, counting, packing.  Needs no mount."""
+"""What the conformance runner would find, without a mount: decoding, comparing, counting, packing."""
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -61,7 +61,8 @@ BAD_NPY = [(GOOD, "F64", [2, 3]), (GOOD, "F32", [3, 2]), (GOOD + b"x", "F32", [2
 EQUAL = [
     ("i8", [1, 2], [1, 2], 0, 0), ("f4", np.zeros((0, 2)), np.zeros((0, 2)), 0, 0),
     ("f4", [NAN, INF, -INF, 0.0], [NAN, INF, -INF, -0.0], 0, 0),
-    ("f8", [110.0], [100.0], 0.1, 0), ("f8", [0.5], [0.0], 0.1, 0.5), ("f2", [60000], [65504], 0.1, 0),
+    ("f8", [110.0], [100.0], 0.1, 0), ("f8", [0.5], [0.0], 0.1, 0.5),
+    ("f2", [60000], [65504], 0.1, 0),
     ("c16", [100 + 1j], [100 + 0j], 0.01, 0), ("c8", complex(NAN, 1), complex(NAN, 1), 0, 0),
     ("c8", complex(INF, 1), complex(INF, 1), 0.1, 0.1),
 ]
@@ -148,8 +149,8 @@ class Selftest(unittest.TestCase):
         child = run.Child.__new__(run.Child)
         for ended, left, died, want in (
                 ("pass", lambda: [], False, "pass"), ("pass", lambda: ["x"], False, "error"),
-                ("error", lambda: [], True, "abort"), ("mismatch", lambda: ["x"], False, "mismatch"),
-                ("pass", ring, False, "timeout")):
+                ("error", lambda: [], True, "abort"), ("pass", ring, False, "timeout"),
+                ("mismatch", lambda: ["x"], False, "mismatch")):
             child.mount = types.SimpleNamespace(hang_up=lambda: None)
             child.plugin_died = lambda died=died: died
             kind, _ = child.after(types.SimpleNamespace(remove=left), ended, "")
@@ -165,7 +166,8 @@ class Selftest(unittest.TestCase):
 
     def test_packing(self):
         for i in range(40):
-            array = {"file": "in0.npy", "dtype": "F32" if i % 7 else "S%d" % (8 << i % 4), "shape": [1]}
+            dtype = "F32" if i % 7 else "S%d" % (8 << i % 4)
+            array = {"file": "in0.npy", "dtype": dtype, "shape": [1]}
             write_case(self.root, f"g{i % 3}/c{i}", inputs=[array], ops=[f"op{i % 11}"])
         found = caselib.find_cases(self.root)
         picked = pack.choose(found, 12)

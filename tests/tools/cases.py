@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Help for the tests in Python: cases, each in an empty directory of its own.  What a case leaves,
-files in buffers/ of all devices and in programs/, processes, descriptors of opened(), goes at its end.
+"""Help for the tests in Python: cases, each in an empty directory of its own.
+
+At its end goes what a case leaves: files in buffers/ of all devices and in programs/, processes,
+descriptors of opened().
 
     import cases
     from cases import case, equal, fails

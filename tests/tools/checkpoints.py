@@ -412,7 +412,8 @@ def large(d):
     before = used()
     n = 16 * MIB  # elements of a tensor
     count = 8
-    program("pick", f"""func.func @main(%a: tensor<{n}xf32>, %b: tensor<{n}xf32>) -> tensor<2xf32> {{
+    program("pick", f"""func.func @main(%a: tensor<{n}xf32>, %b: tensor<{n}xf32>)
+    -> tensor<2xf32> {{
   %0 = stablehlo.slice %a [0:1] : (tensor<{n}xf32>) -> tensor<1xf32>
   %1 = stablehlo.slice %b [{n - 1}:{n}] : (tensor<{n}xf32>) -> tensor<1xf32>
   %2 = stablehlo.concatenate %0, %1, dim = 0 : (tensor<1xf32>, tensor<1xf32>) -> tensor<2xf32>

@@ -202,8 +202,8 @@ def interrupted(d):
     numbers(d, p=(0, 0, 0), g=(0, 0, 0))
     scalar("interrupted/n", 0)
 
-    pid = child(line, "step", "interrupted/p interrupted/n interrupted/g -> interrupted/p interrupted/n "
-                              "repeat=100000000")
+    state = "interrupted/p interrupted/n"
+    pid = child(line, "step", f"{state} interrupted/g -> {state} repeat=100000000")
     eventually("some repetitions",
                lambda: re.search(rb" running \S+ 0 [1-9]\d*/100000000 step\n", queue()))
     os.kill(pid, signal.SIGKILL)
@@ -313,14 +313,16 @@ def names(d):
     equal("a", text(d + "/a"), b"2 1 0\n")
     far = dict(inputs=["names/p", "names/n", device(1, "/far")])
     for code, why, other in (
-            ("EINVAL", f"({params[2]}) was not given", dict(inputs={p: given[p] for p in params[:2]})),
+            ("EINVAL", f"({params[2]}) was not given",
+             dict(inputs={p: given[p] for p in params[:2]})),
             ("EINVAL", "no parameter called nobody", dict(inputs={**given, "nobody": "names/p"})),
             # a mismatch names the argument
             ("EINVAL", f"input 2 ({params[2]}): names/n is S32[], the program wants",
              dict(inputs=["names/p", "names/n", "names/n"])),
             # names that buffers cannot have
             ("EINVAL", "is what is known of a buffer", dict(outputs=["names/a", "x.json"])),
-            ("EINVAL", "is what is known of a buffer", dict(outputs=["names/a", "ns.sharding.json"])),
+            ("EINVAL", "is what is known of a buffer",
+             dict(outputs=["names/a", "ns.sharding.json"])),
             ("EINVAL", "names/p.json is what is known of a buffer, whose name is names/p",
              dict(inputs=["names/p.json", "names/n", "names/g"])),
             ("EINVAL", "b.npz: files of that format", dict(outputs=["names/a", "names/b.npz"])),
@@ -336,8 +338,8 @@ def names(d):
         refused(code, why, **{**o, **other})
     refused("ENODATA", "copy: names/nothing: it is empty", op="copy", buffer="names/nothing",
             **{"as": "names/a"})
-    refused("EINVAL", 'an integer of at most 64 bits, found "9999999999999999', op="create", dtype="U64",
-            shape=[], buffer="names/wide", fill=99999999999999999999)
+    refused("EINVAL", 'an integer of at most 64 bits, found "9999999999999999', op="create",
+            dtype="U64", shape=[], buffer="names/wide", fill=99999999999999999999)
     ok(move=True, **{**o, **far})
     equal("a", text(d + "/a"), b"2 1 0\n")
     equal("far", about(on(1, "far.txt"))["device"], device(1))

@@ -374,7 +374,8 @@ def _computed(d, a):
         element = "bf16" if t.name == "BF16" else "f" + t.name[1:]
     shape = "".join(f"{n}x" for n in a.shape)
     tensor = f"tensor<{shape}{element}>"
-    program(f"same_{t.name}", f"func.func @main(%x: {tensor}) -> {tensor} {{ return %x : {tensor} }}")
+    program(f"same_{t.name}",
+            f"func.func @main(%x: {tensor}) -> {tensor} {{ return %x : {tensor} }}")
     rel = os.path.relpath(d, cases.buffers)
     make(f"{d}/in.safetensors", a.safetensors())
     reply = command(op="execute", executable=f"same_{t.name}", inputs=[rel + "/in"],

@@ -38,8 +38,8 @@ def program(name, takes, gives, body, options=""):
     """TAKES and GIVES: lists of (type, attributes)."""
     takes = ", ".join(f"%x{i}: {t}{a}" for i, (t, a) in enumerate(takes))
     gives = ", ".join(f"{t}{a}" for t, a in gives)
-    cases.program(name, f"module @{name} {options} {{\nfunc.func public @main({takes}) -> ({gives}) {{\n"
-                        f"{body}\n}}}}\n")
+    cases.program(name, f"module @{name} {options} {{\n"
+                        f"func.func public @main({takes}) -> ({gives}) {{\n{body}\n}}}}\n")
 
 
 def identity(name, shape, dtype, takes, gives, **more):

@@ -480,7 +480,8 @@ def job(d):
 @operation(stays=True)
 def batch_job(d):
     yield
-    end_well(ok(op="batch", steps=[{**EXECUTE, "outputs": [rel(d, "z")]}], **{"async": True})["job"])
+    steps = [{**EXECUTE, "outputs": [rel(d, "z")]}]
+    end_well(ok(op="batch", steps=steps, **{"async": True})["job"])
     yield
     equal("z", content(d + "/z.npy"), Z)
 
@@ -517,7 +518,8 @@ def compile_new(d):
 def options(d):
     make(program_at(d, "p.mlir"), cases.ADD)
     yield
-    make(executable_at(d, "p/options.json"), b'{"num_replicas":1,"device":"%s"}' % cases.device(1).encode())
+    make(executable_at(d, "p/options.json"),
+         json.dumps({"num_replicas": 1, "device": cases.device(1)}).encode())
     yield
     equal("options", json.loads(content(executable_at(d, "p/options.json")))["num_replicas"], 1)
     equal("state", content(executable_at(d, "p/state")), b"ready\n")

@@ -88,7 +88,8 @@ def take_meta(line, families):
 def parse(data):
     """All samples of DATA, bytes: a dictionary of (name, labels) to value."""
     text = data.decode("utf-8")
-    expect("a newline at the end, and no carriage return", text[-1:] in ("", "\n") and "\r" not in text)
+    expect("a newline at the end", text[-1:] in ("", "\n"))
+    expect("no carriage return", "\r" not in text)
     families, samples, current = {}, {}, None
     for line in text.split("\n")[:-1]:
         if line.startswith(("# HELP ", "# TYPE ")):

@@ -614,6 +614,13 @@ def rights(d):
     os.chmod(d, 0o755)
     as_user(1234, lambda: ok(**o))  # it is theirs
     may_not(4321, "permission denied", **o)
+    # where the directories of the shards are anybody's, that of the file decides
+    devices = [device(1), device(2)]
+    os.mkdir(on(2, "rights"))
+    os.chmod(on(2, "rights"), 0o777)
+    o.update({"as": "rights/new", "devices": devices})
+    may_not(4321, "new.sharding.json: permission denied", **o)
+    equal("nothing was made", os.listdir(on(2, "rights")), [])
 
 
 # --- programs ---------------------------------------------------------------------------
@@ -684,9 +691,9 @@ def runs_as_exported(_, name, mesh, specs, out_spec, compute):
     fails("ENOENT", os.stat, cases.buffers + "/y.sharding.json")
 
 
-XY = {"x": 2, "y": 2}
 for case_name, *what in [
-        ("a_product_of_jax", "matmul_2x2_gspmd", XY, [["x", "y"], ["y", None]], ["x", None], np.matmul),
+        ("a_product_of_jax", "matmul_2x2_gspmd", {"x": 2, "y": 2}, [["x", "y"], ["y", None]],
+         ["x", None], np.matmul),
         ("a_network_of_jax", "mlp_tensor_parallel_2p_shardy", {"x": 2},
          [[None, None], [None, "x"], ["x", None]], [None, None],
          lambda x, v, w: np.maximum(x @ v, 0) @ w),
