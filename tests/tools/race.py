@@ -30,27 +30,33 @@ def read_on(path, seen, wanted, whole):
     holds(f"it changed while it was read: {n} times", n >= wanted)
 
 
-def race(d, name, whole, write):
-    """Two readers of NAME while WRITE runs."""
-    done = d + "/done"
-    readers = [child(read_on, f"{d}/{name}", done, 10, whole) for _ in range(2)]
+def race(d, write, work, *args, workers=1):
+    """Processes that do WORK(...) until the file done is there, while WRITE runs; each ends well."""
+    pids = [child(work, *args) for _ in range(workers)]
     try:
         write()
     finally:
-        make(done)
-    end_well(*readers)
+        make(d + "/done")
+    end_well(*pids)
+
+
+def read_race(d, name, whole, write):
+    """Two readers of NAME while WRITE runs."""
+    race(d, write, read_on, f"{d}/{name}", d + "/done", 10, whole, workers=2)
+
+
+def moved_over(d, n, old, new, data_of):
+    """N times a new file NEW is moved to OLD."""
+    for i in range(1, n + 1):
+        make(f"{d}/{new}", data_of(i))
+        os.rename(f"{d}/{new}", f"{d}/{old}")
 
 
 @case
 def rename_over(d):
     make(d + "/x.raw", stamped(0))
-
-    def write():
-        for i in range(1, N + 1):
-            make(d + "/part", stamped(i))
-            os.rename(d + "/part", d + "/x.raw")
-
-    race(d, "x.raw", lambda got: len(got) == 512 and got == got[:8] * 64, write)
+    read_race(d, "x.raw", lambda got: len(got) == 512 and got == got[:8] * 64,
+              lambda: moved_over(d, N, "x.raw", "part", stamped))
     equal("the last", content(d + "/x.raw"), stamped(N))
 
 
@@ -58,13 +64,8 @@ def rename_over(d):
 def rename_over_and_views(d):
     """The same for a view that is not listed."""
     make(d + "/x.txt", b"0 0\n")
-
-    def write():
-        for i in range(1, N // 4 + 1):
-            make(d + "/part", b"%d %d\n" % (i, i))
-            os.rename(d + "/part", d + "/x.txt")
-
-    race(d, "x.raw", lambda got: len(got) == 8 and got[:4] == got[4:], write)
+    read_race(d, "x.raw", lambda got: len(got) == 8 and got[:4] == got[4:],
+              lambda: moved_over(d, N // 4, "x.txt", "part", lambda i: b"%d %d\n" % (i, i)))
 
 
 @case
@@ -80,14 +81,7 @@ def rename_over_and_commands(d):
             reply = cases.ask(fd, {"op": "stat", "buffer": name + "/x"})
             holds(reply, reply["ok"])
 
-    pid = child(ask)
-    try:
-        for i in range(N // 4):
-            make(d + "/next.npy", floats(i))
-            os.rename(d + "/next.npy", d + "/x.npy")
-    finally:
-        make(d + "/done")
-    end_well(pid)
+    race(d, lambda: moved_over(d, N // 4, "x.npy", "next.npy", floats), ask)
 
 
 @case
@@ -101,14 +95,7 @@ def programs_renamed_over(d):
         while not os.path.exists(d + "/done"):
             os.stat(cases.mnt + "/executables/over")
 
-    pid = child(look)
-    try:
-        for _ in range(N // 20):
-            make(programs + "/next", source)
-            os.rename(programs + "/next", programs + "/over.mlir")
-    finally:
-        make(d + "/done")
-    end_well(pid)
+    race(d, lambda: moved_over(programs, N // 20, "over.mlir", "next", lambda _: source), look)
     eventually("it is compiled", lambda: content(cases.mnt + "/executables/over/state")
                == b"ready\n")
 
@@ -131,7 +118,7 @@ def results(d):
             make(d + "/part", sides[0])
             os.rename(d + "/part", d + "/z.npy")
 
-    race(d, "z.npy", lambda got: got in sides, write)
+    read_race(d, "z.npy", lambda got: got in sides, write)
 
 
 @case
@@ -150,14 +137,12 @@ def removed_and_made(d):
             n += 1
         holds("it was there sometimes", n)
 
-    pid = child(read)
-    try:
+    def write():
         for i in range(N // 4):
             make(d + "/x.raw", stamped(i))
             os.unlink(d + "/x.raw")
-    finally:
-        make(d + "/done")
-    end_well(pid)
+
+    race(d, write, read)
     fails("ENOENT", os.stat, d + "/x.raw")
 
 
