@@ -15,19 +15,20 @@ def stamped(i):
     return i.to_bytes(8, "little") * 64
 
 
-def read_on(path, seen, wanted, whole):
-    """Open and read PATH until the writer is done; every open must succeed."""
+def read_on(d, name, whole):
+    """Open and read NAME until the writer is done; every open must succeed."""
     n = 0
     last = b""
-    while not os.path.exists(seen):
-        fd = opened(path, os.O_RDONLY)
+    while not os.path.exists(d + "/done"):
+        fd = os.open(f"{d}/{name}", os.O_RDONLY)
         size = os.fstat(fd).st_size
         got = os.read(fd, 4096)
         os.close(fd)
         holds(f"all bytes: {len(got)} of {size}", len(got) == size and whole(got))
-        n += got != last
-        last = got
-    holds(f"it changed while it was read: {n} times", n >= wanted)
+        if got != last:
+            n, last = n + 1, got
+            if n == 10:
+                make(f"{d}/seen{os.getpid()}")
 
 
 def race(d, write, work, *args, workers=1):
@@ -41,8 +42,13 @@ def race(d, write, work, *args, workers=1):
 
 
 def read_race(d, name, whole, write):
-    """Two readers of NAME while WRITE runs."""
-    race(d, write, read_on, f"{d}/{name}", d + "/done", 10, whole, workers=2)
+    """Two readers of NAME while WRITE runs, until each has seen it change."""
+
+    def write_on():
+        write()
+        return sum(seen.startswith("seen") for seen in os.listdir(d)) == 2
+
+    race(d, lambda: eventually("both see changes", write_on), read_on, d, name, whole, workers=2)
 
 
 def moved_over(d, n, old, new, data_of):
