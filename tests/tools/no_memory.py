@@ -21,6 +21,7 @@ import os
 import select
 import shutil
 import struct
+import sys
 import time
 
 import cases
@@ -713,4 +714,6 @@ def to_disk(d):
 
 
 if __name__ == "__main__":
+    cases.use(sys.argv[1])
+    keep()  # before all cases, none of which removes them
     cases.main()
