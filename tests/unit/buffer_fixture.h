@@ -91,7 +91,7 @@ static inline void check_value(struct pf_value *v, enum pf_dtype dtype, const ch
 	ck_assert_int_eq(v->dtype, dtype);
 	ck_assert_str_eq(pf_shape_str(text, sizeof(text), dtype, &v->shape), shape);
 	ck_assert_uint_eq(v->len, len);
-	ck_assert_int_eq(memcmp(pf_value_host(v), bytes, len), 0);
+	ck_assert_mem_eq(pf_value_host(v), bytes, len);
 }
 
 static const float numbers[6] = { 1, 2, 3, 4, 5, 6 };

@@ -192,7 +192,7 @@ TEST_EACH(writing_after_a_commit_copies, changes)
 		memset(pf_bytes_at(near[i], 0), 'n', 256);
 	}
 	put(x, changes[_i].len, changes[_i].off);
-	ck_assert_int_eq(memcmp(pf_value_host(v), before, size), 0);
+	ck_assert_mem_eq(pf_value_host(v), before, size);
 	for (int i = 0; i < 3; i++) {
 		for (int j = 0; j < 256; j++)
 			ck_assert_int_eq(*(char *)pf_bytes_at(near[i], (uint64_t)j), 'n');

@@ -178,7 +178,7 @@ TEST(column_major_files_are_transposed)
 	make(PF_FORMAT_NPY);
 	put(file, sizeof(file), 0);
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", turned, 24);
-	ck_assert_int_eq(memcmp(pf_bytes_at(buffer->content, 128), numbers, 24), 0);
+	ck_assert_mem_eq(pf_bytes_at(buffer->content, 128), numbers, 24);
 }
 
 UNIT_FIXTURE(open_arena, close_arena)

@@ -2,7 +2,7 @@
 /* Programs from the cache have the facts that they had when they were compiled. */
 #include <ftw.h>
 
-#include "store_fixture.h"
+#include "values_fixture.h"
 
 static const char *const programs[] = {
 	/* unused, donated, a predicate, a zero-size array */
@@ -44,7 +44,6 @@ static const char *const options[ARRAY_SIZE(programs)] = {
 };
 
 static char dir[64];
-static struct pf_err err;
 
 static void open_all(void)
 {
@@ -67,7 +66,7 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 
 static void close_all(void)
 {
-	close_store();
+	close_values();
 	pf_cache_close(cache);
 	cache = NULL;
 	nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
@@ -76,17 +75,17 @@ static void close_all(void)
 /* Compile program N, which must have come from where USE says; its facts are appended. */
 static void compile_and_print(unsigned n, const char *use, struct pf_buf *out)
 {
-	struct pf_executable *x = executable_of(programs[n]);
 	struct json_object *o;
 	struct pf_loaded *l = NULL;
 	struct event ready;
 
+	x = executable_of(programs[n]);
 	if (options[n])
 		ck_assert_int_eq(pf_executable_set_options(x, options[n],
 							   strlen(options[n]), false,
 							   &err),
 				 0);
-	ck_assert_msg(compile_it(x, &err) == 0, "%s", err.text);
+	compile_it(x);
 	ck_assert_str_eq(x->cache_use, use);
 	ck_assert_int_eq(pf_executable_load(x, 0, event_init(&ready), &l, &err), 1);
 	pf_executable_signature(x, out);
@@ -95,7 +94,7 @@ static void compile_and_print(unsigned n, const char *use, struct pf_buf *out)
 	for (unsigned i = 0; i < l->n_devices; i++)
 		pf_buf_printf(out, " %u", l->devices[i]);
 	pf_loaded_unref(l);
-	pf_executable_unref(x);
+	pf_executable_unref(pf_steal(&x));
 }
 
 TEST_ON_PLUGINS(an_equal_program_is_a_hit)
@@ -120,27 +119,17 @@ TEST_ON_PLUGINS(an_equal_program_is_a_hit)
 TEST_ON_PLUGINS(a_restart_loads_from_the_cache)
 {
 	struct pf_cache_stats s;
-	struct pf_executable *x;
-	struct pf_value *v[2];
-	struct named_exec run;
 
 	start_worker(plugins[_i]);
 	x = compiled(add_program);
 	pf_compiler_finish(compiler, 30000);
 	replace_worker();
-	v[0] = matrix(ones);
-	v[1] = matrix(counts);
-	run_init(&run, x, v, 2, 1);
-	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
-	ck_assert_int_eq(fetch_value(run.e->outs[0].value, &err), 1);
-	pf_execution_free(run.e);
+	v = result_of(x, (struct pf_value *[]){ matrix(ones), matrix(counts) }, 2);
+	fetch_value(v);
 	ck_assert_str_eq(x->cache_use, "hit");
 	pf_cache_stats(cache, &s);
 	ck_assert_uint_eq(s.misses, 1);
 	ck_assert_uint_eq(s.hits, 1);
-	pf_value_unref(v[0]);
-	pf_value_unref(v[1]);
-	pf_executable_unref(x);
 }
 
 UNIT_FIXTURE(open_all, close_all)

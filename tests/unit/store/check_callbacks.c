@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Invocations of real programs and their hosts, which are this test. */
-#include "store_fixture.h"
+#include "values_fixture.h"
 
 #include "pjrtfs/callback_host.h"
 
@@ -27,6 +27,9 @@ struct host {
 	const struct pf_invocation *had; /* the one that ended */
 	char why[256];
 };
+
+static struct named_exec run;
+static struct host a, b;
 
 static struct host *of(struct pf_callback_host *host)
 {
@@ -62,7 +65,7 @@ static const struct pf_callback_host_ops ops = {
 	.given = host_given, .ended = host_ended, .ready = host_ready, .free = host_free
 };
 
-static void join(struct host *h, struct pf_executable *x)
+static void join(struct host *h)
 {
 	memset(h, 0, sizeof(*h));
 	event_init(&h->given);
@@ -73,13 +76,23 @@ static void join(struct host *h, struct pf_executable *x)
 	pf_callback_host_join(&h->host);
 }
 
-/* The host leaves, if it has not LEFT, and is freed. */
-static void part(struct host *h, bool left)
+/* The host, which has left, is freed. */
+static void drop(struct host *h)
 {
-	if (!left)
-		pf_callback_host_leave(&h->host);
 	pf_callback_host_unref(&h->host);
 	event_wait(&h->freed);
+}
+
+static void part(struct host *h)
+{
+	pf_callback_host_leave(&h->host);
+	drop(h);
+}
+
+/* The host asks for an invocation, which it will wait for. */
+static void wait_for_one(struct host *h)
+{
+	ck_assert_ptr_null(pf_callback_host_take(&h->host));
 }
 
 /* Wait for the host's invocation, and see it. */
@@ -97,269 +110,221 @@ static const struct pf_invocation *take(struct host *h)
 }
 
 /* Answer with ones. */
-static int give(struct host *h, struct pf_err *err)
+static int give(struct host *h)
 {
 	struct pf_bytes *bytes;
 	uint64_t off;
 	int r;
 
-	ck_assert_int_eq(pf_bytes_new(arena, NULL, sizeof(ones), &bytes, err), 0);
+	ck_assert_int_eq(pf_bytes_new(arena, NULL, sizeof(ones), &bytes, &err), 0);
 	memcpy(pf_bytes_at(bytes, 0), ones, sizeof(ones));
 	off = pf_bytes_offset(bytes, 0);
-	r = pf_callback_host_answer(&h->host, &off, bytes, err);
+	r = pf_callback_host_answer(&h->host, &off, bytes, &err);
 	pf_bytes_unref(bytes);
 	return r;
 }
 
-static struct pf_executable *open_all(const char *plugin, const char *text)
+static void open_all(void)
 {
-	struct pf_executable *x;
-
-	open_arena();
-	start_worker(plugin);
+	open_values();
 	timers = pf_timers_new();
 	ck_assert_ptr_nonnull(timers);
-	x = compiled(text);
-	x->timers = timers;
-	return x;
 }
 
-static void close_all(struct pf_executable *x)
+static void close_all(void)
 {
 	ck_assert_int_eq(x->callbacks.n_asked, 0);
 	ck_assert(!x->callbacks.armed);
-	pf_executable_unref(x);
-	close_store();
+	close_values();
 	pf_timers_free(timers);
 }
 
-static void start(struct named_exec *run, struct pf_executable *x)
+static void prepare(const char *plugin, const char *program)
 {
-	struct pf_value *v = matrix(counts);
-
-	pf_execution_start(run_init(run, x, &v, 1, 1), false);
-	pf_value_unref(v);
+	start_worker(plugin);
+	x = compiled(program);
+	x->timers = timers;
 }
 
-/* RUN has ended; its result is WANT, or it has failed with CODE. */
-static void ends(struct named_exec *run, const float *want, int code)
+static void start(struct named_exec *r)
 {
-	struct pf_err err = PF_ERR_INIT;
+	struct pf_value *arg = matrix(counts);
 
-	event_wait(&run->ended);
-	if (want) {
-		ck_assert_msg(run->code == 0, "%s", run->err.text);
-		ck_assert_int_ge(fetch_value(run->e->outs[0].value, &err), 0);
-		ck_assert_mem_eq(pf_value_host(run->e->outs[0].value), want,
-				 sizeof(counts));
-	} else {
-		ck_assert_int_lt(run->code, 0);
-		ck_assert_int_eq(run->err.pjrt_code, code);
-	}
-	pf_execution_free(run->e);
+	pf_execution_start(run_init(r, x, &arg, 1, 1), false);
+	pf_value_unref(arg);
+}
+
+static void gives(struct named_exec *r, const float *want)
+{
+	event_wait(&r->ended);
+	ck_assert_msg(r->code == 0, "%s", r->err.text);
+	ck_assert_mem_eq(fetch_value(r->e->outs[0].value), want, sizeof(counts));
+	pf_execution_free(r->e);
+}
+
+static void fails(struct named_exec *r, int pjrt_code)
+{
+	event_wait(&r->ended);
+	ck_assert_int_lt(r->code, 0);
+	ck_assert_int_eq(r->err.pjrt_code, pjrt_code);
+	pf_execution_free(r->e);
+}
+
+/* The host takes an invocation and answers it: the program gives ones. */
+static void serve(struct host *h)
+{
+	take(h);
+	ck_assert_int_eq(give(h), 0);
+	gives(&run, ones);
 }
 
 TEST_ON_PLUGINS(a_host_answers)
 {
-	struct pf_executable *x = open_all(plugins[_i], asks);
-	struct pf_err err = PF_ERR_INIT;
-	struct named_exec run;
-	struct host h;
-
-	join(&h, x);
-	ck_assert_ptr_null(pf_callback_host_take(&h.host));
-	ck_assert(!pf_callback_host_ready(&h.host));
+	prepare(plugins[_i], asks);
+	join(&a);
+	wait_for_one(&a);
+	ck_assert(!pf_callback_host_ready(&a.host));
 	for (int i = 0; i < 3; i++) {
-		start(&run, x);
-		take(&h);
-		ck_assert_int_eq(give(&h, &err), 0);
-		ends(&run, ones, 0);
-		ck_assert_int_eq(give(&h, &err), -EIO); /* it has nothing to answer */
+		start(&run);
+		serve(&a);
+		ck_assert_int_eq(give(&a), -EIO); /* it has nothing to answer */
 	}
-	part(&h, false);
-	close_all(x);
+	part(&a);
 }
-END_TEST
 
 TEST_ON_PLUGINS(a_host_fails)
 {
-	struct pf_executable *x = open_all(plugins[_i], asks);
-	struct pf_err err = PF_ERR_INIT;
-	struct named_exec run;
-	struct host h;
-
-	join(&h, x);
-	start(&run, x);
-	take(&h);
-	ck_assert_int_eq(pf_callback_host_fail(&h.host, PF_PJRT_OUT_OF_RANGE, "no more",
+	prepare(plugins[_i], asks);
+	join(&a);
+	start(&run);
+	take(&a);
+	ck_assert_int_eq(pf_callback_host_fail(&a.host, PF_PJRT_OUT_OF_RANGE, "no more",
 					       &err),
 			 0);
 	event_wait(&run.ended);
 	ck_assert_ptr_nonnull(strstr(run.err.text, "no more"));
-	ends(&run, NULL, PF_PJRT_OUT_OF_RANGE);
-	part(&h, false);
-	close_all(x);
+	fails(&run, PF_PJRT_OUT_OF_RANGE);
+	part(&a);
 }
-END_TEST
 
 /* What a host has not begun goes to another one; what it has begun fails. */
 TEST_ON_PLUGINS(hosts_leave)
 {
-	struct pf_executable *x = open_all(plugins[_i], asks);
-	struct pf_err err = PF_ERR_INIT;
-	struct named_exec run;
-	struct host a, b;
-
-	join(&a, x);
-	join(&b, x);
-	ck_assert_ptr_null(pf_callback_host_take(&a.host));
-	ck_assert_ptr_null(pf_callback_host_take(&b.host));
-	start(&run, x);
+	prepare(plugins[_i], asks);
+	join(&a);
+	join(&b);
+	wait_for_one(&a);
+	wait_for_one(&b);
+	start(&run);
 	event_wait(&a.given); /* it waited first */
 	ck_assert_int_eq(event_count(&b.given), 0);
 	pf_callback_host_leave(&a.host);
 	event_wait(&b.given);
-	take(&b);
-	ck_assert_int_eq(give(&b, &err), 0);
-	ends(&run, ones, 0);
-	part(&a, true);
+	serve(&b);
+	drop(&a);
 
-	start(&run, x);
+	start(&run);
 	take(&b);
 	pf_callback_host_leave(&b.host);
-	ends(&run, NULL, PF_PJRT_ABORTED);
-	part(&b, true);
-	close_all(x);
+	fails(&run, PF_PJRT_ABORTED);
+	drop(&b);
 }
-END_TEST
 
 /* The same of one that does not wait any more. */
 TEST_ON_PLUGINS(hosts_stop)
 {
-	struct pf_executable *x = open_all(plugins[_i], asks);
-	struct pf_err err = PF_ERR_INIT;
 	struct pf_callback_host *next;
-	struct named_exec run;
-	struct host a, b;
 
-	join(&a, x);
-	join(&b, x);
-	ck_assert_ptr_null(pf_callback_host_take(&a.host));
+	prepare(plugins[_i], asks);
+	join(&a);
+	join(&b);
+	wait_for_one(&a);
 	ck_assert_ptr_null(pf_callback_host_stop(&a.host));
-	ck_assert_ptr_null(pf_callback_host_take(&b.host));
-	start(&run, x);
+	wait_for_one(&b);
+	start(&run);
 	event_wait(&b.given);
 	ck_assert_int_eq(event_count(&a.given), 0);
 	ck_assert(!pf_callback_host_ready(&a.host));
-	ck_assert_ptr_null(pf_callback_host_take(&a.host)); /* waits again */
+	wait_for_one(&a);
 	next = pf_callback_host_stop(&b.host);
 	ck_assert_ptr_eq(next, &a.host);
 	pf_callback_host_notify(next);
 	event_wait(&a.given);
 	take(&a);
 	ck_assert_ptr_null(pf_callback_host_stop(&a.host)); /* it has begun */
-	ck_assert_int_eq(give(&a, &err), 0);
-	ends(&run, ones, 0);
-	part(&a, false);
-	part(&b, false);
-	close_all(x);
+	serve(&a);
+	part(&a);
+	part(&b);
 }
-END_TEST
 
 TEST_ON_PLUGINS(executions_are_cancelled)
 {
-	struct pf_executable *x = open_all(plugins[_i], asks);
-	struct pf_err err = PF_ERR_INIT;
 	const struct pf_invocation *i;
-	struct named_exec run, other;
-	struct host h;
+	struct named_exec cancelled;
 
-	join(&h, x);
-	start(&run, x);
-	start(&other, x);
-	i = take(&h);
+	prepare(plugins[_i], asks);
+	join(&a);
+	start(&cancelled);
+	start(&run);
+	i = take(&a);
 	/* The host has that of either; the other one waits. */
-	pf_execution_cancel_calls(run.e);
-	ends(&run, NULL, PF_PJRT_CANCELLED);
-	if (event_count(&h.ended)) {
-		ck_assert_ptr_eq(h.had, i);
-		ck_assert_ptr_nonnull(strstr(h.why, "cancelled"));
-		ck_assert_int_eq(give(&h, &err), -EIO);
-		take(&h);
+	pf_execution_cancel_calls(cancelled.e);
+	fails(&cancelled, PF_PJRT_CANCELLED);
+	if (event_count(&a.ended)) {
+		ck_assert_ptr_eq(a.had, i);
+		ck_assert_ptr_nonnull(strstr(a.why, "cancelled"));
+		ck_assert_int_eq(give(&a), -EIO);
 	}
-	ck_assert_int_eq(give(&h, &err), 0);
-	ends(&other, ones, 0);
+	serve(&a);
 
 	/* before it has called */
-	start(&run, x);
+	start(&run);
 	pf_execution_cancel_calls(run.e);
-	ends(&run, NULL, PF_PJRT_CANCELLED);
-	part(&h, false);
-	close_all(x);
+	fails(&run, PF_PJRT_CANCELLED);
+	part(&a);
 }
-END_TEST
 
 TEST_ON_PLUGINS(the_worker_dies)
 {
-	struct pf_executable *x = open_all(plugins[_i], asks);
-	struct pf_err err = PF_ERR_INIT;
-	struct named_exec run;
-	struct host h;
-
-	join(&h, x);
-	start(&run, x);
-	take(&h);
+	prepare(plugins[_i], asks);
+	join(&a);
+	start(&run);
+	take(&a);
 	kill_worker();
-	ends(&run, NULL, -1);
-	event_wait(&h.ended);
-	ck_assert_int_eq(give(&h, &err), -EIO);
-	start(&run, x);
-	take(&h);
-	ck_assert_int_eq(give(&h, &err), 0);
-	ends(&run, ones, 0);
-	part(&h, false);
-	close_all(x);
+	fails(&run, -1);
+	event_wait(&a.ended);
+	ck_assert_int_eq(give(&a), -EIO);
+	start(&run);
+	serve(&a);
+	part(&a);
 }
-END_TEST
 
 TEST_ON_PLUGINS(nobody_is_there)
 {
-	struct pf_executable *x = open_all(plugins[_i], asks);
-	struct pf_err err = PF_ERR_INIT;
-	struct named_exec run;
-	struct host h;
-
-	start(&run, x);
-	ends(&run, NULL, PF_PJRT_FAILED_PRECONDITION);
+	prepare(plugins[_i], asks);
+	start(&run);
+	fails(&run, PF_PJRT_FAILED_PRECONDITION);
 	/* a host that comes within the grace */
-	start(&run, x);
+	start(&run);
 	usleep(100000); /* real time: PF_CALLBACK_GRACE_MS is 5 s */
-	join(&h, x);
-	take(&h);
-	ck_assert_int_eq(give(&h, &err), 0);
-	ends(&run, ones, 0);
-	part(&h, false);
-	close_all(x);
+	join(&a);
+	serve(&a);
+	part(&a);
 }
-END_TEST
 
 /* Without results and without an order, the program does not wait for a host, unless there is one. */
 TEST_ON_PLUGINS(prints_end_without_a_host)
 {
-	struct pf_executable *x = open_all(plugins[_i], tells);
-	struct pf_err err = PF_ERR_INIT;
-	struct named_exec run;
-	struct host h;
-
-	start(&run, x);
-	ends(&run, counts, 0);
-	join(&h, x);
-	start(&run, x);
-	ck_assert_uint_eq(take(&h)->n_results, 0);
+	prepare(plugins[_i], tells);
+	start(&run);
+	gives(&run, counts);
+	join(&a);
+	start(&run);
+	ck_assert_uint_eq(take(&a)->n_results, 0);
 	ck_assert_int_eq(event_count(&run.ended), 0);
-	ck_assert_int_eq(pf_callback_host_answer(&h.host, NULL, NULL, &err), 0);
-	ends(&run, counts, 0);
-	part(&h, false);
-	close_all(x);
+	ck_assert_int_eq(pf_callback_host_answer(&a.host, NULL, NULL, &err), 0);
+	gives(&run, counts);
+	part(&a);
 }
-END_TEST
+
+UNIT_FIXTURE(open_all, close_all)

@@ -1,25 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executions: arguments checked, everything brought to the device, run; and failures. */
-#include "store_fixture.h"
+#include "values_fixture.h"
 
-static struct pf_err err;
-static struct pf_executable *x;
 static struct pf_value *args[3];
 static struct named_exec run;
-
-static void open_all(void)
-{
-	open_arena();
-	err = (struct pf_err)PF_ERR_INIT;
-}
 
 static void close_all(void)
 {
 	pf_execution_free(pf_steal(&run.e));
 	for (int i = 0; i < 3; i++)
 		pf_value_unref(pf_steal(&args[i]));
-	pf_executable_unref(pf_steal(&x));
-	close_store();
+	close_values();
 }
 
 static void make_args(void)
@@ -44,22 +35,35 @@ static void prepare_faulty(const char *fault)
 	prepare(faulty_plugin());
 }
 
-/* Free the execution before, and run the program again. */
-static int run_again(void)
+/* Prepare the program anew, without the execution before. */
+static struct pf_execution *again(void)
 {
 	pf_execution_free(pf_steal(&run.e));
-	run_init(&run, x, args, 2, 1);
+	return run_init(&run, x, args, 2, 1);
+}
+
+static int run_again(void)
+{
+	again();
 	return run_it(&run);
 }
 
-static void check_sum(struct pf_value *v, const float *a, const float *b)
+static void computes(void)
 {
-	const float *sum;
+	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
+}
 
-	ck_assert_msg(fetch_value(v, &err) == 1, "%s", err.text);
-	sum = pf_value_host(v);
+static const float *result(void)
+{
+	return fetch_value(run.e->outs[0].value);
+}
+
+static void check_sum(void)
+{
+	const float *sum = result();
+
 	for (int i = 0; i < 6; i++)
-		ck_assert_float_eq(sum[i], a[i] + b[i]);
+		ck_assert_float_eq(sum[i], counts[i] + ones[i]);
 }
 
 /* --- what is right ------------------------------------------------------------------- */
@@ -68,15 +72,13 @@ TEST_ON_PLUGINS(an_execution_computes)
 {
 	prepare(plugins[_i]);
 	for (int spin = 0; spin < 2; spin++) {
-		run_init(&run, x, args, 2, 1);
-		pf_execution_start(run.e, spin);
+		pf_execution_start(again(), spin);
 		event_wait(&run.ended);
 		ck_assert_msg(run.code == 0, "%s", run.err.text);
 		ck_assert_uint_eq(run.e->n_outs, 1);
 		ck_assert(run.e->seconds >= run.e->device_seconds);
 		ck_assert_double_gt(run.e->device_seconds, 0);
-		check_sum(run.e->outs[0].value, counts, ones);
-		pf_execution_free(pf_steal(&run.e));
+		check_sum();
 	}
 }
 
@@ -84,12 +86,12 @@ TEST(results_are_arguments)
 {
 	prepare(plugins[0]);
 	for (int i = 0; i < 50; i++) {
-		ck_assert_msg(run_again() == 0, "%s", run.err.text);
+		again();
+		computes();
 		pf_value_unref(args[0]);
 		args[0] = pf_steal(&run.e->outs[0].value);
 	}
-	ck_assert_int_eq(fetch_value(args[0], &err), 1);
-	ck_assert_float_eq(((const float *)pf_value_host(args[0]))[5], 56);
+	ck_assert_float_eq(((const float *)fetch_value(args[0]))[5], 56);
 }
 
 TEST(an_execution_waits_for_the_compile)
@@ -98,8 +100,9 @@ TEST(an_execution_waits_for_the_compile)
 	x = executable_of(add_program);
 	make_args();
 	ck_assert_int_eq(pf_executable_compile(x, NULL, &err), 0);
-	ck_assert_msg(run_again() == 0, "%s", run.err.text);
-	check_sum(run.e->outs[0].value, counts, ones);
+	again();
+	computes();
+	check_sum();
 }
 
 /* --- what is wrong ------------------------------------------------------------------- */
@@ -126,33 +129,32 @@ TEST_EACH(the_argument_counts_are_checked, amounts)
 
 static const struct {
 	enum pf_dtype dtype;
-	unsigned rank;
-	int64_t a, b;
+	struct pf_shape shape;
 	unsigned device;
 	const char *why;
 } wrong_args[] = {
-	{ PF_DTYPE_F32, 2, 3, 2, 0, ": b is F32[3,2], the program wants F32[2,3]" },
-	{ PF_DTYPE_S32, 2, 2, 3, 0, ": b is S32[2,3], the program wants F32[2,3]" },
-	{ PF_DTYPE_F32, 1, 6, 0, 0, ": b is F32[6], the program wants F32[2,3]" },
-	{ PF_DTYPE_F32, 0, 0, 0, 0, ": b is F32[], the program wants F32[2,3]" },
-	{ PF_DTYPE_F32, 2, 2, 3, 1,
-	  "prog: input 1 (y): b is on device test:1, the program runs on test:0" },
+	{ PF_DTYPE_F32, { 2, { 3, 2 } }, 0, "F32[3,2], the program wants F32[2,3]" },
+	{ PF_DTYPE_S32, { 2, { 2, 3 } }, 0, "S32[2,3], the program wants F32[2,3]" },
+	{ PF_DTYPE_F32, { 1, { 6 } }, 0, "F32[6], the program wants F32[2,3]" },
+	{ PF_DTYPE_F32, { 0 }, 0, "F32[], the program wants F32[2,3]" },
+	{ PF_DTYPE_F32,
+	  { 2, { 2, 3 } },
+	  1,
+	  "on device test:1, the program runs on test:0" },
 };
 
 TEST_EACH(the_arguments_are_checked, wrong_args)
 {
-	struct pf_shape shape = { .rank = wrong_args[_i].rank,
-				  .dims = { wrong_args[_i].a, wrong_args[_i].b } };
+	char why[128];
 
 	start_worker(plugins[0]);
 	x = compiled(add_program);
 	args[0] = matrix(counts);
-	args[1] =
-		value_of(wrong_args[_i].dtype, &shape, counts, 24, wrong_args[_i].device);
+	args[1] = value_of(wrong_args[_i].dtype, &wrong_args[_i].shape, counts, 24,
+			   wrong_args[_i].device);
 	ck_assert_int_eq(run_again(), -EINVAL);
-	ck_assert_int_eq(strncmp(run.err.text, "prog: input 1", 13), 0);
-	ck_assert_msg(strstr(run.err.text, wrong_args[_i].why) != NULL, "%s",
-		      run.err.text);
+	snprintf(why, sizeof(why), "prog: input 1 (y): b is %s", wrong_args[_i].why);
+	ck_assert_str_eq(run.err.text, why);
 	/* Refused before anything was sent. */
 	ck_assert_uint_eq(args[0]->id, 0);
 }
@@ -165,35 +167,11 @@ TEST(a_source_that_failed_does_not_run)
 	ck_assert_int_eq(run_it(&run), -ENOENT);
 	ck_assert_str_eq(run.err.text, "prog: it has no program yet");
 	pf_execution_free(run.e);
-	ck_assert_int_eq(compile_it(x, &err), -EINVAL);
+	ck_assert_int_eq(try_compile(x), -EINVAL);
 	run_init(&run, x, NULL, 0, 0);
 	ck_assert_int_eq(run_it(&run), -EINVAL);
 	ck_assert_int_eq(strncmp(run.err.text, "prog: it did not compile: ", 26), 0);
 	ck_assert_ptr_nonnull(strstr(run.err.text, "bad op"));
-}
-
-static const struct {
-	const char *fault;
-	int code, pjrt_code;
-	const char *why;
-} faults[] = {
-	{ "execute=error:RESOURCE_EXHAUSTED:out of memory", -ENOSPC, 8, "out of memory" },
-	{ "execute=error:INTERNAL:oops", -EIO, 13, "oops" },
-	{ "execute=event-error:DATA_LOSS:late oops", -EIO, 15, "late oops" },
-	{ "upload=error:INVALID_ARGUMENT:bad bytes", -EINVAL, 3,
-	  "prog: input 0 (x): a: " },
-	{ "execute=abort:Check failed: x", -EIO, -1, "Check failed: x" },
-	{ "execute=segv", -EIO, -1, "died of signal 11" },
-	{ "execute=exit:7", -EIO, -1, "exited with status 7" },
-};
-
-TEST_EACH(failures_are_reported, faults)
-{
-	prepare_faulty(faults[_i].fault);
-	ck_assert_int_eq(run_again(), faults[_i].code);
-	ck_assert_int_eq(run.err.pjrt_code, faults[_i].pjrt_code);
-	ck_assert_int_eq(strncmp(run.err.text, "prog: ", 6), 0);
-	ck_assert_msg(strstr(run.err.text, faults[_i].why) != NULL, "%s", run.err.text);
 }
 
 /* --- the worker's death -------------------------------------------------------------- */
@@ -207,17 +185,16 @@ TEST_EACH(a_death_between_runs_fails_no_run, deaths)
 {
 	prepare(plugins[0]);
 	if (deaths[_i].placed)
-		ck_assert_int_eq(place_value(args[0], &err), 1);
+		place_value(args[0]);
 	if (deaths[_i].results) {
 		ck_assert_int_eq(run_again(), 0);
 		pf_value_unref(args[1]);
 		args[1] = pf_steal(&run.e->outs[0].value);
 	}
 	replace_worker();
-	ck_assert_msg(run_again() == 0, "%s", run.err.text);
-	ck_assert_int_eq(fetch_value(run.e->outs[0].value, &err), 1);
-	ck_assert_float_eq(((const float *)pf_value_host(run.e->outs[0].value))[5],
-			   deaths[_i].results ? 13 : 7);
+	again();
+	computes();
+	ck_assert_float_eq(result()[5], deaths[_i].results ? 13 : 7);
 }
 
 /* The worker dies repeatedly during loads and uploads: every run ends. */
@@ -242,32 +219,14 @@ TEST(a_worker_that_keeps_dying_hangs_no_execution)
 	}
 }
 
-TEST(stopping_ends_running_executions)
-{
-	struct named_exec runs[20];
-
-	prepare_faulty("execute=hang:it hangs");
-	for (int i = 0; i < 20; i++) {
-		run_init(&runs[i], x, args, 2, 1);
-		pf_execution_start(runs[i].e, false);
-	}
-	await_print("it hangs");
-	pf_worker_stop(worker);
-	for (int i = 0; i < 20; i++) {
-		event_wait(&runs[i].ended);
-		ck_assert_int_eq(runs[i].code, -EIO);
-		pf_execution_free(runs[i].e);
-	}
-}
-
 /* --- donation ------------------------------------------------------------------------ */
 
 TEST(a_donated_argument_cannot_be_read)
 {
 	prepare(plugins[0]);
-	run_init(&run, x, args, 2, 1)->args[0].donate = true;
-	ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
-	check_sum(run.e->outs[0].value, counts, ones);
+	again()->args[0].donate = true;
+	computes();
+	check_sum();
 	ck_assert_int_eq(pf_value_state(args[0], NULL), PF_VALUE_DONATED);
 	ck_assert_ptr_null(pf_value_host(args[0]));
 	ck_assert_int_eq(pf_value_state(args[1], NULL), PF_VALUE_READY);
@@ -280,10 +239,10 @@ TEST(a_donated_argument_cannot_be_read)
 TEST(a_failed_run_consumes_nothing)
 {
 	prepare_faulty("execute=error:INTERNAL:oops");
-	run_init(&run, x, args, 2, 1)->args[0].donate = true;
+	again()->args[0].donate = true;
 	ck_assert_int_eq(run_it(&run), -EIO);
 	ck_assert_int_eq(pf_value_state(args[0], NULL), PF_VALUE_READY);
-	ck_assert_int_eq(memcmp(pf_value_host(args[0]), counts, 24), 0);
+	ck_assert_mem_eq(pf_value_host(args[0]), counts, 24);
 }
 
 TEST(readers_of_a_donated_argument_keep_its_bytes)
@@ -291,19 +250,18 @@ TEST(readers_of_a_donated_argument_keep_its_bytes)
 	prepare(plugins[0]);
 	for (int i = 0; i < 2; i++) { /* bytes of a user's, then a result's */
 		pf_value_pin(args[0]);
-		run_init(&run, x, args, 2, 1)->args[0].donate = true;
-		ck_assert_msg(run_it(&run) == 0, "%s", run.err.text);
+		again()->args[0].donate = true;
+		computes();
 		ck_assert_float_eq(((const float *)pf_value_host(args[0]))[5],
 				   counts[5] + (float)i);
 		ck_assert_int_eq(pf_value_state(args[0], NULL), PF_VALUE_DONATED);
 		pf_value_unpin(args[0]);
 		pf_value_unref(args[0]);
 		args[0] = pf_steal(&run.e->outs[0].value);
-		pf_execution_free(pf_steal(&run.e));
 	}
 }
 
-/* --- cancelling and freeing ---------------------------------------------------------- */
+/* --- cancelling ---------------------------------------------------------------------- */
 
 static bool always(struct pf_execution *e)
 {
@@ -314,18 +272,9 @@ static bool always(struct pf_execution *e)
 TEST(a_cancelled_run_is_not_sent)
 {
 	prepare_faulty("execute=abort");
-	run_init(&run, x, args, 2, 1)->cancelled = always;
+	again()->cancelled = always;
 	ck_assert_int_eq(run_it(&run), -ECANCELED);
 	ck_assert_str_eq(run.err.text, "prog: cancelled before it began");
-}
-
-TEST(an_execution_that_never_started_is_freed)
-{
-	start_faulty("");
-	x = executable_of(add_program);
-	make_args();
-	run_init(&run, x, args, 2, 1);
-	pf_execution_free(NULL);
 }
 
 /* --- threads ------------------------------------------------------------------------- */
@@ -341,7 +290,7 @@ static void *run_main(void *arg)
 		run_init(&mine, x, args, 2, 1);
 		pf_execution_start(mine.e, i % 2);
 		if (!event_within(&mine.ended, 60) || mine.code ||
-		    fetch_value(mine.e->outs[0].value, NULL) != 1 ||
+		    try_fetch(mine.e->outs[0].value, NULL) != 1 ||
 		    ((const float *)pf_value_host(mine.e->outs[0].value))[5] < 7)
 			atomic_fetch_add(&wrong, 1);
 		pf_execution_free(mine.e);
@@ -361,4 +310,206 @@ TEST(many_threads_execute_at_once)
 	ck_assert_uint_eq(wrong, 0);
 }
 
-UNIT_FIXTURE(open_all, close_all)
+/* --- lent bytes: bytes in, bytes out --------------------------------------------------- */
+
+/*
+ * Have R ready with its program as it is loaded now; the first input is FIRST or, if it is NULL,
+ * counts, which are lent as ones are for the second.
+ */
+static void lend_init(struct named_exec *r, struct pf_value *first)
+{
+	const uint64_t offs[2] = { 0, 64 };
+	unsigned n_lent = first ? 1 : 2;
+	struct pf_loaded *loaded = NULL;
+	struct pf_bytes *bytes;
+
+	ck_assert_msg(pf_executable_load(x, 0, NULL, &loaded, &err) == 1, "%s", err.text);
+	ck_assert_int_eq(pf_bytes_new(arena, NULL, 128, &bytes, &err), 0);
+	memcpy(pf_bytes_at(bytes, 0), counts, sizeof(counts));
+	memcpy(pf_bytes_at(bytes, 64), ones, sizeof(ones));
+	ck_assert_int_eq(pf_execution_check_lent(loaded,
+						 &loaded->signature->inputs[2 - n_lent],
+						 n_lent, &err),
+			 0);
+	run_init(r, x, NULL, 2, 0);
+	if (first) {
+		r->e->args[0].value = pf_value_ref(first);
+		r->e->args[0].name = "bound";
+	}
+	pf_execution_lend(r->e, loaded, bytes, &offs[2 - n_lent]);
+	pf_bytes_unref(bytes);
+	pf_loaded_unref(loaded);
+}
+
+static void prepare_lent(const char *plugin)
+{
+	start_worker(plugin);
+	x = compiled(add_program);
+}
+
+static void lend(struct pf_value *first)
+{
+	pf_execution_free(pf_steal(&run.e));
+	lend_init(&run, first);
+}
+
+static void lent_computes(void)
+{
+	computes();
+	ck_assert_uint_eq(run.e->n_outs, 1);
+	ck_assert(run.e->outs[0].transient);
+	for (int i = 0; i < 6; i++)
+		ck_assert_float_eq(run.small[i], counts[i] + ones[i]);
+}
+
+TEST_ON_PLUGINS(a_lent_execution_computes)
+{
+	prepare_lent(plugins[_i]);
+	for (int i = 0; i < 20; i++) {
+		lend(NULL);
+		lent_computes();
+	}
+	lend(NULL); /* never started */
+}
+
+TEST_ON_PLUGINS(values_and_bytes_are_arguments_of_one_execution)
+{
+	const struct pf_shape six = { .rank = 1, .dims = { 6 } };
+
+	prepare_lent(plugins[_i]);
+	args[0] = matrix(counts);
+	for (int i = 0; i < 20; i++) {
+		lend(args[0]);
+		lent_computes();
+	}
+	/* Its device's copy goes with the worker, and comes again. */
+	lend(args[0]);
+	replace_worker();
+	lent_computes();
+	args[1] = value_of(PF_DTYPE_F32, &six, counts, 24, 0);
+	lend(args[1]);
+	ck_assert_int_eq(run_it(&run), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(run.err.text, "bound is F32[6]"));
+}
+
+/* Results of 64 KiB, which the worker copies, and of 4 MiB, which it leaves where they are. */
+static const int lengths[] = { 16 << 10, 1 << 20 };
+
+TEST_EACH(large_results_are_read_in_the_pool, lengths)
+{
+	const int n = lengths[_i];
+	uint64_t before;
+
+	start_worker(plugins[0]);
+	x = compiled_count(n);
+	before = used();
+	lend(NULL);
+	computes();
+	ck_assert(!run.e->outs[0].transient);
+	ck_assert_uint_eq(run.e->outs[0].len, (uint64_t)n * 4);
+	ck_assert_uint_ge(used(), before + (uint64_t)n * 4);
+	kill_worker(); /* reading the results needs no worker */
+	check_count(run.e->outs[0].data, n);
+	pf_execution_free(pf_steal(&run.e));
+	ck_assert_uint_eq(used(), before);
+}
+
+/* A worker that died after the inputs were checked: the program is compiled again first, unless in
+ * the next instance another executable has the same. */
+TEST_TIMES(a_death_before_the_call_does_not_fail_it, 2)
+{
+	struct pf_executable *same;
+
+	prepare_lent(plugins[0]);
+	lend(NULL);
+	replace_worker();
+	same = _i ? compiled(add_program) : NULL;
+	lent_computes();
+	pf_executable_unref(same);
+}
+
+TEST(a_replaced_program_is_refused)
+{
+	static const char other[] =
+		"module @other {\n"
+		"  func.func public @main(%x: tensor<f32>) -> tensor<f32> {\n"
+		"    return %x : tensor<f32>\n"
+		"  }\n"
+		"}\n";
+
+	prepare_lent(plugins[0]);
+	lend(NULL);
+	rewrite(other);
+	compile_it(x);
+	replace_worker();
+	ck_assert_int_eq(run_it(&run), -ECANCELED);
+}
+
+/* --- failures, of values and of lent bytes --------------------------------------------- */
+
+static const struct {
+	const char *fault;
+	int code, pjrt_code;
+	const char *why, *why_lent; /* NULL: the same */
+} faults[] = {
+	{ "execute=error:RESOURCE_EXHAUSTED:out of memory", -ENOSPC, 8, "out of memory",
+	  NULL },
+	{ "execute=error:INTERNAL:oops", -EIO, 13, "oops", NULL },
+	{ "execute=event-error:DATA_LOSS:late oops", -EIO, 15, "late oops", NULL },
+	{ "upload=error:INVALID_ARGUMENT:bad bytes", -EINVAL, 3,
+	  "input 0 (x): a: ", "input 0: " },
+	{ "execute=abort:Check failed: x", -EIO, -1, "Check failed: x", NULL },
+	{ "execute=segv", -EIO, -1, "died of signal 11", NULL },
+	{ "execute=exit:7", -EIO, -1, "exited with status 7", NULL },
+};
+
+static void check_failure(const char *why, const struct pf_err *want)
+{
+	ck_assert_int_eq(run_it(&run), want->code);
+	ck_assert_int_eq(run.err.pjrt_code, want->pjrt_code);
+	ck_assert_int_eq(strncmp(run.err.text, "prog: ", 6), 0);
+	ck_assert_msg(strstr(run.err.text, why) != NULL, "%s", run.err.text);
+}
+
+TEST_EACH(failures_are_reported, faults)
+{
+	const struct pf_err want = { .code = faults[_i].code,
+				     .pjrt_code = faults[_i].pjrt_code };
+
+	prepare_faulty(faults[_i].fault);
+	again();
+	check_failure(faults[_i].why, &want);
+}
+
+TEST_EACH(failures_with_lent_bytes_are_reported, faults)
+{
+	const struct pf_err want = { .code = faults[_i].code,
+				     .pjrt_code = faults[_i].pjrt_code };
+
+	prepare_faulty(faults[_i].fault);
+	lend(NULL);
+	check_failure(faults[_i].why_lent ? faults[_i].why_lent : faults[_i].why, &want);
+}
+
+TEST_TIMES(stopping_ends_running_executions, 2)
+{
+	struct named_exec runs[20];
+
+	prepare_faulty("execute=hang:it hangs");
+	for (int i = 0; i < 20; i++) {
+		if (_i)
+			lend_init(&runs[i], NULL);
+		else
+			run_init(&runs[i], x, args, 2, 1);
+		pf_execution_start(runs[i].e, false);
+	}
+	await_print("it hangs");
+	pf_worker_stop(worker);
+	for (int i = 0; i < 20; i++) {
+		event_wait(&runs[i].ended);
+		ck_assert_int_eq(runs[i].code, -EIO);
+		pf_execution_free(runs[i].e);
+	}
+}
+
+UNIT_FIXTURE(open_values, close_all)

@@ -51,7 +51,7 @@ static void check_file(enum pf_format format, const void *src, size_t len)
 		pf_snapshot_read(&snapshot, len, got.len, keep_byte, &got);
 		ck_assert_uint_gt(got.len, before);
 	}
-	ck_assert_int_eq(memcmp(got.data, src, len), 0);
+	ck_assert_mem_eq(got.data, src, len);
 	pf_snapshot_release(&snapshot);
 }
 
@@ -75,7 +75,7 @@ TEST(a_closed_array_comes_back)
 		check_value(buffer->value, PF_DTYPE_F32, "F32[2,3]", numbers, 24);
 		check_file(PF_FORMAT_NPY, file, sizeof(file));
 		check_file(PF_FORMAT_RAW, numbers, 24);
-		ck_assert_int_eq(memcmp(&buffer->made, &made, sizeof(made)), 0);
+		ck_assert_mem_eq(&buffer->made, &made, sizeof(made));
 		ck_assert(!pf_layout_is_row_major(&buffer->value->layout));
 		ck_assert_str_eq(pf_buffer_maker(buffer), "upload");
 		ck_assert_uint_eq(buffer->id, id);
@@ -218,7 +218,7 @@ TEST(safetensors_come_back)
 	ck_assert_uint_eq(buffer->tensors, 2);
 	check_file(PF_FORMAT_SAFETENSORS, data, sizeof(data));
 	ck_assert_int_eq(pf_buffer_tensors(buffer, &place, &tensors, &err), 0);
-	ck_assert_int_eq(memcmp(pf_value_host(tensors.values[1]), "de", 2), 0);
+	ck_assert_mem_eq(pf_value_host(tensors.values[1]), "de", 2);
 	pf_tensors_release(&tensors);
 }
 
@@ -261,7 +261,7 @@ TEST(two_buffers_share_their_bytes_again)
 	end_restore();
 	ck_assert_uint_eq(used(), before);
 	put("x", 1, 0);
-	ck_assert_int_eq(memcmp(pf_value_host(copy->value), "abcd", 4), 0);
+	ck_assert_mem_eq(pf_value_host(copy->value), "abcd", 4);
 	next_life(forget_both);
 	ck_assert_int_eq(restored(), 0);
 	end_restore(); /* nothing asks for the copy */

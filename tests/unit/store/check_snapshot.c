@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots: every view of an array, read at every offset. */
-#include "store_fixture.h"
+#include "values_fixture.h"
 
 #include <semaphore.h>
 #include <stdio.h>
@@ -9,21 +9,20 @@
 #include "pjrtfs/buffer.h"
 
 static struct pf_location place;
-static struct pf_err err;
 static struct pf_buffer *b;
 static struct pf_snapshot view;
 
 static void open_all(void)
 {
-	open_arena();
+	open_values();
 	place = (struct pf_location){ .arena = arena, .device_name = "cpu:0" };
-	err = (struct pf_err)PF_ERR_INIT;
 }
 
 static void close_all(void)
 {
 	pf_snapshot_release(&view);
 	pf_buffer_unref(pf_steal(&b));
+	pf_value_unref(pf_steal(&v));
 	pf_values_finish();
 	close_arena();
 }
@@ -65,14 +64,13 @@ static void check_reads(const char *src, size_t size)
 			ck_assert_int_eq(r.calls, 1);
 			ck_assert_uint_le(r.len, lens[i] < left ? lens[i] : left);
 			ck_assert(r.len > 0 || !left || !lens[i]);
-			ck_assert_int_eq(memcmp(r.bytes, src + (left ? off : 0), r.len),
-					 0);
+			ck_assert_mem_eq(r.bytes, src + (left ? off : 0), r.len);
 		}
 	}
 }
 
-/* The bytes that a snapshot of V as FORMAT must have. */
-static void expect(struct pf_value *v, enum pf_format format, struct pf_buf *out)
+/* The bytes that a snapshot of v as FORMAT must have. */
+static void expect(enum pf_format format, struct pf_buf *out)
 {
 	if (format == PF_FORMAT_TXT) {
 		pf_text_print(out, v->dtype, &v->shape, pf_value_host(v));
@@ -106,13 +104,12 @@ TEST_EACH(a_value_has_every_view, views)
 	struct pf_shape shape = { .rank = views[_i].rank,
 				  .dims = { views[_i].a, views[_i].b } };
 	pf_autobuf struct pf_buf want = PF_BUF_INIT;
-	struct pf_value *v;
 	uint64_t len;
 
 	ck_assert_int_eq(pf_shape_bytes(&shape, views[_i].dtype, &len, NULL), 0);
 	v = value_of(views[_i].dtype, &shape, counts, len, 0);
 	b = pf_buffer_of_value(&place, v, "prog");
-	expect(v, views[_i].format, &want);
+	expect(views[_i].format, &want);
 	ck_assert_uint_eq(pf_snapshot_size(b, views[_i].format, "x"), want.len);
 	open_view(views[_i].format);
 	check_reads(want.data ? want.data : "", want.len);
@@ -120,7 +117,7 @@ TEST_EACH(a_value_has_every_view, views)
 	ck_assert_uint_eq(pf_snapshot_bound(b, views[_i].format), 0);
 	/* The snapshot holds all that it needs. */
 	pf_buffer_unref(pf_steal(&b));
-	pf_value_unref(v);
+	pf_value_unref(pf_steal(&v));
 	check_reads(want.data ? want.data : "", want.len);
 	pf_snapshot_release(&view);
 	pf_snapshot_release(&view);
@@ -134,10 +131,8 @@ static void write_file(enum pf_format format, const void *src, size_t len)
 
 static void commit(void)
 {
-	struct pf_value *v;
-
 	ck_assert_msg(pf_buffer_commit(b, false, &v, &err) == 0, "%s", err.text);
-	pf_value_unref(v);
+	pf_value_unref(pf_steal(&v));
 }
 
 /* As it was written, byte for byte, even if pjrtfs would write another header. */
@@ -180,7 +175,7 @@ TEST(a_growing_file_is_read_as_written_so_far)
 	ck_assert_int_eq(pf_buffer_write(b, "hello", 5, 0, &err), 5);
 	pf_snapshot_read(&view, 100, 1, take, &r);
 	ck_assert_uint_eq(r.len, 4);
-	ck_assert_int_eq(memcmp(r.bytes, "ello", 4), 0);
+	ck_assert_mem_eq(r.bytes, "ello", 4);
 	ck_assert_int_eq(pf_buffer_truncate(b, 2, &err), 0);
 	r.len = 0;
 	pf_snapshot_read(&view, 100, 0, take, &r);
@@ -194,8 +189,6 @@ TEST(a_growing_file_is_read_as_written_so_far)
 
 TEST(bytes_without_an_array_have_one_view)
 {
-	struct pf_value *v;
-
 	b = pf_buffer_new(&place, PF_FORMAT_NPY);
 	ck_assert_int_eq(pf_snapshot_open(b, PF_FORMAT_RAW, "x", &view, &err), -ENODATA);
 	ck_assert_str_eq(err.text, "no array to show: nothing was written");
@@ -211,8 +204,7 @@ TEST(bytes_without_an_array_have_one_view)
 
 TEST(an_open_view_pins_its_value)
 {
-	struct pf_value *v = matrix(counts);
-
+	v = matrix(counts);
 	b = pf_buffer_of_value(&place, v, "prog");
 	open_view(PF_FORMAT_RAW);
 	ck_assert_uint_eq(v->pins, 1);
@@ -225,7 +217,6 @@ TEST(an_open_view_pins_its_value)
 	ck_assert_uint_eq(v->pins, 0);
 	ck_assert_int_lt(pf_snapshot_open(b, PF_FORMAT_RAW, "x", &view, &err), 0);
 	ck_assert_uint_eq(pf_snapshot_size(b, PF_FORMAT_RAW, "x"), 0);
-	pf_value_unref(v);
 }
 
 TEST(a_long_text_is_slow)
@@ -235,14 +226,13 @@ TEST(a_long_text_is_slow)
 	for (int i = 0; i < 2; i++) {
 		struct pf_shape shape = { .rank = 1, .dims = { sizes[i] } };
 		char *zeros = calloc(1, (size_t)sizes[i]);
-		struct pf_value *v =
-			value_of(PF_DTYPE_U8, &shape, zeros, (size_t)sizes[i], 0);
 
+		v = value_of(PF_DTYPE_U8, &shape, zeros, (size_t)sizes[i], 0);
 		b = pf_buffer_of_value(&place, v, "prog");
 		ck_assert_int_eq(pf_snapshot_is_slow(b, PF_FORMAT_TXT), i);
 		ck_assert(!pf_snapshot_is_slow(b, PF_FORMAT_NPY));
 		pf_buffer_unref(pf_steal(&b));
-		pf_value_unref(v);
+		pf_value_unref(pf_steal(&v));
 		free(zeros);
 	}
 }
@@ -292,7 +282,6 @@ static const struct {
 static void long_text(int i, struct pf_buf *want)
 {
 	const struct pf_shape *shape = &long_texts[i].shape;
-	struct pf_value *v;
 	uint64_t len;
 	char *bytes;
 
@@ -305,7 +294,6 @@ static void long_text(int i, struct pf_buf *want)
 	pf_text_print(want, v->dtype, &v->shape, bytes);
 	free(bytes);
 	b = pf_buffer_of_value(&place, v, "prog");
-	pf_value_unref(v);
 }
 
 TEST_EACH(long_text_is_rendered_as_it_is_read, long_texts)
@@ -352,12 +340,10 @@ TEST(unread_text_is_not_rendered)
 
 TEST(short_text_is_not_rendered_in_pieces)
 {
-	struct pf_value *v = matrix(counts);
-
+	v = matrix(counts);
 	b = pf_buffer_of_value(&place, v, "prog");
 	ck_assert_int_eq(pf_snapshot_begin(b, PF_FORMAT_TXT, &view), 0);
 	ck_assert_int_eq(pf_snapshot_begin(b, PF_FORMAT_NPY, &view), 0);
-	pf_value_unref(v);
 }
 
 UNIT_FIXTURE(open_all, close_all)

@@ -71,7 +71,7 @@ TEST_TIMES(one, 199)
 	ck_assert_uint_eq(v->shape.rank, 2);
 	ck_assert_uint_eq(v->len, 24);
 	host = pf_value_host(v);
-	ck_assert_int_eq(memcmp(host, file.data + file.len - 24, 24), 0);
+	ck_assert_mem_eq(host, file.data + file.len - 24, 24);
 	/* Plugins take them in place. */
 	ck_assert_uint_eq(pf_bytes_offset(v->bytes, v->bytes_off) % 64, 0);
 	ck_assert(!pf_buffer_is_tensors(buffer));
@@ -88,7 +88,7 @@ TEST(packed)
 	ck_assert_msg(commit(&v) == 0, "%s", err.text);
 	ck_assert_int_eq(v->dtype, PF_DTYPE_S4);
 	ck_assert_uint_eq(v->len, 3);
-	ck_assert_int_eq(memcmp(pf_value_host(v), "\x01\xff\x07", 3), 0);
+	ck_assert_mem_eq(pf_value_host(v), "\x01\xff\x07", 3);
 	pf_value_unref(v);
 }
 
@@ -102,10 +102,9 @@ static void check_two(const struct pf_tensors *t)
 	ck_assert_str_eq(t->head.tensors[1].name, "b");
 	ck_assert_int_eq(t->values[0]->dtype, PF_DTYPE_S4);
 	ck_assert_uint_eq(t->values[0]->len, 8);
-	ck_assert_int_eq(memcmp(pf_value_host(t->values[0]), "\0\0\1\0\2\0\3\0", 8), 0);
+	ck_assert_mem_eq(pf_value_host(t->values[0]), "\0\0\1\0\2\0\3\0", 8);
 	ck_assert_uint_eq(t->values[1]->len, 8);
-	ck_assert_int_eq(memcmp(pf_value_host(t->values[1]), "\4\5\6\7\10\11\12\13", 8),
-			 0);
+	ck_assert_mem_eq(pf_value_host(t->values[1]), "\4\5\6\7\10\11\12\13", 8);
 }
 
 TEST(several)
@@ -142,12 +141,12 @@ TEST(several)
 	ck_assert_int_eq(pf_buffer_write(buffer, "zzzz", 4, file.len - 4, &err), 4);
 	ck_assert(!pf_buffer_is_tensors(buffer));
 	check_two(&t);
-	ck_assert_int_eq(memcmp(pf_bytes_at(view.content, 0), file.data, file.len), 0);
+	ck_assert_mem_eq(pf_bytes_at(view.content, 0), file.data, file.len);
 	pf_snapshot_release(&view);
 	pf_tensors_release(&t);
 	ck_assert_int_eq(commit(&v), 2);
 	ck_assert_int_eq(pf_buffer_tensors(buffer, &place, &t, &err), 0);
-	ck_assert_int_eq(memcmp(pf_value_host(t.values[1]), "\4\5\6\7zzzz", 8), 0);
+	ck_assert_mem_eq(pf_value_host(t.values[1]), "\4\5\6\7zzzz", 8);
 	pf_tensors_release(&t);
 }
 
@@ -270,7 +269,7 @@ TEST(view)
 	ck_assert_int_eq(st.tensors[0].dtype, PF_DTYPE_S4);
 	ck_assert_uint_eq(st.data_len, 2);
 	data = shown.head.data + st.header_len;
-	ck_assert_int_eq(memcmp(data, "\xf1\x07", 2), 0);
+	ck_assert_mem_eq(data, "\xf1\x07", 2);
 	pf_safetensors_release(&st);
 	pf_snapshot_release(&shown);
 	pf_buffer_unref(raw);
