@@ -40,7 +40,7 @@ static inline void close_arena(void)
 	pf_arena_free(arena);
 }
 
-static inline void make(enum pf_format format)
+static inline void make_buffer(enum pf_format format)
 {
 	pf_buffer_unref(buffer);
 	buffer = pf_buffer_new(&place, format);

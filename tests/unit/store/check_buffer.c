@@ -38,14 +38,14 @@ TEST_EACH(extensions_name_formats, names)
 
 TEST(undeclared_bytes_are_bytes)
 {
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	put("hello", 5, 0);
 	check_value(commit(), PF_DTYPE_U8, "U8[5]", "hello", 5);
 }
 
 TEST(declared_bytes_have_a_size)
 {
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	declare(PF_DTYPE_F32, 1, 4, 0);
 	put(numbers, 12, 0);
 	commit_fails(-EINVAL, "F32[4] takes 16 bytes, 12 came", "incomplete");
@@ -59,7 +59,7 @@ TEST(declared_bytes_have_a_size)
 
 TEST(a_write_beyond_the_size_is_refused)
 {
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	declare(PF_DTYPE_F32, 1, 4, 0);
 	ck_assert_int_eq(pf_buffer_write(buffer, numbers, 20, 0, &err), -EINVAL);
 	ck_assert_uint_eq(buffer->size, 0);
@@ -70,7 +70,7 @@ TEST(impossible_types_are_not_declared)
 {
 	struct pf_shape s = { .rank = 2, .dims = { INT64_C(1) << 40, INT64_C(1) << 40 } };
 
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	ck_assert_int_eq(pf_buffer_declare(buffer, PF_DTYPE_F32, &s, &err), -EOVERFLOW);
 	put("x", 1, 0);
 	check_value(commit(), PF_DTYPE_U8, "U8[1]", "x", 1);
@@ -80,7 +80,7 @@ TEST(an_array_without_elements_is_whole)
 {
 	struct pf_value *v;
 
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	declare(PF_DTYPE_F32, 2, 0, 5);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "ready");
 	ck_assert_int_eq(pf_buffer_value(buffer, &v, &err), 0);
@@ -95,7 +95,7 @@ TEST(holes_are_zeros)
 {
 	static const char want[110] = { [0] = 'a', [100] = 'b' };
 
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	put("x", 1, 50); /* memory that was used before */
 	ck_assert_int_eq(pf_buffer_truncate(buffer, 0, &err), 0);
 	put("b", 1, 100);
@@ -124,7 +124,7 @@ TEST_EACH(text_becomes_numbers, texts)
 {
 	struct pf_value *v;
 
-	make(PF_FORMAT_TXT);
+	make_buffer(PF_FORMAT_TXT);
 	if (texts[_i].dtype)
 		declare(texts[_i].dtype, texts[_i].rank, texts[_i].a, texts[_i].b);
 	if (texts[_i].shape) {
@@ -150,7 +150,7 @@ TEST(text_out_of_order_is_kept_unparsed)
 {
 	struct pf_value *v;
 
-	make(PF_FORMAT_TXT);
+	make_buffer(PF_FORMAT_TXT);
 	put("4 5 6\n", 6, 6);
 	put("1 2 3\n", 6, 0);
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
@@ -184,7 +184,7 @@ TEST_EACH(writing_after_a_commit_copies, changes)
 
 	memset(before, 'o', size);
 	memset(x, 'x', changes[_i].len);
-	make(changes[_i].format);
+	make_buffer(changes[_i].format);
 	put(before, size, 0);
 	v = pf_value_ref(commit());
 	for (int i = 0; i < 3; i++) {
@@ -215,7 +215,7 @@ TEST(a_commit_frees_unused_room)
 	static char byte[4096];
 	uint64_t whole;
 
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	for (uint64_t at = 0; at < (5 << 20); at += sizeof(byte))
 		put(byte, sizeof(byte), at);
 	whole = used();
@@ -231,7 +231,7 @@ TEST(truncating_empties)
 	struct pf_value *v;
 
 	make_file();
-	make(PF_FORMAT_NPY);
+	make_buffer(PF_FORMAT_NPY);
 	put(file, sizeof(file), 0);
 	commit();
 	ck_assert_int_eq(pf_buffer_truncate(buffer, 0, &err), 0);
@@ -248,7 +248,7 @@ static const uint64_t sizes[] = { 1, 10, 127, 128, 140, 151 };
 TEST_EACH(a_shorter_file_can_be_filled_again, sizes)
 {
 	make_file();
-	make(PF_FORMAT_NPY);
+	make_buffer(PF_FORMAT_NPY);
 	put(file, sizeof(file), 0);
 	ck_assert_int_eq(pf_buffer_truncate(buffer, sizes[_i], &err), 0);
 	ck_assert_uint_eq(buffer->size, sizes[_i]);
@@ -261,7 +261,7 @@ TEST(the_memory_limit_is_kept)
 {
 	char byte = 1;
 
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	put(&byte, 1, 0);
 	ck_assert_int_eq(pf_buffer_write(buffer, &byte, 1, LIMIT, &err), -ENOSPC);
 	ck_assert_uint_eq(buffer->size, 1);
@@ -269,7 +269,7 @@ TEST(the_memory_limit_is_kept)
 	ck_assert_int_eq(pf_buffer_truncate(buffer, LIMIT + 1, &err), -ENOSPC);
 	ck_assert_uint_eq(buffer->size, 1);
 	/* A header that needs more memory is refused before its data are written. */
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	declare(PF_DTYPE_U8, 1, LIMIT + 1, 0);
 	ck_assert_int_eq(pf_buffer_write(buffer, &byte, 1, 0, &err), -ENOSPC);
 }
@@ -283,7 +283,7 @@ static const struct {
 
 TEST_EACH(offsets_have_a_maximum, ends)
 {
-	make(PF_FORMAT_NONE);
+	make_buffer(PF_FORMAT_NONE);
 	ck_assert_int_eq(pf_buffer_write(buffer, "0123456789", ends[_i].len, ends[_i].off,
 					 &err),
 			 -EFBIG);
@@ -301,7 +301,7 @@ TEST(a_small_buffer_takes_little_memory)
 	size_t before = mallinfo2().uordblks, takes;
 
 	for (unsigned i = 0; i < N; i++) {
-		make(PF_FORMAT_RAW);
+		make_buffer(PF_FORMAT_RAW);
 		put("hello", 5, 0);
 		commit();
 		all[i] = pf_steal(&buffer);

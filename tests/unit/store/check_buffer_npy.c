@@ -9,7 +9,7 @@ TEST_EACH(a_file_may_come_in_pieces, pieces)
 	size_t each = pieces[_i];
 
 	make_file();
-	make(PF_FORMAT_NPY);
+	make_buffer(PF_FORMAT_NPY);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "empty");
 	for (size_t at = 0; at < sizeof(file); at += each) {
 		struct pf_value *v;
@@ -38,7 +38,7 @@ TEST_EACH(data_may_come_in_any_order, orders)
 	struct pf_value *v;
 
 	make_file();
-	make(PF_FORMAT_NPY);
+	make_buffer(PF_FORMAT_NPY);
 	for (int i = 0; i < 4; i++) {
 		int p = orders[_i][i];
 
@@ -57,7 +57,7 @@ TEST_EACH(data_may_come_in_any_order, orders)
 TEST(data_may_come_before_the_header)
 {
 	make_file();
-	make(PF_FORMAT_NPY);
+	make_buffer(PF_FORMAT_NPY);
 	put(file + 128, 24, 128);
 	commit_fails(-EINVAL, "152 bytes are not a whole .npy header", "incomplete");
 	put(file + 64, 64, 64);
@@ -65,7 +65,7 @@ TEST(data_may_come_before_the_header)
 	put(file, 64, 0);
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
 	/* The header finds that too much came before it. */
-	make(PF_FORMAT_NPY);
+	make_buffer(PF_FORMAT_NPY);
 	put(file, 1, 152);
 	ck_assert_int_eq(pf_buffer_write(buffer, file, 128, 0, &err), -EINVAL);
 	commit_fails(-EINVAL, "F32[2,3] takes 152 bytes of file, a write ends at 153",
@@ -107,7 +107,7 @@ TEST_EACH(a_wrong_header_is_refused_at_once, headers)
 	memcpy(head, headers[_i].head, n < 10 ? n : 10);
 	if (n > 10)
 		memcpy(head + 10, headers[_i].head + 10, strlen(headers[_i].head + 10));
-	make(PF_FORMAT_NPY);
+	make_buffer(PF_FORMAT_NPY);
 	ck_assert_int_eq(pf_buffer_write(buffer, head, n, 0, &why), headers[_i].code);
 	ck_assert_uint_gt(strlen(why.text), 10);
 	commit_fails(headers[_i].code, why.text, "error");
@@ -121,7 +121,7 @@ TEST_EACH(a_wrong_header_is_refused_at_once, headers)
 TEST(too_much_is_refused_at_once)
 {
 	make_file();
-	make(PF_FORMAT_NPY);
+	make_buffer(PF_FORMAT_NPY);
 	put(file, 150, 0);
 	ck_assert_int_eq(pf_buffer_write(buffer, "xyz", 3, 150, &err), -EINVAL);
 	ck_assert_str_eq(err.text,
@@ -131,7 +131,7 @@ TEST(too_much_is_refused_at_once)
 	put(file + 150, 2, 150);
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
 	/* All in one write. */
-	make(PF_FORMAT_NPY);
+	make_buffer(PF_FORMAT_NPY);
 	ck_assert_int_eq(pf_buffer_write(buffer, file, 128, 0, &err), 128);
 	ck_assert_int_eq(pf_buffer_write(buffer, file, 1, 1 << 30, &err), -EINVAL);
 }
@@ -152,7 +152,7 @@ TEST_EACH(a_partial_file_is_not_an_array, parts)
 	struct pf_value *v;
 
 	make_file();
-	make(PF_FORMAT_NPY);
+	make_buffer(PF_FORMAT_NPY);
 	if (parts[_i].len)
 		put(file, parts[_i].len, 0);
 	ck_assert_int_eq(pf_buffer_check(buffer, PF_FORMAT_NPY, &err), -EINVAL);
@@ -175,7 +175,7 @@ TEST(column_major_files_are_transposed)
 	order = strstr(file + 10, "False");
 	ck_assert_ptr_nonnull(order);
 	memcpy(order, "True ", 5);
-	make(PF_FORMAT_NPY);
+	make_buffer(PF_FORMAT_NPY);
 	put(file, sizeof(file), 0);
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", turned, 24);
 	ck_assert_mem_eq(pf_bytes_at(buffer->content, 128), numbers, 24);

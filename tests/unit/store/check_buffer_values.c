@@ -8,7 +8,7 @@ TEST(a_scratch_file_is_not_an_array)
 {
 	struct pf_value *v;
 
-	make(PF_FORMAT_NONE);
+	make_buffer(PF_FORMAT_NONE);
 	put("anything", 8, 0);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "scratch");
 	ck_assert_int_eq(pf_buffer_commit(buffer, false, &v, &err), 1);
@@ -19,7 +19,7 @@ TEST(a_scratch_file_is_not_an_array)
 TEST(a_rename_gives_another_format)
 {
 	make_file();
-	make(PF_FORMAT_NONE);
+	make_buffer(PF_FORMAT_NONE);
 	put(file, sizeof(file), 0);
 	ck_assert_int_eq(pf_buffer_check(buffer, PF_FORMAT_NPY, &err), 0);
 	pf_buffer_set_format(buffer, PF_FORMAT_NPY);
@@ -48,7 +48,7 @@ TEST_EACH(another_view_can_be_written, adoptions)
 	static const float want[6] = { 1, 2, 3, 4, 5, 9 };
 
 	make_file();
-	make(PF_FORMAT_NPY);
+	make_buffer(PF_FORMAT_NPY);
 	put(file, sizeof(file), 0);
 	commit();
 	ck_assert_msg(pf_buffer_adopt(buffer, adoptions[_i].to, "x", true, &err) == 0,
@@ -63,14 +63,14 @@ TEST_EACH(another_view_can_be_written, adoptions)
 TEST(a_partial_write_may_use_another_view)
 {
 	make_file();
-	make(PF_FORMAT_NPY);
+	make_buffer(PF_FORMAT_NPY);
 	put(file, sizeof(file), 0);
 	commit();
 	ck_assert_int_eq(pf_buffer_adopt(buffer, PF_FORMAT_RAW, "x", false, &err), 0);
 	ck_assert_uint_eq(buffer->size, 0);
 	put(numbers, 24, 0);
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
-	make(PF_FORMAT_NPY);
+	make_buffer(PF_FORMAT_NPY);
 	ck_assert_int_eq(pf_buffer_adopt(buffer, PF_FORMAT_RAW, "x", true, &err),
 			 -ENODATA);
 }
@@ -94,7 +94,7 @@ TEST(a_refused_upload_is_reported)
 	struct pf_value *v, *got;
 
 	pf_err_set(&why, -ENOSPC, "the device is full");
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	put("hello", 5, 0);
 	v = pf_value_ref(commit());
 	pf_buffer_committed(buffer, v, 0, NULL);
@@ -118,7 +118,7 @@ TEST(other_buffers_keep_a_shared_value)
 	struct pf_buffer *other;
 	struct pf_value *v;
 
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	put("hello", 5, 0);
 	v = commit();
 	other = pf_buffer_of_value(buffer->location, v, "test");
@@ -137,7 +137,7 @@ TEST(a_donated_value_loses_its_bytes)
 {
 	struct pf_value *v;
 
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	put("hello", 5, 0);
 	v = commit();
 	pf_buffer_forget_donated(buffer, NULL); /* it was another one's */
@@ -152,7 +152,7 @@ TEST(a_donated_value_loses_its_bytes)
 
 TEST(a_discarded_buffer_keeps_nothing)
 {
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	put("hello", 5, 0);
 	commit();
 	pf_buffer_ref(buffer);
@@ -166,7 +166,7 @@ TEST(only_conversions_are_slow)
 {
 	static char zeros[2 << 20];
 
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	put(zeros, sizeof(zeros), 0);
 	ck_assert(!pf_buffer_commit_is_slow(buffer));
 	pf_buffer_set_format(buffer, PF_FORMAT_TXT);
@@ -179,7 +179,7 @@ TEST(known_types_and_shapes_are_reported)
 {
 	pf_autobuf struct pf_buf out = PF_BUF_INIT;
 
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	declare(PF_DTYPE_F32, 1, 4, 0);
 	put(numbers, 12, 0);
 	pf_buffer_describe(buffer, "x", &out);

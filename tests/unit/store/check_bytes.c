@@ -1,39 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counted pieces of the arena: a writer gets a copy, readers keep the old bytes. */
-#include "pjrtfs/value.h"
-
-#include <errno.h>
-#include <string.h>
-
-#include "unit.h"
-
-enum { LIMIT = 64 << 20 };
-
-static struct pf_arena *arena;
-
-static uint64_t used(void)
-{
-	uint64_t n, limit;
-
-	pf_arena_usage(arena, &n, &limit);
-	return n;
-}
-
-static void open_arena(void)
-{
-	ck_assert_int_eq(pf_arena_new(LIMIT, &arena, NULL), 0);
-}
-
-static void close_arena(void)
-{
-	ck_assert_uint_eq(used(), 0);
-	pf_arena_free(arena);
-}
+#include "buffer_fixture.h"
 
 static struct pf_bytes *filled(uint64_t len)
 {
 	struct pf_bytes *b;
-	struct pf_err err = PF_ERR_INIT;
 
 	ck_assert_msg(pf_bytes_new(arena, NULL, len, &b, &err) == 0, "%s", err.text);
 	for (uint64_t i = 0; i < len; i++)
@@ -64,7 +35,6 @@ TEST(references_keep_the_bytes)
 TEST(too_many_bytes_are_refused)
 {
 	struct pf_bytes *b = NULL;
-	struct pf_err err = PF_ERR_INIT;
 
 	ck_assert_int_eq(pf_bytes_new(arena, NULL, LIMIT + 1, &b, &err), -ENOSPC);
 	ck_assert_int_eq(err.code, -ENOSPC);
@@ -72,10 +42,9 @@ TEST(too_many_bytes_are_refused)
 }
 
 /* Room for CAP bytes of which KEEP are kept. */
-static int reserve(struct pf_bytes **bytes, uint64_t cap, uint64_t keep,
-		   struct pf_err *err)
+static int reserve(struct pf_bytes **bytes, uint64_t cap, uint64_t keep)
 {
-	return pf_bytes_room(bytes, arena, NULL, keep, keep, cap, err);
+	return pf_bytes_room(bytes, arena, NULL, keep, keep, cap, &err);
 }
 
 /* Reserve CAP of LEN bytes of which KEEP are kept. */
@@ -98,11 +67,10 @@ TEST_EACH(reserving_copies_shared_bytes, cases)
 {
 	uint64_t len = cases[_i].len, want = cases[_i].cap;
 	struct pf_bytes *b = filled(len), *old = b;
-	struct pf_err err = PF_ERR_INIT;
 
 	if (cases[_i].shared)
 		pf_bytes_ref(old);
-	ck_assert_int_eq(reserve(&b, want, cases[_i].keep, &err), 0);
+	ck_assert_int_eq(reserve(&b, want, cases[_i].keep), 0);
 	ck_assert_int_eq(b != old, cases[_i].copies);
 	ck_assert_uint_ge(b->extent.len, want);
 	check_filled(b, cases[_i].keep);
@@ -120,7 +88,7 @@ TEST(a_copy_has_room_for_the_kept_bytes)
 {
 	struct pf_bytes *b = filled(100000), *old = pf_bytes_ref(b), *next = filled(256);
 
-	ck_assert_int_eq(reserve(&b, 1, 100000, NULL), 0);
+	ck_assert_int_eq(reserve(&b, 1, 100000), 0);
 	ck_assert_uint_ge(b->extent.len, 100000);
 	check_filled(b, 100000);
 	check_filled(next, 256);
@@ -137,12 +105,11 @@ static const struct {
 TEST_EACH(a_failure_changes_nothing, too_much)
 {
 	struct pf_bytes *b = filled(100000), *old = b;
-	struct pf_err err = PF_ERR_INIT;
 	uint64_t before = used();
 
 	if (too_much[_i].shared)
 		pf_bytes_ref(b);
-	ck_assert_int_eq(reserve(&b, too_much[_i].cap, 100000, &err), -ENOSPC);
+	ck_assert_int_eq(reserve(&b, too_much[_i].cap, 100000), -ENOSPC);
 	ck_assert_int_eq(err.code, -ENOSPC);
 	ck_assert_ptr_eq(b, old);
 	ck_assert_uint_eq(used(), before);
@@ -156,7 +123,6 @@ TEST_EACH(a_failure_changes_nothing, too_much)
 TEST(bytes_grow_until_the_memory_limit)
 {
 	struct pf_bytes *b = NULL;
-	struct pf_err err = PF_ERR_INIT;
 	uint64_t size = 0;
 	int r = 0;
 

@@ -1,36 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Accounts: the user that each charge falls on, refusals before anything is spent, and races. */
-#include "pjrtfs/buffer.h"
+#include "buffer_fixture.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
 #include "pjrtfs/quota.h"
 #include "pjrtfs/state.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+enum { OWNER = 7, A = 1001, B = 1002 };
 
-#include "unit.h"
-
-enum { OWNER = 7, A = 1001, B = 1002, LIMIT = 16 << 20 };
-
-static struct pf_arena *arena;
 static struct pf_quotas *quotas;
-static struct pf_location place;
-static struct pf_err err;
 
 static void open_quotas(const char *const *words)
 {
 	pf_quotas_free(pf_steal(&quotas));
 	ck_assert_msg(pf_quotas_new(OWNER, NULL, 0, words, &quotas, &err) == 0, "%s",
 		      err.text);
-}
-
-static uint64_t used(void)
-{
-	uint64_t n, limit;
-
-	pf_arena_usage(arena, &n, &limit);
-	return n;
 }
 
 static uint64_t has(uid_t uid, enum pf_resource what)
@@ -48,17 +34,14 @@ static struct pf_account *limited(uid_t uid, enum pf_resource what, const char *
 
 static void set_up(void)
 {
-	err = (struct pf_err)PF_ERR_INIT;
-	ck_assert_int_eq(pf_arena_new(LIMIT, &arena, NULL), 0);
-	place = (struct pf_location){ .arena = arena, .device_name = "cpu:0" };
+	open_arena();
 	open_quotas(NULL);
 }
 
 static void tear_down(void)
 {
-	ck_assert_uint_eq(used(), 0);
+	close_arena();
 	pf_quotas_free(pf_steal(&quotas));
-	pf_arena_free(arena);
 }
 
 UNIT_FIXTURE(set_up, tear_down)
@@ -164,7 +147,7 @@ TEST(a_file_grows_to_the_maximum_and_no_further)
 }
 
 /* A buffer of user UID with LEN bytes. */
-static struct pf_buffer *make(uid_t uid, size_t len)
+static struct pf_buffer *make_for(uid_t uid, size_t len)
 {
 	struct pf_buffer *b = pf_buffer_new(&place, PF_FORMAT_RAW);
 	pf_autofree char *data = calloc(1, len);
@@ -179,7 +162,7 @@ static struct pf_buffer *make(uid_t uid, size_t len)
 
 TEST(chown_moves_all_that_is_charged)
 {
-	struct pf_buffer *b = make(A, 100000);
+	struct pf_buffer *b = make_for(A, 100000);
 	uint64_t all = used();
 
 	ck_assert_uint_ge(all, 100000 + PF_BUFFER_HEAP);
@@ -203,7 +186,7 @@ TEST(chown_moves_all_that_is_charged)
 /* Does a copy for user UID of what A has take memory of its own? */
 static bool copy_takes_memory(uid_t uid)
 {
-	struct pf_buffer *from = make(A, 100000);
+	struct pf_buffer *from = make_for(A, 100000);
 	struct pf_buffer *to = pf_buffer_new(&place, PF_FORMAT_RAW);
 	struct pf_snapshot snapshot;
 	struct pf_value *v = NULL;
@@ -228,7 +211,7 @@ TEST(users_share_no_bytes)
 TEST(files_are_limited_in_number_and_by_their_heap)
 {
 	struct pf_account *a = limited(A, PF_BUFFERS, "1");
-	struct pf_buffer *one = make(A, 1);
+	struct pf_buffer *one = make_for(A, 1);
 	struct pf_buffer *two = pf_buffer_new(&place, PF_FORMAT_RAW);
 
 	refused_for(pf_buffer_charge(two, a, false, &err), -EDQUOT,
@@ -318,7 +301,7 @@ static void *change_owner(void *arg)
 TEST(chown_races_with_writes_and_removal)
 {
 	for (int round = 0; round < 100; round++) {
-		struct pf_buffer *b = make(A, 1000);
+		struct pf_buffer *b = make_for(A, 1000);
 		pthread_t threads[2];
 
 		stop = false;

@@ -60,7 +60,7 @@ TEST(a_closed_array_comes_back)
 	struct timespec made;
 	uint64_t before;
 
-	make(PF_FORMAT_NPY);
+	make_buffer(PF_FORMAT_NPY);
 	make_file();
 	put(file, sizeof(file), 0);
 	commit();
@@ -86,7 +86,7 @@ TEST(a_closed_array_comes_back)
 /* A client that writes goes on where it was. */
 TEST(a_file_is_written_to_its_end)
 {
-	make(PF_FORMAT_NPY);
+	make_buffer(PF_FORMAT_NPY);
 	make_file();
 	for (size_t i = 0; i < sizeof(file); i += 19) {
 		put(file + i, 19, i);
@@ -100,7 +100,7 @@ TEST(a_file_is_written_to_its_end)
 
 TEST(a_header_limits_what_is_written_after_a_restart)
 {
-	make(PF_FORMAT_NPY);
+	make_buffer(PF_FORMAT_NPY);
 	make_file();
 	put(file, 140, 0);
 	restart();
@@ -116,7 +116,7 @@ TEST(a_header_limits_what_is_written_after_a_restart)
 /* A file that an array is written over is not that array any more. */
 TEST(an_array_that_is_written_to_is_incomplete)
 {
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	put("abcd", 4, 0);
 	commit();
 	put("x", 1, 1);
@@ -127,7 +127,7 @@ TEST(an_array_that_is_written_to_is_incomplete)
 
 TEST(an_empty_file_stays_empty)
 {
-	make(PF_FORMAT_NPY);
+	make_buffer(PF_FORMAT_NPY);
 	restart();
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "empty");
 	put("\x93NU", 3, 0);
@@ -139,7 +139,7 @@ TEST(an_empty_file_stays_empty)
 
 TEST(a_scratch_file_is_kept)
 {
-	make(PF_FORMAT_NONE);
+	make_buffer(PF_FORMAT_NONE);
 	put("notes", 5, 0);
 	restart();
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "scratch");
@@ -156,7 +156,7 @@ TEST(what_is_declared_stays)
 	struct pf_shape shape;
 	char text[64];
 
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	declare(PF_DTYPE_BF16, 2, 2, 3);
 	restart();
 	ck_assert(pf_buffer_type(buffer, &dtype, &shape));
@@ -168,7 +168,7 @@ TEST(what_is_declared_stays)
 /* A shell goes on after a refused line; so does the refusal. */
 TEST(a_refused_line_stays_refused)
 {
-	make(PF_FORMAT_TXT);
+	make_buffer(PF_FORMAT_TXT);
 	put("1 2\n", 4, 0);
 	ck_assert_int_eq(pf_buffer_write(buffer, "x\n", 2, 4, &err), -EINVAL);
 	restart();
@@ -183,7 +183,7 @@ TEST(text_and_its_array_come_back)
 {
 	static const float four[] = { 1, 2, 3, 4 };
 
-	make(PF_FORMAT_TXT);
+	make_buffer(PF_FORMAT_TXT);
 	put("1 2\n3 4\n", 8, 0);
 	commit();
 	restart();
@@ -205,7 +205,7 @@ TEST(safetensors_come_back)
 	memcpy(data, &len, 8);
 	memcpy(data + 8, text, len);
 	memcpy(data + 8 + len, "abcde", 5);
-	make(PF_FORMAT_SAFETENSORS);
+	make_buffer(PF_FORMAT_SAFETENSORS);
 	put(data, 4, 0);
 	put(data + 4, 56, 4);
 	before = used();
@@ -240,7 +240,7 @@ TEST(two_buffers_share_their_bytes_again)
 	struct pf_value *v;
 	uint64_t before;
 
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	put("abcd", 4, 0);
 	commit();
 	ck_assert_int_eq(pf_snapshot_open(buffer, PF_FORMAT_RAW, "x", &snapshot, &err),
@@ -273,7 +273,7 @@ TEST(the_copy_of_a_writer_is_what_comes_back)
 {
 	struct pf_snapshot snapshot;
 
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	put("abcd", 4, 0);
 	commit();
 	ck_assert_int_eq(pf_snapshot_open(buffer, PF_FORMAT_RAW, "x", &snapshot, &err),
@@ -288,7 +288,7 @@ TEST(the_same_number_is_the_same_buffer)
 {
 	struct pf_buffer *again;
 
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	next_life(forget);
 	ck_assert_int_eq(restored(), 0);
 	ck_assert_int_eq(pf_buffer_restore(restore, id, find_place, NULL, &again, &err),
@@ -302,7 +302,7 @@ TEST(the_same_number_is_the_same_buffer)
 
 TEST(what_no_name_has_is_freed)
 {
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	put("abcd", 4, 0);
 	commit();
 	next_life(forget);
@@ -312,7 +312,7 @@ TEST(what_no_name_has_is_freed)
 
 TEST(a_discarded_buffer_has_no_bytes)
 {
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	put("abcd", 4, 0);
 	commit();
 	pf_buffer_discard(buffer);
@@ -323,7 +323,7 @@ TEST(a_discarded_buffer_has_no_bytes)
 
 TEST(a_device_may_be_gone)
 {
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	put("abcd", 4, 0);
 	place.device_name = "gpu:1";
 	next_life(forget);
@@ -334,7 +334,7 @@ TEST(a_device_may_be_gone)
 
 TEST(an_unknown_number_is_refused)
 {
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	next_life(forget);
 	id += 1000;
 	ck_assert_int_eq(restored(), -ENOENT);
@@ -351,7 +351,7 @@ TEST_EACH(a_damaged_record_is_refused, cut)
 	static const char zeros[64];
 	uint64_t which;
 
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	put("abcd", 4, 0);
 	commit();
 	which = cut[_i].type == PF_STATE_BUFFER ? buffer->id : buffer->value->state_id;
@@ -365,7 +365,7 @@ TEST(no_number_is_given_twice)
 {
 	uint64_t last;
 
-	make(PF_FORMAT_RAW);
+	make_buffer(PF_FORMAT_RAW);
 	put("abcd", 4, 0);
 	commit();
 	last = buffer->value->state_id;

@@ -1,55 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* .safetensors files in buffers: of one tensor, of several, and damaged ones. */
-#include <errno.h>
-#include <stdio.h>
-
-#include "pjrtfs/buffer.h"
 #include "safetensors_text.h"
-#include "unit.h"
 
-enum { LIMIT = 64 << 20 };
+#include "buffer_fixture.h"
 
-static struct pf_arena *arena;
-static struct pf_location place;
-static struct pf_buffer *buffer;
-static struct pf_buf file;
-static struct pf_err err;
+static struct pf_buf whole; /* file */
 
-static void open_arena(void)
+static void open_all(void)
 {
-	ck_assert_int_eq(pf_arena_new(LIMIT, &arena, NULL), 0);
-	place = (struct pf_location){ .arena = arena, .device_name = "cpu:0" };
-	err = (struct pf_err)PF_ERR_INIT;
-	buffer = pf_buffer_new(&place, PF_FORMAT_SAFETENSORS);
-	ck_assert_ptr_nonnull(buffer);
+	open_arena();
+	make_buffer(PF_FORMAT_SAFETENSORS);
 }
 
-static void close_arena(void)
+static void close_all(void)
 {
-	uint64_t used, limit;
-
-	pf_buffer_unref(buffer);
-	pf_buf_release(&file);
-	pf_arena_usage(arena, &used, &limit);
-	ck_assert_uint_eq(used, 0);
-	pf_arena_free(arena);
+	pf_buf_release(&whole);
+	close_arena();
 }
 
 /* A file of the header TEXT and LEN bytes of data: 0, 1, 2 ... */
 static void compose(const char *text, size_t len)
 {
-	pf_buf_release(&file);
-	file = make(text, strlen(text));
+	pf_buf_release(&whole);
+	whole = make(text, strlen(text));
 	for (size_t i = 0; i < len; i++)
-		pf_buf_append(&file, &(char){ (char)i }, 1);
+		pf_buf_append(&whole, &(char){ (char)i }, 1);
 }
 
-static ssize_t put(size_t off, size_t len)
+static ssize_t put_part(size_t off, size_t len)
 {
-	return pf_buffer_write(buffer, file.data + off, len, off, &err);
+	return pf_buffer_write(buffer, whole.data + off, len, off, &err);
 }
 
-static int commit(struct pf_value **v)
+static int try_commit(struct pf_value **v)
 {
 	err = (struct pf_err)PF_ERR_INIT;
 	return pf_buffer_commit(buffer, false, v, &err);
@@ -63,15 +46,16 @@ TEST_TIMES(one, 199)
 	const char *host;
 
 	compose("{\"a/b.npy\":" OF("F32", "[2,3]", "[0,24]") "}", 24);
-	for (size_t at = 0; at < file.len; at += piece)
-		ck_assert_int_gt(put(at, file.len - at < piece ? file.len - at : piece),
+	for (size_t at = 0; at < whole.len; at += piece)
+		ck_assert_int_gt(put_part(at, whole.len - at < piece ? whole.len - at
+								     : piece),
 				 0);
-	ck_assert_msg(commit(&v) == 0, "%s", err.text);
+	ck_assert_msg(try_commit(&v) == 0, "%s", err.text);
 	ck_assert_int_eq(v->dtype, PF_DTYPE_F32);
 	ck_assert_uint_eq(v->shape.rank, 2);
 	ck_assert_uint_eq(v->len, 24);
 	host = pf_value_host(v);
-	ck_assert_mem_eq(host, file.data + file.len - 24, 24);
+	ck_assert_mem_eq(host, whole.data + whole.len - 24, 24);
 	/* Plugins take them in place. */
 	ck_assert_uint_eq(pf_bytes_offset(v->bytes, v->bytes_off) % 64, 0);
 	ck_assert(!pf_buffer_is_tensors(buffer));
@@ -83,9 +67,9 @@ TEST(packed)
 	struct pf_value *v;
 
 	compose(X("I4", "[3]", "[0,2]"), 0);
-	pf_buf_append(&file, "\xf1\x07", 2);
-	put(0, file.len);
-	ck_assert_msg(commit(&v) == 0, "%s", err.text);
+	pf_buf_append(&whole, "\xf1\x07", 2);
+	put_part(0, whole.len);
+	ck_assert_msg(try_commit(&v) == 0, "%s", err.text);
 	ck_assert_int_eq(v->dtype, PF_DTYPE_S4);
 	ck_assert_uint_eq(v->len, 3);
 	ck_assert_mem_eq(pf_value_host(v), "\x01\xff\x07", 3);
@@ -116,9 +100,9 @@ TEST(several)
 	pf_autobuf struct pf_buf json = PF_BUF_INIT;
 
 	compose(TWO, 12);
-	put(0, file.len);
+	put_part(0, whole.len);
 	ck_assert(!pf_buffer_is_tensors(buffer));
-	ck_assert_int_eq(commit(&v), 2);
+	ck_assert_int_eq(try_commit(&v), 2);
 	ck_assert_ptr_null(v);
 	ck_assert(pf_buffer_is_tensors(buffer));
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "ready");
@@ -137,14 +121,14 @@ TEST(several)
 	ck_assert_int_eq(pf_snapshot_open(buffer, PF_FORMAT_SAFETENSORS, "x", &view,
 					  &err),
 			 0);
-	ck_assert_uint_eq(view.size, file.len);
-	ck_assert_int_eq(pf_buffer_write(buffer, "zzzz", 4, file.len - 4, &err), 4);
+	ck_assert_uint_eq(view.size, whole.len);
+	ck_assert_int_eq(pf_buffer_write(buffer, "zzzz", 4, whole.len - 4, &err), 4);
 	ck_assert(!pf_buffer_is_tensors(buffer));
 	check_two(&t);
-	ck_assert_mem_eq(pf_bytes_at(view.content, 0), file.data, file.len);
+	ck_assert_mem_eq(pf_bytes_at(view.content, 0), whole.data, whole.len);
 	pf_snapshot_release(&view);
 	pf_tensors_release(&t);
-	ck_assert_int_eq(commit(&v), 2);
+	ck_assert_int_eq(try_commit(&v), 2);
 	ck_assert_int_eq(pf_buffer_tensors(buffer, &place, &t, &err), 0);
 	ck_assert_mem_eq(pf_value_host(t.values[1]), "\4\5\6\7zzzz", 8);
 	pf_tensors_release(&t);
@@ -158,8 +142,8 @@ TEST(shared)
 	struct pf_value *v;
 
 	compose(TWO, 12);
-	put(0, file.len);
-	commit(&v);
+	put_part(0, whole.len);
+	try_commit(&v);
 	ck_assert_int_eq(pf_snapshot_open(buffer, PF_FORMAT_SAFETENSORS, "x", &view,
 					  &err),
 			 0);
@@ -176,8 +160,8 @@ TEST(none)
 	struct pf_value *v;
 
 	compose("{\"__metadata__\":{\"k\":\"v\"}}", 0);
-	put(0, file.len);
-	ck_assert_int_eq(commit(&v), 2);
+	put_part(0, whole.len);
+	ck_assert_int_eq(try_commit(&v), 2);
 	ck_assert_int_eq(pf_buffer_tensors(buffer, &place, &t, &err), 0);
 	ck_assert_uint_eq(t.n, 0);
 	pf_tensors_release(&t);
@@ -201,9 +185,9 @@ TEST_EACH(refused_at_once, refused)
 	struct pf_value *v;
 
 	compose(refused[_i].text, refused[_i].data);
-	ck_assert_int_eq(put(0, file.len), -EINVAL);
+	ck_assert_int_eq(put_part(0, whole.len), -EINVAL);
 	ck_assert_msg(strstr(err.text, refused[_i].why) != NULL, "%s", err.text);
-	ck_assert_int_eq(commit(&v), -EINVAL);
+	ck_assert_int_eq(try_commit(&v), -EINVAL);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "error");
 }
 
@@ -214,14 +198,14 @@ TEST_TIMES(incomplete, 2)
 	struct pf_value *v;
 
 	compose(TWO, 12);
-	put(0, _i ? file.len - 1 : 20);
+	put_part(0, _i ? whole.len - 1 : 20);
 	ck_assert_int_eq(pf_buffer_commit(buffer, true, &v, &err), 1);
-	ck_assert_int_eq(commit(&v), -EINVAL);
+	ck_assert_int_eq(try_commit(&v), -EINVAL);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "incomplete");
 	ck_assert_int_eq(pf_buffer_tensors(buffer, &place, &t, &err), -EINVAL);
 	ck_assert_int_eq(pf_buffer_check(buffer, PF_FORMAT_SAFETENSORS, &err), -EINVAL);
-	put(_i ? file.len - 1 : 20, _i ? 1 : file.len - 20);
-	ck_assert_int_eq(commit(&v), 2);
+	put_part(_i ? whole.len - 1 : 20, _i ? 1 : whole.len - 20);
+	ck_assert_int_eq(try_commit(&v), 2);
 }
 
 /* The end first, then the header, in pieces: zeros in between are holes, not JSON. */
@@ -230,18 +214,18 @@ TEST(backwards)
 	struct pf_value *v;
 
 	compose(TWO, 12);
-	for (size_t at = file.len; at > 0; at -= at < 7 ? at : 7) {
+	for (size_t at = whole.len; at > 0; at -= at < 7 ? at : 7) {
 		size_t begin = at < 7 ? 0 : at - 7;
 
-		ck_assert_msg(put(begin, at - begin) > 0, "%s", err.text);
+		ck_assert_msg(put_part(begin, at - begin) > 0, "%s", err.text);
 	}
-	ck_assert_int_eq(commit(&v), 2);
+	ck_assert_int_eq(try_commit(&v), 2);
 
 	pf_buffer_truncate(buffer, 0, &err);
-	pf_buffer_truncate(buffer, file.len, &err);
-	for (size_t at = 0; at < file.len; at++)
-		ck_assert_msg(put(at, 1) > 0, "%s", err.text);
-	ck_assert_int_eq(commit(&v), 2);
+	pf_buffer_truncate(buffer, whole.len, &err);
+	for (size_t at = 0; at < whole.len; at++)
+		ck_assert_msg(put_part(at, 1) > 0, "%s", err.text);
+	ck_assert_int_eq(try_commit(&v), 2);
 }
 
 /* Any array is a file of one tensor, with the requested name. */
@@ -275,4 +259,4 @@ TEST(view)
 	pf_buffer_unref(raw);
 }
 
-UNIT_FIXTURE(open_arena, close_arena)
+UNIT_FIXTURE(open_all, close_all)
