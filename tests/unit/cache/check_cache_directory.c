@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The directory: rights, a disk that refuses, other processes, plugins' digests. */
+#include <glob.h>
 #include <sys/file.h>
 
 #include "cache_fixture.h"
@@ -146,6 +147,7 @@ TEST(a_held_lock_blocks_changes_but_not_reads)
 	struct pf_cache_key key = key_of(1);
 	struct pf_err err = PF_ERR_INIT;
 	char path[128];
+	glob_t left;
 	int fd;
 
 	ck_assert_int_eq(put(1, 10), 0);
@@ -158,6 +160,8 @@ TEST(a_held_lock_blocks_changes_but_not_reads)
 	ck_assert_uint_eq(stats().misses, 1);
 	ck_assert_uint_eq(stats().entries, 1);
 	ck_assert_int_eq(put(2, 10), -EBUSY);
+	snprintf(path, sizeof(path), "%s/tmp/*", dir);
+	ck_assert_int_eq(glob(path, 0, NULL, &left), GLOB_NOMATCH);
 	ck_assert_int_eq(warnings, 1);
 	expect_failing(0, NULL);
 	ck_assert_int_eq(pf_cache_remove(cache, &key, &err), -EBUSY);

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "store/internal.h"
+
 static uint64_t id;
 
 static void forget(void)
@@ -359,6 +361,27 @@ TEST_EACH(a_damaged_record_is_refused, cut)
 	next_life(forget);
 	ck_assert_int_eq(restored(), -EPROTO);
 	end_restore();
+}
+
+static const uint64_t wrong_offs[] = { 1 << 20, UINT64_MAX - 2 };
+
+TEST_EACH(a_value_beyond_its_bytes_is_lost, wrong_offs)
+{
+	struct pf_value_record record = { 0 };
+	const void *old;
+	size_t len;
+
+	make_buffer(PF_FORMAT_RAW);
+	put("abcd", 4, 0);
+	commit();
+	old = pf_state_get(PF_STATE_VALUE, buffer->value->state_id, &len);
+	ck_assert_uint_le(len, sizeof(record));
+	memcpy(&record, old, len);
+	record.off = wrong_offs[_i];
+	pf_state_put(PF_STATE_VALUE, buffer->value->state_id, &record, len, NULL, 0);
+	restart();
+	ck_assert_str_eq(pf_buffer_state_name(buffer), "lost");
+	ck_assert_ptr_null(pf_value_host(buffer->value));
 }
 
 TEST(no_number_is_given_twice)

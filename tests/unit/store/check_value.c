@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values: on the device, in host memory, donated, lost; and their state after a death. */
+#include "instance_fixture.h"
 #include "values_fixture.h"
-
-static struct pf_instance *instance;
 
 static void close_all(void)
 {
@@ -217,6 +216,32 @@ TEST(a_fetch_may_fail)
 	ck_assert_int_eq(try_fetch(v, &err), -ENOENT);
 	ck_assert_int_eq(try_fetch(v, &err), -ENOENT);
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_READY);
+}
+
+static const struct {
+	uint64_t off, len;
+} lies[] = { { 4096, 23 }, { 4096, 25 }, { POOL, 24 }, { UINT64_MAX - 8, 24 } };
+
+TEST_EACH(bytes_that_the_worker_cannot_have_sent_are_refused, lies)
+{
+	struct pf_rep_block reply;
+	struct event fetched;
+
+	start_worker(faulty_plugin());
+	open_instance();
+	v = device_only();
+	ck_assert_int_eq(pf_value_fetch(v, event_init(&fetched), &err), 0);
+	take_request();
+	reply = block_reply(((struct pf_msg_head *)message)->tag);
+	reply.off = lies[_i].off;
+	reply.len = lies[_i].len;
+	post_reply(&reply, sizeof(reply));
+	event_wait(&fetched);
+	ck_assert_int_eq(pf_value_fetched(v, &err), -EPROTO);
+	ck_assert_ptr_null(pf_value_host(v));
+	pf_value_unref(pf_steal(&v));
+	close_instance();
+	instance = NULL;
 }
 
 TEST(small_results_are_in_the_reply)
