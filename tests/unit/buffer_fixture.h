@@ -25,11 +25,26 @@ static inline uint64_t used(void)
 	return n;
 }
 
+static const float numbers[6] = { 1, 2, 3, 4, 5, 6 };
+static char file[152]; /* F32[2,3] */
+
+static inline void make_file(void)
+{
+	struct pf_shape s = { .rank = 2, .dims = { 2, 3 } };
+	pf_autobuf struct pf_buf head = PF_BUF_INIT;
+
+	pf_npy_print(&head, PF_DTYPE_F32, &s);
+	ck_assert_uint_eq(head.len, 128);
+	memcpy(file, head.data, 128);
+	memcpy(file + 128, numbers, 24);
+}
+
 static inline void open_arena(void)
 {
 	ck_assert_int_eq(pf_arena_new(LIMIT, &arena, NULL), 0);
 	place = (struct pf_location){ .arena = arena, .device_name = "cpu:0" };
 	err = (struct pf_err)PF_ERR_INIT;
+	make_file();
 }
 
 static inline void close_arena(void)
@@ -71,6 +86,21 @@ static inline struct pf_value *commit(void)
 	return v;
 }
 
+/* A buffer of the bytes of TEXT, which are an array. */
+static inline struct pf_value *make_bytes(const char *text)
+{
+	make_buffer(PF_FORMAT_RAW);
+	put(text, strlen(text), 0);
+	return commit();
+}
+
+/* A buffer of the first LEN bytes of file. */
+static inline void make_npy(size_t len)
+{
+	make_buffer(PF_FORMAT_NPY);
+	put(file, len, 0);
+}
+
 static inline void commit_fails(int code, const char *why, const char *state)
 {
 	struct pf_value *v;
@@ -94,18 +124,10 @@ static inline void check_value(struct pf_value *v, enum pf_dtype dtype, const ch
 	ck_assert_mem_eq(pf_value_host(v), bytes, len);
 }
 
-static const float numbers[6] = { 1, 2, 3, 4, 5, 6 };
-static char file[152]; /* F32[2,3] */
-
-static inline void make_file(void)
+/* What was written becomes the array of file. */
+static inline void commit_numbers(void)
 {
-	struct pf_shape s = { .rank = 2, .dims = { 2, 3 } };
-	pf_autobuf struct pf_buf head = PF_BUF_INIT;
-
-	pf_npy_print(&head, PF_DTYPE_F32, &s);
-	ck_assert_uint_eq(head.len, 128);
-	memcpy(file, head.data, 128);
-	memcpy(file + 128, numbers, 24);
+	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
 }
 
 #endif

@@ -142,7 +142,7 @@ TEST_EACH(text_becomes_numbers, texts)
 	ck_assert_int_eq(pf_buffer_write(buffer, "1\n", 2, 0, &err), -EINVAL);
 	pf_buffer_new_writer(buffer);
 	put("1 2 3\n4 5 6\n", 12, 0);
-	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+	commit_numbers();
 }
 
 /* Only short text in order is parsed before it is whole. */
@@ -153,7 +153,7 @@ TEST(text_out_of_order_is_kept_unparsed)
 	make_buffer(PF_FORMAT_TXT);
 	put("4 5 6\n", 6, 6);
 	put("1 2 3\n", 6, 0);
-	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+	commit_numbers();
 	ck_assert_int_eq(pf_buffer_truncate(buffer, 0, &err), 0);
 	for (unsigned i = 0; i < (64 << 10) / 8; i++)
 		put("1000000\n", 8, i * UINT64_C(8));
@@ -230,9 +230,7 @@ TEST(truncating_empties)
 {
 	struct pf_value *v;
 
-	make_file();
-	make_buffer(PF_FORMAT_NPY);
-	put(file, sizeof(file), 0);
+	make_npy(sizeof(file));
 	commit();
 	ck_assert_int_eq(pf_buffer_truncate(buffer, 0, &err), 0);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "empty");
@@ -247,14 +245,12 @@ static const uint64_t sizes[] = { 1, 10, 127, 128, 140, 151 };
 
 TEST_EACH(a_shorter_file_can_be_filled_again, sizes)
 {
-	make_file();
-	make_buffer(PF_FORMAT_NPY);
-	put(file, sizeof(file), 0);
+	make_npy(sizeof(file));
 	ck_assert_int_eq(pf_buffer_truncate(buffer, sizes[_i], &err), 0);
 	ck_assert_uint_eq(buffer->size, sizes[_i]);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "incomplete");
 	put(file + sizes[_i], sizeof(file) - sizes[_i], sizes[_i]);
-	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+	commit_numbers();
 }
 
 TEST(the_memory_limit_is_kept)

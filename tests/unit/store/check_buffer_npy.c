@@ -8,7 +8,6 @@ TEST_EACH(a_file_may_come_in_pieces, pieces)
 {
 	size_t each = pieces[_i];
 
-	make_file();
 	make_buffer(PF_FORMAT_NPY);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "empty");
 	for (size_t at = 0; at < sizeof(file); at += each) {
@@ -19,7 +18,7 @@ TEST_EACH(a_file_may_come_in_pieces, pieces)
 		if (at + each < sizeof(file))
 			ck_assert_int_eq(pf_buffer_commit(buffer, true, &v, &err), 1);
 	}
-	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+	commit_numbers();
 	/* No copy: the value lies in the content. */
 	ck_assert_ptr_eq(pf_value_host(buffer->value), pf_bytes_at(buffer->content, 128));
 	ck_assert_uint_eq((uintptr_t)pf_value_host(buffer->value) % 64, 0);
@@ -37,7 +36,6 @@ TEST_EACH(data_may_come_in_any_order, orders)
 {
 	struct pf_value *v;
 
-	make_file();
 	make_buffer(PF_FORMAT_NPY);
 	for (int i = 0; i < 4; i++) {
 		int p = orders[_i][i];
@@ -50,20 +48,19 @@ TEST_EACH(data_may_come_in_any_order, orders)
 		if (i < 2 && orders[_i][i] == 3)
 			pf_value_unref(v); /* its length is right: holes are zeros */
 	}
-	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+	commit_numbers();
 }
 
 /* A writer that writes the end first leaves a hole where the header will be. */
 TEST(data_may_come_before_the_header)
 {
-	make_file();
 	make_buffer(PF_FORMAT_NPY);
 	put(file + 128, 24, 128);
 	commit_fails(-EINVAL, "152 bytes are not a whole .npy header", "incomplete");
 	put(file + 64, 64, 64);
 	commit_fails(-EINVAL, "152 bytes are not a whole .npy header", "incomplete");
 	put(file, 64, 0);
-	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+	commit_numbers();
 	/* The header finds that too much came before it. */
 	make_buffer(PF_FORMAT_NPY);
 	put(file, 1, 152);
@@ -86,11 +83,6 @@ static const struct {
 	{ NPY("['descr']"), 128, -EINVAL },
 	{ NPY("{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }"), 128,
 	  -EINVAL },
-	{ NPY("{'descr': '|O', 'fortran_order': False, 'shape': (2,), }"), 128, -EINVAL },
-	{ NPY("{'descr': '<f4', 'fortran_order': 7, 'shape': (2,), }"), 128, -EINVAL },
-	{ NPY("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }"), 128,
-	  -EINVAL },
-	{ NPY("{'descr': '<f4', 'shape': (2,), 'what': 3 }"), 128, -EINVAL },
 	{ NPY("{'descr': '<f4', 'fortran_order': False, 'shape': (9000000000, 9000000000), }"),
 	  128, -EOVERFLOW },
 };
@@ -113,23 +105,20 @@ TEST_EACH(a_wrong_header_is_refused_at_once, headers)
 	commit_fails(headers[_i].code, why.text, "error");
 	ck_assert_int_eq(pf_buffer_value(buffer, &v, &err), headers[_i].code);
 	ck_assert_str_eq(err.text, why.text);
-	make_file();
 	put(file, sizeof(file), 0);
-	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+	commit_numbers();
 }
 
 TEST(too_much_is_refused_at_once)
 {
-	make_file();
-	make_buffer(PF_FORMAT_NPY);
-	put(file, 150, 0);
+	make_npy(150);
 	ck_assert_int_eq(pf_buffer_write(buffer, "xyz", 3, 150, &err), -EINVAL);
 	ck_assert_str_eq(err.text,
 			 "F32[2,3] takes 152 bytes of file, a write ends at 153");
 	ck_assert_uint_eq(buffer->size, 150);
 	commit_fails(-EINVAL, err.text, "error");
 	put(file + 150, 2, 150);
-	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+	commit_numbers();
 	/* All in one write. */
 	make_buffer(PF_FORMAT_NPY);
 	ck_assert_int_eq(pf_buffer_write(buffer, file, 128, 0, &err), 128);
@@ -151,7 +140,6 @@ TEST_EACH(a_partial_file_is_not_an_array, parts)
 {
 	struct pf_value *v;
 
-	make_file();
 	make_buffer(PF_FORMAT_NPY);
 	if (parts[_i].len)
 		put(file, parts[_i].len, 0);
@@ -162,7 +150,7 @@ TEST_EACH(a_partial_file_is_not_an_array, parts)
 	ck_assert_int_eq(pf_buffer_value(buffer, &v, &err), -EINVAL);
 	if (parts[_i].len) {
 		put(file + parts[_i].len, sizeof(file) - parts[_i].len, parts[_i].len);
-		check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+		commit_numbers();
 	}
 }
 
@@ -171,12 +159,10 @@ TEST(column_major_files_are_transposed)
 	static const float turned[6] = { 1, 3, 5, 2, 4, 6 };
 	char *order;
 
-	make_file();
 	order = strstr(file + 10, "False");
 	ck_assert_ptr_nonnull(order);
 	memcpy(order, "True ", 5);
-	make_buffer(PF_FORMAT_NPY);
-	put(file, sizeof(file), 0);
+	make_npy(sizeof(file));
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", turned, 24);
 	ck_assert_mem_eq(pf_bytes_at(buffer->content, 128), numbers, 24);
 }

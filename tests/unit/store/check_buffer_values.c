@@ -18,12 +18,11 @@ TEST(a_scratch_file_is_not_an_array)
 
 TEST(a_rename_gives_another_format)
 {
-	make_file();
 	make_buffer(PF_FORMAT_NONE);
 	put(file, sizeof(file), 0);
 	ck_assert_int_eq(pf_buffer_check(buffer, PF_FORMAT_NPY, &err), 0);
 	pf_buffer_set_format(buffer, PF_FORMAT_NPY);
-	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+	commit_numbers();
 	pf_buffer_set_format(buffer, PF_FORMAT_NONE);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "scratch");
 	ck_assert_int_eq(pf_buffer_truncate(buffer, 151, &err), 0);
@@ -47,9 +46,7 @@ TEST_EACH(another_view_can_be_written, adoptions)
 {
 	static const float want[6] = { 1, 2, 3, 4, 5, 9 };
 
-	make_file();
-	make_buffer(PF_FORMAT_NPY);
-	put(file, sizeof(file), 0);
+	make_npy(sizeof(file));
 	commit();
 	ck_assert_msg(pf_buffer_adopt(buffer, adoptions[_i].to, "x", true, &err) == 0,
 		      "%s", err.text);
@@ -57,19 +54,17 @@ TEST_EACH(another_view_can_be_written, adoptions)
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", want, 24);
 	ck_assert_int_eq(pf_buffer_adopt(buffer, PF_FORMAT_NPY, "x", true, &err), 0);
 	put(numbers + 5, 4, 148);
-	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+	commit_numbers();
 }
 
 TEST(a_partial_write_may_use_another_view)
 {
-	make_file();
-	make_buffer(PF_FORMAT_NPY);
-	put(file, sizeof(file), 0);
+	make_npy(sizeof(file));
 	commit();
 	ck_assert_int_eq(pf_buffer_adopt(buffer, PF_FORMAT_RAW, "x", false, &err), 0);
 	ck_assert_uint_eq(buffer->size, 0);
 	put(numbers, 24, 0);
-	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);
+	commit_numbers();
 	make_buffer(PF_FORMAT_NPY);
 	ck_assert_int_eq(pf_buffer_adopt(buffer, PF_FORMAT_RAW, "x", true, &err),
 			 -ENODATA);
@@ -94,9 +89,7 @@ TEST(a_refused_upload_is_reported)
 	struct pf_value *v, *got;
 
 	pf_err_set(&why, -ENOSPC, "the device is full");
-	make_buffer(PF_FORMAT_RAW);
-	put("hello", 5, 0);
-	v = pf_value_ref(commit());
+	v = pf_value_ref(make_bytes("hello"));
 	pf_buffer_committed(buffer, v, 0, NULL);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "ready");
 	pf_buffer_committed(buffer, v, -EIO,
@@ -118,9 +111,7 @@ TEST(other_buffers_keep_a_shared_value)
 	struct pf_buffer *other;
 	struct pf_value *v;
 
-	make_buffer(PF_FORMAT_RAW);
-	put("hello", 5, 0);
-	v = commit();
+	v = make_bytes("hello");
 	other = pf_buffer_of_value(buffer->location, v, "test");
 	ck_assert_int_eq(pf_value_donate(v), PF_DONATION_SHARED);
 	pf_buffer_forget_donated(buffer, v);
@@ -137,9 +128,7 @@ TEST(a_donated_value_loses_its_bytes)
 {
 	struct pf_value *v;
 
-	make_buffer(PF_FORMAT_RAW);
-	put("hello", 5, 0);
-	v = commit();
+	v = make_bytes("hello");
 	pf_buffer_forget_donated(buffer, NULL); /* it was another one's */
 	ck_assert_uint_eq(buffer->size, 5);
 	ck_assert_int_eq(pf_value_donate(v), PF_DONATION_COPIED);
@@ -152,9 +141,7 @@ TEST(a_donated_value_loses_its_bytes)
 
 TEST(a_discarded_buffer_keeps_nothing)
 {
-	make_buffer(PF_FORMAT_RAW);
-	put("hello", 5, 0);
-	commit();
+	make_bytes("hello");
 	pf_buffer_ref(buffer);
 	pf_buffer_discard(buffer);
 	ck_assert_uint_eq(used(), 0);

@@ -162,53 +162,50 @@ TEST(stopping_runs_the_queued_jobs)
 	pf_compiler_free(compiler);
 }
 
+/* The role of JOB in a flight of the program KEY on WORKER; as a leader it gets *FLIGHT. */
+static int joins(uint8_t key, const void *worker, struct note *note,
+		 struct pf_flight **flight)
+{
+	struct pf_cache_key k = { .bytes = { key } };
+	struct pf_loaded *loaded = NULL;
+
+	return pf_flight_join(compiler, &k, worker, &note->job, flight, &loaded);
+}
+
+/* FLIGHT has failed; how many wait for it. */
+static unsigned land(struct pf_flight *flight)
+{
+	unsigned n = 0;
+
+	for (struct pf_compile_job *job = pf_flight_finish(compiler, flight, NULL); job;
+	     job = job->next)
+		n++;
+	return n;
+}
+
 TEST(a_flight_has_one_leader)
 {
-	struct pf_cache_key one = { .bytes = { 1 } }, two = { .bytes = { 2 } };
-	struct pf_flight *claim = NULL, *other = NULL, *none = NULL;
-	const char places[2] = "";
-	const struct pf_worker *here = (const void *)places,
-			       *there = (const void *)(places + 1); /* only compared */
-	struct pf_loaded *loaded = NULL;
-	struct note notes[4];
-	struct pf_compile_job *job;
-	int n = 0;
+	static struct note notes[4];
+	static const char places[2]; /* of workers, which are only compared */
+	struct pf_flight *first, *other, *there, *again;
 
-	memset(notes, 0, sizeof(notes));
 	open_compiler(1);
-	ck_assert_int_eq(pf_flight_join(compiler, &one, here, &notes[0].job, &claim,
-					&loaded),
-			 PF_LEADER);
-	ck_assert_int_eq(pf_flight_join(compiler, &two, here, &notes[1].job, &other,
-					&loaded),
-			 PF_LEADER);
-	ck_assert_int_eq(pf_flight_join(compiler, &one, here, &notes[2].job, &none,
-					&loaded),
-			 PF_FOLLOWER);
-	ck_assert_int_eq(pf_flight_join(compiler, &one, here, &notes[3].job, &none,
-					&loaded),
-			 PF_FOLLOWER);
+	ck_assert_int_eq(joins(1, &places[0], &notes[0], &first), PF_LEADER);
+	ck_assert_int_eq(joins(2, &places[0], &notes[1], &other), PF_LEADER);
+	ck_assert_int_eq(joins(1, &places[0], &notes[2], &there), PF_FOLLOWER);
+	ck_assert_int_eq(joins(1, &places[0], &notes[3], &there), PF_FOLLOWER);
 	/* the same plugin under another name is none to share with */
-	ck_assert_int_eq(pf_flight_join(compiler, &one, there, &notes[1].job, &none,
-					&loaded),
-			 PF_LEADER);
-	ck_assert_ptr_null(pf_flight_finish(compiler, none, NULL));
-	pf_flight_drop(compiler, none);
-	/* it failed: both come back, and the next one begins anew */
-	for (job = pf_flight_finish(compiler, claim, NULL); job; job = job->next)
-		n++;
-	ck_assert_int_eq(n, 2);
-	ck_assert_int_eq(pf_flight_join(compiler, &one, here, &notes[2].job, &none,
-					&loaded),
-			 PF_LEADER);
-	pf_flight_drop(compiler, claim);
-	ck_assert_ptr_null(pf_flight_finish(compiler, other, NULL));
+	ck_assert_int_eq(joins(1, &places[1], &notes[1], &there), PF_LEADER);
+	ck_assert_uint_eq(land(there), 0);
+	/* both followers come back, and the next one begins anew */
+	ck_assert_uint_eq(land(first), 2);
+	ck_assert_int_eq(joins(1, &places[0], &notes[2], &again), PF_LEADER);
+	ck_assert_uint_eq(land(other) + land(again), 0);
+	pf_flight_drop(compiler, first);
 	pf_flight_drop(compiler, other);
-	ck_assert_ptr_null(pf_flight_finish(compiler, none, NULL));
-	pf_flight_drop(compiler, none);
-	ck_assert_int_eq(pf_flight_join(compiler, &two, here, &notes[1].job, &other,
-					&loaded),
-			 PF_LEADER);
+	pf_flight_drop(compiler, there);
+	pf_flight_drop(compiler, again);
+	ck_assert_int_eq(joins(2, &places[0], &notes[1], &other), PF_LEADER);
 	pf_flight_drop(compiler, other);
 	pf_compiler_free(compiler);
 }

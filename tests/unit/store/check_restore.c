@@ -57,14 +57,17 @@ static void check_file(enum pf_format format, const void *src, size_t len)
 	pf_snapshot_release(&snapshot);
 }
 
+static void open_bytes(struct pf_snapshot *ret)
+{
+	ck_assert_int_eq(pf_snapshot_open(buffer, PF_FORMAT_RAW, "x", ret, &err), 0);
+}
+
 TEST(a_closed_array_comes_back)
 {
 	struct timespec made;
 	uint64_t before;
 
-	make_buffer(PF_FORMAT_NPY);
-	make_file();
-	put(file, sizeof(file), 0);
+	make_npy(sizeof(file));
 	commit();
 	made = buffer->made;
 	buffer->value->layout.minor_to_major[1] = 1;
@@ -89,7 +92,6 @@ TEST(a_closed_array_comes_back)
 TEST(a_file_is_written_to_its_end)
 {
 	make_buffer(PF_FORMAT_NPY);
-	make_file();
 	for (size_t i = 0; i < sizeof(file); i += 19) {
 		put(file + i, 19, i);
 		restart();
@@ -102,9 +104,7 @@ TEST(a_file_is_written_to_its_end)
 
 TEST(a_header_limits_what_is_written_after_a_restart)
 {
-	make_buffer(PF_FORMAT_NPY);
-	make_file();
-	put(file, 140, 0);
+	make_npy(140);
 	restart();
 	ck_assert_int_eq(pf_buffer_write(buffer, file, 13, 140, &err), -EINVAL);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "error");
@@ -115,37 +115,64 @@ TEST(a_header_limits_what_is_written_after_a_restart)
 	commit_fails(-EINVAL, "a write ends at 153", "error");
 }
 
-/* A file that an array is written over is not that array any more. */
-TEST(an_array_that_is_written_to_is_incomplete)
+/* A file of which TEXT was written and, if it is an ARRAY, committed; then OVER its second byte. */
+static const struct {
+	enum pf_format format;
+	const char *text;
+	bool array;
+	const char *over, *state, *file;
+} files[] = {
+	{ PF_FORMAT_NPY, "", false, NULL, "empty", "" },
+	{ PF_FORMAT_NPY, "\x93NU", false, NULL, "incomplete", "\x93NU" },
+	{ PF_FORMAT_NONE, "notes", false, NULL, "scratch", "notes" },
+	{ PF_FORMAT_RAW, "abcd", false, NULL, "incomplete", "abcd" },
+	{ PF_FORMAT_RAW, "abcd", true, NULL, "ready", "abcd" },
+	{ PF_FORMAT_RAW, "abcd", true, "x", "incomplete", "axcd" },
+	{ PF_FORMAT_TXT, "1 2\n3 4\n", true, NULL, "ready", "1 2\n3 4\n" },
+};
+
+TEST_EACH(a_file_comes_back_in_its_state, files)
 {
-	make_buffer(PF_FORMAT_RAW);
-	put("abcd", 4, 0);
+	make_buffer(files[_i].format);
+	if (*files[_i].text)
+		put(files[_i].text, strlen(files[_i].text), 0);
+	if (files[_i].array)
+		commit();
+	if (files[_i].over)
+		put(files[_i].over, strlen(files[_i].over), 1);
+	restart();
+	ck_assert_str_eq(pf_buffer_state_name(buffer), files[_i].state);
+	check_file(files[_i].format, files[_i].file, strlen(files[_i].file));
+}
+
+TEST(text_has_its_array_again)
+{
+	static const float four[] = { 1, 2, 3, 4 };
+
+	make_buffer(PF_FORMAT_TXT);
+	put("1 2\n3 4\n", 8, 0);
 	commit();
-	put("x", 1, 1);
 	restart();
-	ck_assert_str_eq(pf_buffer_state_name(buffer), "incomplete");
-	check_file(PF_FORMAT_RAW, "axcd", 4);
+	check_value(buffer->value, PF_DTYPE_F32, "F32[2,2]", four, 16);
 }
 
-TEST(an_empty_file_stays_empty)
+/* Without bytes, and without the record of any. */
+TEST_TIMES(an_emptied_buffer_is_empty, 2)
 {
-	make_buffer(PF_FORMAT_NPY);
+	make_bytes("abcd");
+	if (_i)
+		pf_buffer_discard(buffer);
+	else
+		ck_assert_int_eq(pf_buffer_truncate(buffer, 0, &err), 0);
 	restart();
-	ck_assert_str_eq(pf_buffer_state_name(buffer), "empty");
-	put("\x93NU", 3, 0);
-	ck_assert_int_eq(pf_buffer_truncate(buffer, 0, &err), 0);
-	restart();
-	ck_assert_str_eq(pf_buffer_state_name(buffer), "empty");
 	ck_assert_uint_eq(used(), 0);
+	ck_assert_str_eq(pf_buffer_state_name(buffer), "empty");
 }
 
-TEST(a_scratch_file_is_kept)
+TEST(another_format_stays)
 {
 	make_buffer(PF_FORMAT_NONE);
 	put("notes", 5, 0);
-	restart();
-	ck_assert_str_eq(pf_buffer_state_name(buffer), "scratch");
-	check_file(PF_FORMAT_NONE, "notes", 5);
 	pf_buffer_set_format(buffer, PF_FORMAT_RAW);
 	restart();
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "incomplete");
@@ -179,18 +206,6 @@ TEST(a_refused_line_stays_refused)
 	restart();
 	put("3 4\n", 4, 4);
 	commit();
-}
-
-TEST(text_and_its_array_come_back)
-{
-	static const float four[] = { 1, 2, 3, 4 };
-
-	make_buffer(PF_FORMAT_TXT);
-	put("1 2\n3 4\n", 8, 0);
-	commit();
-	restart();
-	check_value(buffer->value, PF_DTYPE_F32, "F32[2,2]", four, 16);
-	check_file(PF_FORMAT_TXT, "1 2\n3 4\n", 8);
 }
 
 /* Data that were moved for their alignment, and a file of several arrays. */
@@ -242,11 +257,8 @@ TEST(two_buffers_share_their_bytes_again)
 	struct pf_value *v;
 	uint64_t before;
 
-	make_buffer(PF_FORMAT_RAW);
-	put("abcd", 4, 0);
-	commit();
-	ck_assert_int_eq(pf_snapshot_open(buffer, PF_FORMAT_RAW, "x", &snapshot, &err),
-			 0);
+	make_bytes("abcd");
+	open_bytes(&snapshot);
 	copy = pf_buffer_new(&place, PF_FORMAT_RAW);
 	ck_assert(pf_buffer_take(copy, &snapshot, &v));
 	pf_value_unref(v);
@@ -275,11 +287,8 @@ TEST(the_copy_of_a_writer_is_what_comes_back)
 {
 	struct pf_snapshot snapshot;
 
-	make_buffer(PF_FORMAT_RAW);
-	put("abcd", 4, 0);
-	commit();
-	ck_assert_int_eq(pf_snapshot_open(buffer, PF_FORMAT_RAW, "x", &snapshot, &err),
-			 0);
+	make_bytes("abcd");
+	open_bytes(&snapshot);
 	put("x", 1, 0);
 	pf_snapshot_release(&snapshot);
 	restart();
@@ -304,23 +313,10 @@ TEST(the_same_number_is_the_same_buffer)
 
 TEST(what_no_name_has_is_freed)
 {
-	make_buffer(PF_FORMAT_RAW);
-	put("abcd", 4, 0);
-	commit();
+	make_bytes("abcd");
 	next_life(forget);
 	ck_assert_uint_gt(used(), 0);
 	end_restore();
-}
-
-TEST(a_discarded_buffer_has_no_bytes)
-{
-	make_buffer(PF_FORMAT_RAW);
-	put("abcd", 4, 0);
-	commit();
-	pf_buffer_discard(buffer);
-	restart();
-	ck_assert_uint_eq(used(), 0);
-	ck_assert_str_eq(pf_buffer_state_name(buffer), "empty");
 }
 
 TEST(a_device_may_be_gone)
@@ -353,9 +349,7 @@ TEST_EACH(a_damaged_record_is_refused, cut)
 	static const char zeros[64];
 	uint64_t which;
 
-	make_buffer(PF_FORMAT_RAW);
-	put("abcd", 4, 0);
-	commit();
+	make_bytes("abcd");
 	which = cut[_i].type == PF_STATE_BUFFER ? buffer->id : buffer->value->state_id;
 	pf_state_put(cut[_i].type, which, zeros, cut[_i].len, NULL, 0);
 	next_life(forget);
@@ -371,9 +365,7 @@ TEST_EACH(a_value_beyond_its_bytes_is_lost, wrong_offs)
 	const void *old;
 	size_t len;
 
-	make_buffer(PF_FORMAT_RAW);
-	put("abcd", 4, 0);
-	commit();
+	make_bytes("abcd");
 	old = pf_state_get(PF_STATE_VALUE, buffer->value->state_id, &len);
 	ck_assert_uint_le(len, sizeof(record));
 	memcpy(&record, old, len);
@@ -388,9 +380,7 @@ TEST(no_number_is_given_twice)
 {
 	uint64_t last;
 
-	make_buffer(PF_FORMAT_RAW);
-	put("abcd", 4, 0);
-	commit();
+	make_bytes("abcd");
 	last = buffer->value->state_id;
 	restart();
 	copy = pf_buffer_new(&place, PF_FORMAT_RAW);
