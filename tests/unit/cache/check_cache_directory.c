@@ -64,7 +64,7 @@ static void change_mode(const char *name, mode_t mode)
 }
 
 /* Hits and no more; as another user, since root may write anywhere. */
-TEST(read_only)
+TEST(a_read_only_directory_gives_hits)
 {
 	struct pf_cache_key key = key_of(1);
 	struct pf_err err = PF_ERR_INIT;

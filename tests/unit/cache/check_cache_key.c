@@ -80,7 +80,7 @@ TEST(each_field_changes_the_key)
 	}
 }
 
-TEST(text_and_back)
+TEST(a_key_is_64_hexadecimal_digits)
 {
 	static const char *const bad[] = {
 		"",

@@ -54,7 +54,7 @@ static const struct {
 	{ 0, 16, ROWS, 16, false },    { 3, 5, 7, 11, false },
 };
 
-TEST_EACH(split_into_parts, cuts)
+TEST_EACH(a_value_is_cut_into_parts, cuts)
 {
 	struct pf_block b =
 		block(cuts[_i].row, cuts[_i].column, cuts[_i].rows, cuts[_i].columns);

@@ -39,7 +39,7 @@ static int try_commit(struct pf_value **v)
 }
 
 /* A file of one tensor is an array, with any tensor name and in any pieces. */
-TEST_TIMES(one, 199)
+TEST_TIMES(a_file_of_one_tensor_is_an_array, 199)
 {
 	size_t piece = (size_t)_i + 1;
 	struct pf_value *v;
@@ -62,7 +62,7 @@ TEST_TIMES(one, 199)
 	pf_value_unref(v);
 }
 
-TEST(packed)
+TEST(four_bits_of_a_number_are_unpacked)
 {
 	struct pf_value *v;
 
@@ -91,7 +91,7 @@ static void check_two(const struct pf_tensors *t)
 	ck_assert_mem_eq(pf_value_host(t->values[1]), "\4\5\6\7\10\11\12\13", 8);
 }
 
-TEST(several)
+TEST(a_file_of_several_tensors_is_no_array)
 {
 	struct pf_tensors t;
 	struct pf_snapshot view;
@@ -135,7 +135,7 @@ TEST(several)
 }
 
 /* A copy of the file shares its bytes, and is committed as it was. */
-TEST(shared)
+TEST(a_copy_shares_the_bytes)
 {
 	struct pf_buffer *copy = pf_buffer_new(&place, PF_FORMAT_SAFETENSORS);
 	struct pf_snapshot view;
@@ -154,7 +154,7 @@ TEST(shared)
 	pf_buffer_unref(copy);
 }
 
-TEST(none)
+TEST(a_file_may_have_no_tensors)
 {
 	struct pf_tensors t;
 	struct pf_value *v;
@@ -180,7 +180,7 @@ static const struct {
 	{ X("F32", "[1]", "[0,4]"), 5, "what the header lists takes" },
 };
 
-TEST_EACH(refused_at_once, refused)
+TEST_EACH(a_wrong_header_is_refused_at_once, refused)
 {
 	struct pf_value *v;
 
@@ -192,7 +192,7 @@ TEST_EACH(refused_at_once, refused)
 }
 
 /* Bytes are missing: of the header, or of the data. */
-TEST_TIMES(incomplete, 2)
+TEST_TIMES(a_file_without_its_end_is_incomplete, 2)
 {
 	struct pf_tensors t;
 	struct pf_value *v;
@@ -209,7 +209,7 @@ TEST_TIMES(incomplete, 2)
 }
 
 /* The end first, then the header, in pieces: zeros in between are holes, not JSON. */
-TEST(backwards)
+TEST(pieces_may_come_backwards)
 {
 	struct pf_value *v;
 
@@ -229,7 +229,7 @@ TEST(backwards)
 }
 
 /* Any array is a file of one tensor, with the requested name. */
-TEST(view)
+TEST(an_array_is_shown_as_one_tensor)
 {
 	static const char four_bits[] = { 1, -1, 7 };
 	struct pf_shape shape = { .rank = 1, .dims = { 3 } };
