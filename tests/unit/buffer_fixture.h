@@ -8,14 +8,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "unit.h"
+#include "err_fixture.h"
 
 enum { LIMIT = 64 << 20 };
 
 static struct pf_arena *arena;
 static struct pf_location place;
 static struct pf_buffer *buffer;
-static struct pf_err err;
 
 static inline uint64_t used(void)
 {
@@ -72,7 +71,7 @@ static inline void declare(enum pf_dtype dtype, unsigned rank, int64_t a, int64_
 {
 	struct pf_shape s = { .rank = rank, .dims = { a, b } };
 
-	ck_assert_int_eq(pf_buffer_declare(buffer, dtype, &s, &err), 0);
+	ok(pf_buffer_declare(buffer, dtype, &s, &err));
 }
 
 /* The committed value, which the buffer keeps. */
@@ -80,7 +79,7 @@ static inline struct pf_value *commit(void)
 {
 	struct pf_value *v;
 
-	ck_assert_msg(pf_buffer_commit(buffer, false, &v, &err) == 0, "%s", err.text);
+	ok(pf_buffer_commit(buffer, false, &v, &err));
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "ready");
 	pf_value_unref(v);
 	return v;

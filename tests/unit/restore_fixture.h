@@ -37,9 +37,8 @@ static inline void next_life(void (*forget)(void))
 	pf_state_close();
 	forget();
 	pf_arena_free(arena);
-	ck_assert_msg(pf_state_open(state, &err) == 0, "%s", err.text);
-	ck_assert_msg(pf_restore_begin(&kept, 1, LIMIT, &arena, &restore, &err) == 0,
-		      "%s", err.text);
+	ok(pf_state_open(state, &err));
+	ok(pf_restore_begin(&kept, 1, LIMIT, &arena, &restore, &err));
 	close(memory);
 	place.arena = arena;
 }

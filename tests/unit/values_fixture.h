@@ -5,7 +5,7 @@
 
 #include "store_fixture.h"
 
-static struct pf_err err;
+#include "err_fixture.h"
 
 /* What most tests need one of; close_values drops both. */
 static struct pf_executable *x;
@@ -67,7 +67,7 @@ static inline struct pf_value *value_of(enum pf_dtype dtype, const struct pf_sha
 	struct pf_bytes *bytes;
 	struct pf_value *value;
 
-	ck_assert_msg(pf_bytes_new(arena, NULL, len, &bytes, &err) == 0, "%s", err.text);
+	ok(pf_bytes_new(arena, NULL, len, &bytes, &err));
 	memcpy(pf_bytes_at(bytes, 0), src, len);
 	value = pf_value_of_bytes(dtype, shape, len, bytes, 0, worker, device,
 				  UINT32_MAX);
@@ -187,7 +187,7 @@ static inline void check_count(const float *numbers, int n)
 /* TEXT becomes x's source, in place of what that was. */
 static inline void rewrite(const char *text)
 {
-	ck_assert_int_eq(pf_executable_truncate(x, 0, &err), 0);
+	ok(pf_executable_truncate(x, 0, &err));
 	ck_assert_int_eq(pf_executable_write(x, text, strlen(text), 0, &err),
 			 (ssize_t)strlen(text));
 }

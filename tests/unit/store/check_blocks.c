@@ -65,9 +65,7 @@ TEST_EACH(a_value_is_cut_into_parts, cuts)
 
 	pf_value_pin(v);
 	ck_assert_uint_eq(pf_value_cut_copies(v, &b, NULL), copied);
-	ck_assert_msg(pf_value_cut(v, &b, worker, 1, PF_ANY_MEMORY, NULL, &part, &err) ==
-			      0,
-		      "%s", err.text);
+	ok(pf_value_cut(v, &b, worker, 1, PF_ANY_MEMORY, NULL, &part, &err));
 	ck_assert_int_eq(used() == before, cuts[_i].shared);
 	check(part, &b);
 	/* The part outlives the whole, and is on its device. */
@@ -96,15 +94,13 @@ TEST_EACH(parts_are_joined, joins)
 
 	for (int i = 0; i < PARTS; i++) {
 		blocks[i] = block(i / 2 * 32, i % 2 * 16, 32, 16);
-		ck_assert_int_eq(pf_value_cut(v, &blocks[i], worker, (unsigned)i % 2,
-					      PF_ANY_MEMORY, NULL, &part[i], &err),
-				 0);
+		ok(pf_value_cut(v, &blocks[i], worker, (unsigned)i % 2, PF_ANY_MEMORY,
+				NULL, &part[i], &err));
 	}
 	pf_value_unref(pf_steal(&v));
 	before = used();
-	ck_assert_msg(pf_value_join(part, blocks, PARTS, &into, worker, 1, PF_ANY_MEMORY,
-				    NULL, &again, &err) == 0,
-		      "%s", err.text);
+	ok(pf_value_join(part, blocks, PARTS, &into, worker, 1, PF_ANY_MEMORY, NULL,
+			 &again, &err));
 	ck_assert_uint_ge(used() - before, joins[_i].least);
 	ck_assert_uint_le(used() - before, joins[_i].most);
 	check(again, &into);

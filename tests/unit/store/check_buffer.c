@@ -57,15 +57,6 @@ TEST(declared_bytes_have_a_size)
 	check_value(commit(), PF_DTYPE_F32, "F32[4]", numbers, 16);
 }
 
-TEST(a_write_beyond_the_size_is_refused)
-{
-	make_buffer(PF_FORMAT_RAW);
-	declare(PF_DTYPE_F32, 1, 4, 0);
-	ck_assert_int_eq(pf_buffer_write(buffer, numbers, 20, 0, &err), -EINVAL);
-	ck_assert_uint_eq(buffer->size, 0);
-	commit_fails(-EINVAL, "a write ends at 20", "error");
-}
-
 TEST(impossible_types_are_not_declared)
 {
 	struct pf_shape s = { .rank = 2, .dims = { INT64_C(1) << 40, INT64_C(1) << 40 } };
@@ -83,10 +74,10 @@ TEST(an_array_without_elements_is_whole)
 	make_buffer(PF_FORMAT_RAW);
 	declare(PF_DTYPE_F32, 2, 0, 5);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "ready");
-	ck_assert_int_eq(pf_buffer_value(buffer, &v, &err), 0);
+	ok(pf_buffer_value(buffer, &v, &err));
 	check_value(v, PF_DTYPE_F32, "F32[0,5]", "", 0);
 	pf_value_unref(v);
-	ck_assert_int_eq(pf_buffer_truncate(buffer, 0, &err), 0);
+	ok(pf_buffer_truncate(buffer, 0, &err));
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "ready");
 	ck_assert_int_eq(pf_buffer_write(buffer, "x", 1, 0, &err), -EINVAL);
 }
@@ -97,10 +88,10 @@ TEST(holes_are_zeros)
 
 	make_buffer(PF_FORMAT_RAW);
 	put("x", 1, 50); /* memory that was used before */
-	ck_assert_int_eq(pf_buffer_truncate(buffer, 0, &err), 0);
+	ok(pf_buffer_truncate(buffer, 0, &err));
 	put("b", 1, 100);
 	put("a", 1, 0);
-	ck_assert_int_eq(pf_buffer_truncate(buffer, 110, &err), 0);
+	ok(pf_buffer_truncate(buffer, 110, &err));
 	check_value(commit(), PF_DTYPE_U8, "U8[110]", want, 110);
 }
 
@@ -154,7 +145,7 @@ TEST(text_out_of_order_is_kept_unparsed)
 	put("4 5 6\n", 6, 6);
 	put("1 2 3\n", 6, 0);
 	commit_numbers();
-	ck_assert_int_eq(pf_buffer_truncate(buffer, 0, &err), 0);
+	ok(pf_buffer_truncate(buffer, 0, &err));
 	for (unsigned i = 0; i < (64 << 10) / 8; i++)
 		put("1000000\n", 8, i * UINT64_C(8));
 	put("one\n", 4, 64 << 10);
@@ -232,7 +223,7 @@ TEST(truncating_empties)
 
 	make_npy(sizeof(file));
 	commit();
-	ck_assert_int_eq(pf_buffer_truncate(buffer, 0, &err), 0);
+	ok(pf_buffer_truncate(buffer, 0, &err));
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "empty");
 	ck_assert_uint_eq(used(), 0);
 	ck_assert_int_eq(pf_buffer_value(buffer, &v, &err), -ENODATA);
@@ -246,7 +237,7 @@ static const uint64_t sizes[] = { 1, 10, 127, 128, 140, 151 };
 TEST_EACH(a_shorter_file_can_be_filled_again, sizes)
 {
 	make_npy(sizeof(file));
-	ck_assert_int_eq(pf_buffer_truncate(buffer, sizes[_i], &err), 0);
+	ok(pf_buffer_truncate(buffer, sizes[_i], &err));
 	ck_assert_uint_eq(buffer->size, sizes[_i]);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "incomplete");
 	put(file + sizes[_i], sizeof(file) - sizes[_i], sizes[_i]);

@@ -116,7 +116,7 @@ static int give(struct host *h)
 	uint64_t off;
 	int r;
 
-	ck_assert_int_eq(pf_bytes_new(arena, NULL, sizeof(ones), &bytes, &err), 0);
+	ok(pf_bytes_new(arena, NULL, sizeof(ones), &bytes, &err));
 	memcpy(pf_bytes_at(bytes, 0), ones, sizeof(ones));
 	off = pf_bytes_offset(bytes, 0);
 	r = pf_callback_host_answer(&h->host, &off, bytes, &err);
@@ -198,9 +198,7 @@ TEST_ON_PLUGINS(a_host_fails)
 	join(&a);
 	start(&run);
 	take(&a);
-	ck_assert_int_eq(pf_callback_host_fail(&a.host, PF_PJRT_OUT_OF_RANGE, "no more",
-					       &err),
-			 0);
+	ok(pf_callback_host_fail(&a.host, PF_PJRT_OUT_OF_RANGE, "no more", &err));
 	event_wait(&run.ended);
 	ck_assert_ptr_nonnull(strstr(run.err.text, "no more"));
 	fails(&run, PF_PJRT_OUT_OF_RANGE);
@@ -322,7 +320,7 @@ TEST_ON_PLUGINS(prints_end_without_a_host)
 	start(&run);
 	ck_assert_uint_eq(take(&a)->n_results, 0);
 	ck_assert_int_eq(event_count(&run.ended), 0);
-	ck_assert_int_eq(pf_callback_host_answer(&a.host, NULL, NULL, &err), 0);
+	ok(pf_callback_host_answer(&a.host, NULL, NULL, &err));
 	gives(&run, counts);
 	part(&a);
 }

@@ -112,15 +112,15 @@ TEST(the_newest_source_is_compiled)
 
 	start_held("compile=held");
 	x = executable_of(add_program);
-	ck_assert_int_eq(pf_executable_compile(x, event_init(&first), &err), 0);
+	ok(pf_executable_compile(x, event_init(&first), &err));
 	ck_assert_int_eq(pf_executable_result(x, &err), -EINPROGRESS);
 	check_state("compiling");
-	ck_assert_int_eq(pf_executable_compile(x, event_init(&second), &err), 0);
+	ok(pf_executable_compile(x, event_init(&second), &err));
 	ck_assert(event_within(&first, 0)); /* woken by the second, not by its end */
 	check_state("compiling");
 	let_go();
 	event_wait(&second);
-	ck_assert_int_eq(pf_executable_result(x, &err), 0);
+	ok(pf_executable_result(x, &err));
 	compiles_end();
 	ck_assert_int_eq(event_count(&first), 1);
 	ck_assert_int_eq(event_count(&second), 1);
@@ -133,8 +133,8 @@ TEST(emptying_ends_a_compile)
 
 	start_held("compile=held");
 	x = executable_of(add_program);
-	ck_assert_int_eq(pf_executable_compile(x, event_init(&ended), &err), 0);
-	ck_assert_int_eq(pf_executable_truncate(x, 0, &err), 0);
+	ok(pf_executable_compile(x, event_init(&ended), &err));
+	ok(pf_executable_truncate(x, 0, &err));
 	event_wait(&ended);
 	check_state("empty");
 	ck_assert_int_eq(pf_executable_result(x, &err), -ECANCELED);
@@ -151,7 +151,7 @@ TEST(a_compile_can_be_abandoned)
 	x = executable_of(add_program);
 	ck_assert(!pf_executable_abandon(x)); /* nothing is compiled yet */
 	check_state("empty");
-	ck_assert_int_eq(pf_executable_compile(x, event_init(&ended), &err), 0);
+	ok(pf_executable_compile(x, event_init(&ended), &err));
 	pf_executable_abandon(x);
 	ck_assert(event_within(&ended, 0));
 	check_state("failed");
@@ -160,7 +160,7 @@ TEST(a_compile_can_be_abandoned)
 	ck_assert(!pf_executable_abandon(x));
 	let_go();
 	/* The source is there still. */
-	ck_assert_int_eq(pf_executable_compile(x, event_init(&again), &err), 0);
+	ok(pf_executable_compile(x, event_init(&again), &err));
 	event_wait(&again);
 	check_state("ready");
 	ck_assert(!pf_executable_abandon(x));
@@ -186,7 +186,7 @@ TEST(a_compile_outlives_its_executable)
 {
 	start_held("compile=held");
 	x = executable_of(add_program);
-	ck_assert_int_eq(pf_executable_compile(x, NULL, &err), 0);
+	ok(pf_executable_compile(x, NULL, &err));
 	pf_executable_unref(pf_steal(&x));
 	let_go();
 	compiles_end();
@@ -208,9 +208,9 @@ TEST(writing_while_it_compiles_copies)
 	ck_assert_int_eq(pf_executable_write(x, padding, sizeof(padding),
 					     strlen(add_program), &err),
 			 sizeof(padding));
-	ck_assert_int_eq(pf_executable_compile(x, event_init(&ended), &err), 0);
+	ok(pf_executable_compile(x, event_init(&ended), &err));
 	before = pf_executable_source(x, &len);
-	ck_assert_int_eq(pf_bytes_new(arena, NULL, 256, &near, &err), 0);
+	ok(pf_bytes_new(arena, NULL, 256, &near, &err));
 	memset(pf_bytes_at(near, 0), 'n', 256);
 	ck_assert_int_eq(pf_executable_write(x, "M", 1, 0, &err), 1);
 	now = pf_executable_source(x, &now_len);
@@ -245,12 +245,12 @@ TEST(sources_may_come_in_pieces)
 	ck_assert_uint_eq(n, len);
 	ck_assert_mem_eq(pf_bytes_at(source, 0), add_program, len);
 	pf_bytes_unref(source);
-	ck_assert_int_eq(pf_executable_truncate(x, len + 100, &err), 0);
+	ok(pf_executable_truncate(x, len + 100, &err));
 	source = pf_executable_source(x, &n);
 	for (uint64_t i = len; i < len + 100; i++)
 		ck_assert_int_eq(*(char *)pf_bytes_at(source, i), 0);
 	pf_bytes_unref(source);
-	ck_assert_int_eq(pf_executable_truncate(x, len, &err), 0);
+	ok(pf_executable_truncate(x, len, &err));
 	compile_it(x);
 	ck_assert_int_eq(pf_executable_write(x, "x", 1, INT64_MAX, &err), -EFBIG);
 	ck_assert_int_eq(pf_executable_write(x, "x", 1, FIXTURE_LIMIT * 2, &err),
@@ -281,7 +281,7 @@ TEST_EACH(options_are_checked, options)
 	ck_assert_int_eq(x->options_err.code, options[_i].want);
 	compile_it(x);
 	/* The defaults are always right. */
-	ck_assert_int_eq(pf_executable_set_options(x, NULL, 0, false, &err), 0);
+	ok(pf_executable_set_options(x, NULL, 0, false, &err));
 	ck_assert_int_eq(x->options_err.code, 0);
 }
 

@@ -99,7 +99,7 @@ TEST(an_execution_waits_for_the_compile)
 	start_worker(plugins[0]);
 	x = executable_of(add_program);
 	make_args();
-	ck_assert_int_eq(pf_executable_compile(x, NULL, &err), 0);
+	ok(pf_executable_compile(x, NULL, &err));
 	again();
 	computes();
 	check_sum();
@@ -324,13 +324,11 @@ static void lend_init(struct named_exec *r, struct pf_value *first)
 	struct pf_bytes *bytes;
 
 	ck_assert_msg(pf_executable_load(x, 0, NULL, &loaded, &err) == 1, "%s", err.text);
-	ck_assert_int_eq(pf_bytes_new(arena, NULL, 128, &bytes, &err), 0);
+	ok(pf_bytes_new(arena, NULL, 128, &bytes, &err));
 	memcpy(pf_bytes_at(bytes, 0), counts, sizeof(counts));
 	memcpy(pf_bytes_at(bytes, 64), ones, sizeof(ones));
-	ck_assert_int_eq(pf_execution_check_lent(loaded,
-						 &loaded->signature->inputs[2 - n_lent],
-						 n_lent, &err),
-			 0);
+	ok(pf_execution_check_lent(loaded, &loaded->signature->inputs[2 - n_lent], n_lent,
+				   &err));
 	run_init(r, x, NULL, 2, 0);
 	if (first) {
 		r->e->args[0].value = pf_value_ref(first);

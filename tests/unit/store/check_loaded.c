@@ -97,7 +97,7 @@ static struct pf_optimized *optimized(void)
 {
 	struct pf_optimized *o;
 
-	ck_assert_msg(pf_executable_optimized(x, 0, &o, &err) == 0, "%s", err.text);
+	ok(pf_executable_optimized(x, 0, &o, &err));
 	ck_assert_uint_eq(o ? o->len : 0, pf_executable_optimized_len(x));
 	return o;
 }
@@ -115,11 +115,9 @@ TEST_ON_PLUGINS(the_optimized_program_is_what_was_compiled)
 	ck_assert_uint_eq(b->len, a->len);
 	ck_assert_mem_eq(b->bytes, a->bytes, a->len);
 	/* A module alone: it can be compiled as it is. */
-	ck_assert_int_eq(pf_program_check(PF_PROGRAM_HLO, a->bytes, a->len, &facts, &err),
-			 0);
+	ok(pf_program_check(PF_PROGRAM_HLO, a->bytes, a->len, &facts, &err));
 	ck_assert_uint_eq(facts.off, 0);
-	ck_assert_msg(pf_signature_parse(a->bytes, a->len, false, &signature, &err) == 0,
-		      "%s", err.text);
+	ok(pf_signature_parse(a->bytes, a->len, false, &signature, &err));
 	ck_assert_uint_eq(signature->n_inputs, 2);
 	pf_signature_free(signature);
 	pf_optimized_free(a);

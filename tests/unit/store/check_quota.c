@@ -15,8 +15,7 @@ static struct pf_quotas *quotas;
 static void open_quotas(const char *const *words)
 {
 	pf_quotas_free(pf_steal(&quotas));
-	ck_assert_msg(pf_quotas_new(OWNER, NULL, 0, words, &quotas, &err) == 0, "%s",
-		      err.text);
+	ok(pf_quotas_new(OWNER, NULL, 0, words, &quotas, &err));
 }
 
 static uint64_t has(uid_t uid, enum pf_resource what)
@@ -28,7 +27,7 @@ static struct pf_account *limited(uid_t uid, enum pf_resource what, const char *
 {
 	struct pf_account *a = pf_account_of(quotas, uid);
 
-	ck_assert_int_eq(pf_limit_set(&a->limits[what], max, &err), 0);
+	ok(pf_limit_set(&a->limits[what], max, &err));
 	return a;
 }
 
@@ -108,7 +107,7 @@ TEST(a_refusal_names_the_file_and_charges_nothing)
 	struct pf_account *a = limited(A, PF_MEMORY, "8192\n");
 	struct pf_bytes *bytes = NULL, *more = NULL;
 
-	ck_assert_int_eq(pf_bytes_new(arena, a, 8000, &bytes, &err), 0);
+	ok(pf_bytes_new(arena, a, 8000, &bytes, &err));
 	ck_assert_uint_eq(has(A, PF_MEMORY), 8192); /* what the extent takes */
 	refused_for(pf_bytes_new(arena, a, 1, &more, &err), -EDQUOT,
 		    "user 1001 has 8192 of 8192 bytes and wants 256 more: "
@@ -116,7 +115,7 @@ TEST(a_refusal_names_the_file_and_charges_nothing)
 	ck_assert_uint_eq(used(), 8192);
 	ck_assert_uint_eq(has(A, PF_MEMORY), 8192);
 	/* The mount's own limit is another error, and is not charged either. */
-	ck_assert_int_eq(pf_limit_set(&a->limits[PF_MEMORY], "max", &err), 0);
+	ok(pf_limit_set(&a->limits[PF_MEMORY], "max", &err));
 	refused_for(pf_bytes_new(arena, a, LIMIT, &more, &err), -ENOSPC, "memory limit");
 	ck_assert_uint_eq(has(A, PF_MEMORY), 8192);
 	pf_bytes_unref(bytes);
@@ -153,9 +152,9 @@ static struct pf_buffer *make_for(uid_t uid, size_t len)
 	pf_autofree char *data = calloc(1, len);
 	struct pf_value *v = NULL;
 
-	ck_assert_int_eq(pf_buffer_charge(b, pf_account_of(quotas, uid), false, &err), 0);
+	ok(pf_buffer_charge(b, pf_account_of(quotas, uid), false, &err));
 	ck_assert_int_eq(pf_buffer_write(b, data, len, 0, &err), (int)len);
-	ck_assert_int_eq(pf_buffer_commit(b, false, &v, &err), 0);
+	ok(pf_buffer_commit(b, false, &v, &err));
 	pf_value_unref(v);
 	return b;
 }
@@ -193,7 +192,7 @@ static bool copy_takes_memory(uid_t uid)
 	bool shares;
 
 	pf_buffer_charge_to(to, pf_account_of(quotas, uid));
-	ck_assert_int_eq(pf_snapshot_open(from, PF_FORMAT_RAW, "", &snapshot, &err), 0);
+	ok(pf_snapshot_open(from, PF_FORMAT_RAW, "", &snapshot, &err));
 	shares = pf_buffer_take(to, &snapshot, &v);
 	pf_snapshot_release(&snapshot);
 	pf_value_unref(v);
@@ -217,7 +216,7 @@ TEST(files_are_limited_in_number_and_by_their_heap)
 	refused_for(pf_buffer_charge(two, a, false, &err), -EDQUOT,
 		    "user 1001 has 1 of 1 buffers: users/1001/buffers.max");
 	ck_assert_uint_eq(has(A, PF_BUFFERS), 1);
-	ck_assert_int_eq(pf_buffer_charge(two, a, true, &err), 0); /* it replaces one */
+	ok(pf_buffer_charge(two, a, true, &err)); /* it replaces one */
 	pf_buffer_unref(one);
 	ck_assert_uint_eq(has(A, PF_BUFFERS), 1);
 	ck_assert_uint_eq(has(A, PF_MEMORY), PF_BUFFER_HEAP);
@@ -266,7 +265,7 @@ TEST(a_restarted_daemon_has_what_was_changed)
 	struct pf_account *a;
 	int fd;
 
-	ck_assert_int_eq(pf_state_open(-1, &err), 0);
+	ok(pf_state_open(-1, &err));
 	open_quotas(before);
 	a = limited(A, PF_BUFFERS, "7");
 	limited(B, PF_JOBS, "max");
@@ -274,7 +273,7 @@ TEST(a_restarted_daemon_has_what_was_changed)
 	pf_account_save(a);
 	fd = dup(pf_state_fd());
 	pf_state_close();
-	ck_assert_int_eq(pf_state_open(fd, &err), 0);
+	ok(pf_state_open(fd, &err));
 	open_quotas(after);
 	a = pf_account_find(quotas, A);
 	ck_assert_ptr_nonnull(a);
@@ -313,7 +312,7 @@ TEST(chown_races_with_writes_and_removal)
 			ck_assert_int_gt(pf_buffer_write(b, "x", 1, (unsigned)i * 997,
 							 &err),
 					 0);
-			ck_assert_int_eq(pf_buffer_commit(b, false, &v, &err), 0);
+			ok(pf_buffer_commit(b, false, &v, &err));
 			pf_value_unref(v);
 		}
 		pf_buffer_discard(b);

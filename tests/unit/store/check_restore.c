@@ -44,8 +44,7 @@ static void check_file(enum pf_format format, const void *src, size_t len)
 	pf_autobuf struct pf_buf got = PF_BUF_INIT;
 	struct pf_snapshot snapshot;
 
-	ck_assert_msg(pf_snapshot_open(buffer, format, "x", &snapshot, &err) == 0, "%s",
-		      err.text);
+	ok(pf_snapshot_open(buffer, format, "x", &snapshot, &err));
 	ck_assert_uint_eq(pf_snapshot_size(buffer, format, "x"), len);
 	while (got.len < len) {
 		size_t before = got.len;
@@ -59,7 +58,7 @@ static void check_file(enum pf_format format, const void *src, size_t len)
 
 static void open_bytes(struct pf_snapshot *ret)
 {
-	ck_assert_int_eq(pf_snapshot_open(buffer, PF_FORMAT_RAW, "x", ret, &err), 0);
+	ok(pf_snapshot_open(buffer, PF_FORMAT_RAW, "x", ret, &err));
 }
 
 TEST(a_closed_array_comes_back)
@@ -163,7 +162,7 @@ TEST_TIMES(an_emptied_buffer_is_empty, 2)
 	if (_i)
 		pf_buffer_discard(buffer);
 	else
-		ck_assert_int_eq(pf_buffer_truncate(buffer, 0, &err), 0);
+		ok(pf_buffer_truncate(buffer, 0, &err));
 	restart();
 	ck_assert_uint_eq(used(), 0);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "empty");
@@ -234,7 +233,7 @@ TEST(safetensors_come_back)
 	ck_assert(pf_buffer_is_tensors(buffer));
 	ck_assert_uint_eq(buffer->tensors, 2);
 	check_file(PF_FORMAT_SAFETENSORS, data, sizeof(data));
-	ck_assert_int_eq(pf_buffer_tensors(buffer, &place, &tensors, &err), 0);
+	ok(pf_buffer_tensors(buffer, &place, &tensors, &err));
 	ck_assert_mem_eq(pf_value_host(tensors.values[1]), "de", 2);
 	pf_tensors_release(&tensors);
 }
@@ -266,9 +265,7 @@ TEST(two_buffers_share_their_bytes_again)
 	before = used();
 	next_life(forget_both);
 	ck_assert_int_eq(restored(), 0);
-	ck_assert_int_eq(pf_buffer_restore(restore, copy_id, find_place, NULL, &copy,
-					   &err),
-			 0);
+	ok(pf_buffer_restore(restore, copy_id, find_place, NULL, &copy, &err));
 	ck_assert_ptr_eq(copy->value, buffer->value);
 	ck_assert_ptr_eq(copy->content, buffer->content);
 	ck_assert_uint_eq(atomic_load(&copy->value->holders), 2);
@@ -302,8 +299,7 @@ TEST(the_same_number_is_the_same_buffer)
 	make_buffer(PF_FORMAT_RAW);
 	next_life(forget);
 	ck_assert_int_eq(restored(), 0);
-	ck_assert_int_eq(pf_buffer_restore(restore, id, find_place, NULL, &again, &err),
-			 0);
+	ok(pf_buffer_restore(restore, id, find_place, NULL, &again, &err));
 	ck_assert_ptr_eq(again, buffer);
 	pf_buffer_unref(again);
 	end_restore();

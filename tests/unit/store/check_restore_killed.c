@@ -69,7 +69,7 @@ static void commit_it(struct pf_buffer *b)
 {
 	struct pf_value *v;
 
-	ck_assert_msg(pf_buffer_commit(b, false, &v, &err) == 0, "%s", err.text);
+	ok(pf_buffer_commit(b, false, &v, &err));
 	pf_value_unref(v);
 }
 
@@ -87,7 +87,7 @@ static void write_one(unsigned k)
 	if (s->sized)
 		len = s->len;
 	if (number(2) || len < s->len)
-		ck_assert_int_eq(pf_buffer_truncate(buffers[k], 0, &err), 0);
+		ok(pf_buffer_truncate(buffers[k], 0, &err));
 	fill(buffers[k], seed, len);
 	s->seed = seed;
 	s->len = len;
@@ -106,7 +106,7 @@ static void shorten(unsigned k)
 {
 	uint64_t len = 1 + number(model[k].len);
 
-	ck_assert_int_eq(pf_buffer_truncate(buffers[k], len, &err), 0);
+	ok(pf_buffer_truncate(buffers[k], len, &err));
 	model[k].len = len;
 	model[k].committed = true;
 	commit_it(buffers[k]);
@@ -122,9 +122,7 @@ static void copy_one(unsigned k, unsigned from)
 		buffers[k] = pf_buffer_new(&place, PF_FORMAT_RAW);
 		model[k].id = buffers[k]->id;
 	}
-	ck_assert_int_eq(pf_snapshot_open(buffers[from], PF_FORMAT_RAW, "x", &snapshot,
-					  &err),
-			 0);
+	ok(pf_snapshot_open(buffers[from], PF_FORMAT_RAW, "x", &snapshot, &err));
 	ck_assert(pf_buffer_take(buffers[k], &snapshot, &v));
 	pf_value_unref(v);
 	pf_snapshot_release(&snapshot);
@@ -240,9 +238,8 @@ static void live(bool last)
 {
 	const struct pf_kept kept = { "arena", arena_fd };
 
-	ck_assert_int_eq(pf_state_open(dup(state_fd), &err), 0);
-	ck_assert_msg(pf_restore_begin(&kept, 1, LIMIT, &arena, &restore, &err) == 0,
-		      "%s", err.text);
+	ok(pf_state_open(dup(state_fd), &err));
+	ok(pf_restore_begin(&kept, 1, LIMIT, &arena, &restore, &err));
 	place.arena = arena;
 	find_all();
 	while (!last)

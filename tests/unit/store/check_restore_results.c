@@ -48,7 +48,7 @@ static void find_worker(void)
 static void begin(void)
 {
 	pool.fd = -1;
-	ck_assert_int_eq(pf_state_open(-1, &err), 0);
+	ok(pf_state_open(-1, &err));
 	pf_shm_set_keeper(keep, forget);
 	open_arena();
 	pf_arena_keep(arena);
@@ -90,10 +90,8 @@ static void next_life(void)
 	pf_instance_unref(on);
 	close_values();
 	pf_shm_set_keeper(keep, forget);
-	ck_assert_int_eq(pf_state_open(state, &err), 0);
-	ck_assert_msg(pf_restore_begin(kept, 3, FIXTURE_LIMIT, &arena, &restore, &err) ==
-			      0,
-		      "%s", err.text);
+	ok(pf_state_open(state, &err));
+	ok(pf_restore_begin(kept, 3, FIXTURE_LIMIT, &arena, &restore, &err));
 	close(kept[2].fd);
 	find_worker();
 }
@@ -108,9 +106,7 @@ static const struct pf_location *find_place(const void *arg, const char *device)
 static void restart(void)
 {
 	next_life();
-	ck_assert_msg(pf_buffer_restore(restore, id, find_place, NULL, &buffer, &err) ==
-			      0,
-		      "%s", err.text);
+	ok(pf_buffer_restore(restore, id, find_place, NULL, &buffer, &err));
 	pf_restore_end(restore);
 	value = buffer->value;
 	ck_assert_ptr_nonnull(value);
@@ -236,7 +232,7 @@ TEST(a_copy_under_way_has_the_bytes_of_its_source)
 	struct pf_value *copy;
 
 	make(PF_WHERE_POOL);
-	ck_assert_int_eq(pf_buffer_move(buffer, &place, 0, &copy, &err), 0);
+	ok(pf_buffer_move(buffer, &place, 0, &copy, &err));
 	ck_assert_ptr_ne(copy, value);
 	pf_value_unref(copy);
 	restart();

@@ -110,7 +110,7 @@ TEST(a_file_of_several_tensors_is_no_array)
 	pf_buffer_describe(buffer, "x", &json);
 	ck_assert_ptr_nonnull(strstr(json.data, "\"tensors\":2"));
 
-	ck_assert_int_eq(pf_buffer_tensors(buffer, &place, &t, &err), 0);
+	ok(pf_buffer_tensors(buffer, &place, &t, &err));
 	check_two(&t);
 	/* An array that is not unpacked shares the file's bytes. */
 	pf_bytes_segment(buffer->content, &of_content);
@@ -118,9 +118,7 @@ TEST(a_file_of_several_tensors_is_no_array)
 	ck_assert_ptr_ne(t.values[0]->bytes, buffer->content);
 
 	/* The file reads back, also when it is being written to again. */
-	ck_assert_int_eq(pf_snapshot_open(buffer, PF_FORMAT_SAFETENSORS, "x", &view,
-					  &err),
-			 0);
+	ok(pf_snapshot_open(buffer, PF_FORMAT_SAFETENSORS, "x", &view, &err));
 	ck_assert_uint_eq(view.size, whole.len);
 	ck_assert_int_eq(pf_buffer_write(buffer, "zzzz", 4, whole.len - 4, &err), 4);
 	ck_assert(!pf_buffer_is_tensors(buffer));
@@ -129,7 +127,7 @@ TEST(a_file_of_several_tensors_is_no_array)
 	pf_snapshot_release(&view);
 	pf_tensors_release(&t);
 	ck_assert_int_eq(try_commit(&v), 2);
-	ck_assert_int_eq(pf_buffer_tensors(buffer, &place, &t, &err), 0);
+	ok(pf_buffer_tensors(buffer, &place, &t, &err));
 	ck_assert_mem_eq(pf_value_host(t.values[1]), "\4\5\6\7zzzz", 8);
 	pf_tensors_release(&t);
 }
@@ -144,9 +142,7 @@ TEST(a_copy_shares_the_bytes)
 	compose(TWO, 12);
 	put_part(0, whole.len);
 	try_commit(&v);
-	ck_assert_int_eq(pf_snapshot_open(buffer, PF_FORMAT_SAFETENSORS, "x", &view,
-					  &err),
-			 0);
+	ok(pf_snapshot_open(buffer, PF_FORMAT_SAFETENSORS, "x", &view, &err));
 	ck_assert(pf_buffer_take(copy, &view, &v));
 	pf_snapshot_release(&view);
 	ck_assert_ptr_eq(copy->content, buffer->content);
@@ -162,7 +158,7 @@ TEST(a_file_may_have_no_tensors)
 	compose("{\"__metadata__\":{\"k\":\"v\"}}", 0);
 	put_part(0, whole.len);
 	ck_assert_int_eq(try_commit(&v), 2);
-	ck_assert_int_eq(pf_buffer_tensors(buffer, &place, &t, &err), 0);
+	ok(pf_buffer_tensors(buffer, &place, &t, &err));
 	ck_assert_uint_eq(t.n, 0);
 	pf_tensors_release(&t);
 }
@@ -174,7 +170,6 @@ static const struct {
 	const char *why;
 } refused[] = {
 	{ "[]", 0, "" },
-	{ "{\"x\":1}", 0, "" },
 	{ X("F33", "[1]", "[0,4]"), 4, "F33" },
 	{ X("F32", "[2]", "[0,4]"), 4, "" },
 	{ X("F32", "[1]", "[0,4]"), 5, "what the header lists takes" },
@@ -241,10 +236,9 @@ TEST(an_array_is_shown_as_one_tensor)
 
 	pf_buffer_declare(raw, PF_DTYPE_S4, &shape, &err);
 	ck_assert_int_eq(pf_buffer_write(raw, four_bits, 3, 0, &err), 3);
-	ck_assert_int_eq(pf_buffer_commit(raw, false, &v, &err), 0);
+	ok(pf_buffer_commit(raw, false, &v, &err));
 	pf_value_unref(v);
-	ck_assert_int_eq(pf_snapshot_open(raw, PF_FORMAT_SAFETENSORS, "w", &shown, &err),
-			 0);
+	ok(pf_snapshot_open(raw, PF_FORMAT_SAFETENSORS, "w", &shown, &err));
 	ck_assert_uint_eq(shown.size, pf_snapshot_size(raw, PF_FORMAT_SAFETENSORS, "w"));
 	ck_assert_uint_eq(shown.size, shown.head.len);
 	ck_assert_int_eq(pf_safetensors_parse(shown.head.data, shown.size, &st, &err), 1);

@@ -66,7 +66,7 @@ TEST(many_callers_wait_for_one_upload)
 	start_held("upload=held");
 	v = matrix(counts);
 	for (int i = 0; i < 10; i++)
-		ck_assert_int_eq(pf_value_transfer(v, event_init(&placed[i]), &err), 0);
+		ok(pf_value_transfer(v, event_init(&placed[i]), &err));
 	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_TRANSFERRING);
 	let_go();
 	for (int i = 0; i < 10; i++)
@@ -94,7 +94,7 @@ TEST_TIMES(an_upload_is_retried_after_one_death, 2)
 
 	start_faulty("upload=hang:it hangs");
 	v = matrix(counts);
-	ck_assert_int_eq(pf_value_transfer(v, event_init(&placed), &err), 0);
+	ok(pf_value_transfer(v, event_init(&placed), &err));
 	await_print("it hangs");
 	ck_assert_int_eq(event_count(&placed), 0);
 	if (!_i)
@@ -230,7 +230,7 @@ TEST_EACH(bytes_that_the_worker_cannot_have_sent_are_refused, lies)
 	start_worker(faulty_plugin());
 	open_instance();
 	v = device_only();
-	ck_assert_int_eq(pf_value_fetch(v, event_init(&fetched), &err), 0);
+	ok(pf_value_fetch(v, event_init(&fetched), &err));
 	take_request();
 	reply = block_reply(((struct pf_msg_head *)message)->tag);
 	reply.off = lies[_i].off;
