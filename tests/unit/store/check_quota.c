@@ -23,6 +23,11 @@ static uint64_t has(uid_t uid, enum pf_resource what)
 	return pf_account_of(quotas, uid)->limits[what].current;
 }
 
+static uint64_t max_of(uid_t uid, enum pf_resource what)
+{
+	return pf_limit_max(&pf_account_of(quotas, uid)->limits[what]);
+}
+
 static struct pf_account *limited(uid_t uid, enum pf_resource what, const char *max)
 {
 	struct pf_account *a = pf_account_of(quotas, uid);
@@ -86,20 +91,17 @@ TEST(own_words_come_before_those_for_all)
 {
 	static const char *const list[] = { "1001:memory=5", "memory=7", "jobs=3",
 					    "jobs=4",        "7:jobs=9", NULL };
-	struct pf_account *a, *b, *owner;
 
 	open_quotas(list);
-	a = pf_account_of(quotas, A);
-	b = pf_account_of(quotas, B);
-	owner = pf_account_of(quotas, OWNER);
-	ck_assert_uint_eq(pf_limit_max(&a->limits[PF_MEMORY]), 5);
-	ck_assert_uint_eq(pf_limit_max(&b->limits[PF_MEMORY]), 7);
-	ck_assert_uint_eq(pf_limit_max(&a->limits[PF_JOBS]), 4);
-	ck_assert_uint_eq(pf_limit_max(&owner->limits[PF_MEMORY]), PF_NO_LIMIT);
-	ck_assert_uint_eq(pf_limit_max(&owner->limits[PF_JOBS]), 9);
-	ck_assert_ptr_eq(pf_account_find(quotas, A), a);
+	ck_assert_uint_eq(max_of(A, PF_MEMORY), 5);
+	ck_assert_uint_eq(max_of(B, PF_MEMORY), 7);
+	ck_assert_uint_eq(max_of(A, PF_JOBS), 4);
+	ck_assert_uint_eq(max_of(OWNER, PF_MEMORY), PF_NO_LIMIT);
+	ck_assert_uint_eq(max_of(OWNER, PF_JOBS), 9);
+	ck_assert_ptr_eq(pf_account_find(quotas, A), pf_account_of(quotas, A));
 	ck_assert_ptr_null(pf_account_find(quotas, 5555));
-	ck_assert(pf_account_in_use(a) && !pf_account_in_use(b));
+	ck_assert(pf_account_in_use(pf_account_of(quotas, A)));
+	ck_assert(!pf_account_in_use(pf_account_of(quotas, B)));
 }
 
 TEST(a_refusal_names_the_file_and_charges_nothing)
@@ -277,13 +279,11 @@ TEST(a_restarted_daemon_has_what_was_changed)
 	open_quotas(after);
 	a = pf_account_find(quotas, A);
 	ck_assert_ptr_nonnull(a);
-	ck_assert_uint_eq(pf_limit_max(&a->limits[PF_BUFFERS]), 7);
-	ck_assert_uint_eq(pf_limit_max(&a->limits[PF_JOBS]),
-			  4); /* the new configuration's */
-	ck_assert_uint_eq(pf_limit_max(&a->limits[PF_MEMORY]), 6 << 20);
+	ck_assert_uint_eq(max_of(A, PF_BUFFERS), 7);
+	ck_assert_uint_eq(max_of(A, PF_JOBS), 4); /* the new configuration's */
+	ck_assert_uint_eq(max_of(A, PF_MEMORY), 6 << 20);
 	ck_assert_uint_eq(pf_limit_current(&a->limits[PF_COMPILE_MS]), 1);
-	a = pf_account_find(quotas, B);
-	ck_assert_uint_eq(pf_limit_max(&a->limits[PF_JOBS]), PF_NO_LIMIT);
+	ck_assert_uint_eq(max_of(B, PF_JOBS), PF_NO_LIMIT);
 	pf_state_close();
 }
 

@@ -147,11 +147,18 @@ TEST(a_result_in_the_pool_is_read)
 		ck_assert_uint_eq(used(), 4096);
 		ck_assert(!forgotten);
 	}
-	place_value(value); /* like a user's array, to a worker of another life */
-	check_ready();
 	pf_buffer_unref(pf_steal(&buffer));
 	ck_assert(forgotten);
 	ck_assert_uint_eq(used(), 0);
+}
+
+/* It is transferred like a user's array, to a worker of another life. */
+TEST(a_result_is_used_again)
+{
+	make(PF_WHERE_POOL);
+	restart();
+	place_value(value);
+	check_ready();
 }
 
 TEST(a_small_result_is_read)
