@@ -210,7 +210,30 @@ TEST(a_flight_has_one_leader)
 	pf_compiler_free(compiler);
 }
 
-TEST(finishing_waits_for_puts)
+static _Atomic bool put_ends;
+
+static void *end_put(void *arg)
+{
+	put_ends = true;
+	pf_compiler_end_put(arg);
+	return NULL;
+}
+
+TEST_TIMES(finishing_waits_for_a_put_of_another_thread, 20)
+{
+	pthread_t thread;
+
+	open_compiler(1);
+	put_ends = false;
+	pf_compiler_begin_put(compiler);
+	ck_assert_int_eq(pthread_create(&thread, NULL, end_put, compiler), 0);
+	pf_compiler_finish(compiler, 60000);
+	ck_assert(put_ends);
+	pthread_join(thread, NULL);
+	pf_compiler_free(compiler);
+}
+
+TEST(finishing_does_not_wait_for_ever)
 {
 	open_compiler(1);
 	pf_compiler_finish(compiler, 10000);
