@@ -330,6 +330,7 @@ static void lend_init(struct named_exec *r, struct pf_value *first)
 	ok(pf_execution_check_lent(loaded, &loaded->signature->inputs[2 - n_lent], n_lent,
 				   &err));
 	run_init(r, x, NULL, 2, 0);
+	free(pf_steal(&r->e->name)); /* a call has none */
 	if (first) {
 		r->e->args[0].value = pf_value_ref(first);
 		r->e->args[0].name = "bound";
@@ -465,7 +466,6 @@ static void check_failure(const char *why, const struct pf_err *want)
 {
 	ck_assert_int_eq(run_it(&run), want->code);
 	ck_assert_int_eq(run.err.pjrt_code, want->pjrt_code);
-	ck_assert_int_eq(strncmp(run.err.text, "prog: ", 6), 0);
 	ck_assert_msg(strstr(run.err.text, why) != NULL, "%s", run.err.text);
 }
 
@@ -477,6 +477,7 @@ TEST_EACH(failures_are_reported, faults)
 	prepare_faulty(faults[_i].fault);
 	again();
 	check_failure(faults[_i].why, &want);
+	ck_assert_int_eq(strncmp(run.err.text, "prog: ", 6), 0);
 }
 
 TEST_EACH(failures_with_lent_bytes_are_reported, faults)
@@ -487,6 +488,7 @@ TEST_EACH(failures_with_lent_bytes_are_reported, faults)
 	prepare_faulty(faults[_i].fault);
 	lend(NULL);
 	check_failure(faults[_i].why_lent ? faults[_i].why_lent : faults[_i].why, &want);
+	ck_assert_int_ne(strncmp(run.err.text, "prog: ", 6), 0);
 }
 
 TEST_TIMES(stopping_ends_running_executions, 2)

@@ -126,6 +126,7 @@ TEST_ON_PLUGINS(the_optimized_program_is_what_was_compiled)
 	kill_worker();
 	ck_assert_int_eq(((const char *)b->bytes)[0], 0x0a);
 	pf_optimized_free(b);
+	pf_optimized_free(NULL);
 }
 
 TEST(without_a_compile_no_optimized_program_exists)
