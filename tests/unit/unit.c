@@ -7,11 +7,13 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A test that hangs ends after this time, multiplied by $CK_TIMEOUT_MULTIPLIER. */
-enum { TIMEOUT_SECONDS = 60 };
+enum { TIMEOUT_SECONDS = 60, PATIENCE_ENDED = 75 /* for tests/run */ };
 
 static struct unit_file *files, *last_file;
 
@@ -35,6 +37,46 @@ START_TEST(nothing)
 }
 END_TEST
 
+/* --- without a process for each test, the program ends with one that hangs ------------- */
+
+static void end_program(int signal)
+{
+	const char *test = tcase_name(), why[] = ": Test timeout expired\n";
+
+	(void)signal;
+	(void)!write(STDERR_FILENO, test, test ? strlen(test) : 0);
+	(void)!write(STDERR_FILENO, why, sizeof(why) - 1);
+	_exit(PATIENCE_ENDED);
+}
+
+static void start_clock(void)
+{
+	const char *times = getenv("CK_TIMEOUT_MULTIPLIER");
+
+	signal(SIGALRM, end_program); /* Check's own would end the group of processes */
+	alarm((unsigned)(TIMEOUT_SECONDS * (times ? atof(times) : 1)));
+}
+
+static void stop_clock(void)
+{
+	alarm(0);
+}
+
+/* A leak between the tests of a program counts then, and a crash ends it. */
+static bool may_run_without_fork(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+	for (const struct unit_file *f = files; f; f = f->next)
+		if (f->forks)
+			return false;
+	return !getenv("CK_FORK");
+#else
+	return false;
+#endif
+}
+
+/* --- the program ------------------------------------------------------------------------- */
+
 static void add_file(Suite *suite, struct unit_file *file)
 {
 	const char *why = file->needs ? file->needs() : NULL;
@@ -48,6 +90,8 @@ static void add_file(Suite *suite, struct unit_file *file)
 		tcase_add_test(tc, &file->skipped);
 		return;
 	}
+	if (may_run_without_fork())
+		tcase_add_checked_fixture(tc, start_clock, stop_clock);
 	if (file->setup || file->teardown)
 		tcase_add_checked_fixture(tc, file->setup, file->teardown);
 	for (const struct unit_test *t = file->first; t; t = t->next)
@@ -71,19 +115,6 @@ static void list_files(void)
 {
 	for (const struct unit_file *f = files; f; f = f->next)
 		puts(f->name);
-}
-
-/* A leak between the tests of a program counts then, and a crash ends it. */
-static bool may_run_without_fork(void)
-{
-#ifdef __SANITIZE_ADDRESS__
-	for (const struct unit_file *f = files; f; f = f->next)
-		if (f->forks)
-			return false;
-	return !getenv("CK_FORK");
-#else
-	return false;
-#endif
 }
 
 int main(int argc, char **argv)
