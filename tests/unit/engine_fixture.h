@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
@@ -110,7 +111,7 @@ static inline void question_done(struct pf_call *call, int code, const struct pf
 
 static inline struct pf_call *question_init(struct question *q, size_t reply_min)
 {
-	memset(q, 0, sizeof(*q));
+	memset(q, 0, offsetof(struct question, reply));
 	event_init(&q->answered);
 	q->call.done = question_done;
 	q->call.reply_min = reply_min;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An instance: calls, frees, and its end. */
+#include <limits.h>
+
 #include "instance_fixture.h"
 
 TEST(a_call_is_answered)
@@ -91,25 +93,62 @@ TEST(a_finished_call_does_not_spin)
 
 /* --- too much ------------------------------------------------------------------------ */
 
-TEST(a_full_ring_is_busy)
+/* A call of which only this is of interest. */
+static struct counted {
+	struct pf_call call;
+	unsigned answers;
+	int code;
+} many[65537];
+
+static void count_answer(struct pf_call *call, int code, const struct pf_err *err,
+			 const void *reply, size_t len)
 {
-	static struct question q[PF_RING_BYTES / 32 + 1];
+	struct counted *c = pf_container_of(call, struct counted, call);
+
+	(void)err, (void)reply, (void)len;
+	c->answers++;
+	c->code = code;
+}
+
+static int ask_counted(size_t i, struct pf_err *err)
+{
+	struct pf_req_id req = { .head.op = PF_OP_BUFFER_READ };
+
+	many[i] = (struct counted){ .call = { .done = count_answer } };
+	return pf_instance_call(instance, &many[i].call, &req, sizeof(req), NULL, 0, err);
+}
+
+static const struct {
+	const char *what;
+	bool taken; /* the worker takes the requests, and does not answer */
+	unsigned most;
+} fills[] = {
+	{ "the ring is full", false, PF_RING_BYTES / 32 },
+	{ "as many calls as may be are under way", true, 65536 },
+};
+
+TEST_EACH(too_many_calls_are_refused, fills)
+{
 	struct pf_err err = PF_ERR_INIT;
 	unsigned n = 0;
 
-	while (ask_id(&q[n], n, &err) == 0)
-		n++;
-	ck_assert_uint_eq(n, PF_RING_BYTES / 32);
+	while (ask_counted(n, &err) == 0 && n++ < fills[_i].most)
+		if (fills[_i].taken)
+			take_request();
+	ck_assert_msg(n == fills[_i].most, "%s: %u", fills[_i].what, n);
 	ck_assert_int_eq(err.code, -EBUSY);
 	ck_assert_str_eq(err.text, "too much is under way on plugin test");
-	ck_assert_int_eq(event_count(&q[n].answered), 0);
-	take_request();
-	ck_assert_int_eq(ask_id(&q[n], n, &err), 0);
+	ck_assert_uint_eq(many[n].answers, 0);
+	if (fills[_i].taken)
+		answer_rightly(((struct pf_msg_head *)message)->tag);
+	else
+		take_request();
+	while (ask_counted(n, &err) < 0) /* until the reply thread has the answer */
+		usleep(1000);
 	end_instance();
 	for (unsigned i = 0; i <= n; i++) {
-		ck_assert_int_eq(event_count(&q[i].answered), 1);
-		ck_assert_int_eq(q[i].code, -EIO);
-		ck_assert_str_eq(q[i].err.text, "it is over");
+		ck_assert_uint_eq(many[i].answers, 1);
+		ck_assert(many[i].code == -EIO || (fills[_i].taken && i == n - 1));
 	}
 }
 
@@ -135,17 +174,16 @@ TEST(a_tail_follows_its_request_and_has_a_limit)
 /* Frees find no room, wait, and are sent in order when there is room. */
 TEST(no_free_is_lost)
 {
-	static struct question q[PF_RING_BYTES / 32];
 	const struct pf_req_id *req = (const void *)message;
 
-	for (unsigned i = 0; i < ARRAY_SIZE(q); i++)
-		ask(&q[i], i);
+	for (unsigned i = 0; i < PF_RING_BYTES / 32; i++)
+		ck_assert_int_eq(ask_counted(i, NULL), 0);
 	for (uint64_t id = 1; id <= 70000; id++)
 		if (id % 2)
 			pf_instance_free_id(instance, PF_OP_BUFFER_FREE, id);
 		else
 			pf_instance_free_block(instance, id);
-	for (unsigned i = 0; i < ARRAY_SIZE(q); i++) {
+	for (unsigned i = 0; i < PF_RING_BYTES / 32; i++) {
 		take_request();
 		answer_rightly(req->head.tag); /* wakes the thread that sends frees */
 	}
@@ -244,6 +282,75 @@ TEST(a_dead_pool_that_was_not_looked_at)
 	ck_assert_ptr_nonnull(pf_instance_pool(instance, 0, page));
 	ck_assert_ptr_null(pf_instance_pool(instance, 0, page + 1));
 }
+
+/* --- the end of an idle instance ------------------------------------------------------- */
+
+static const struct {
+	const char *what;
+	unsigned limit_s, idle_s;
+	bool call, answered,
+		leaves; /* a call is under way; one was answered; it is replaced */
+	bool retires;
+} retirements[] = {
+	{ "it has been idle", 5, 5, false, false, false, true },
+	{ "not for long enough", 5, 4, false, false, false, false },
+	{ "idle ones may stay", 0, 5, false, false, false, false },
+	{ "a call is under way", 5, 5, true, false, false, false },
+	{ "a call came since the last look", 5, 5, false, true, false, false },
+	{ "it is replaced", 0, 0, false, true, true, true },
+	{ "it is replaced, and a call is under way", 0, 0, true, false, true, false },
+};
+
+TEST_EACH(only_what_nobody_uses_retires, retirements)
+{
+	struct pf_err err = PF_ERR_INIT;
+	struct question q, late;
+
+	instance->limits.idle_s = retirements[_i].limit_s;
+	instance->idle_s = retirements[_i].idle_s;
+	if (retirements[_i].call)
+		ask(&q, 1);
+	if (retirements[_i].answered) {
+		answer_rightly(ask_and_take(&q, 1));
+		event_wait(&q.answered);
+	}
+	if (retirements[_i].leaves)
+		pf_instance_leave(instance, 600000);
+	ck_assert_msg(pf_instance_retire(instance) == retirements[_i].retires, "%s",
+		      retirements[_i].what);
+	ck_assert_int_eq(ask_id(&late, 2, &err), retirements[_i].retires ? -EIO : 0);
+}
+
+static void *ask_main(void *q)
+{
+	return (void *)(intptr_t)ask_id(q, 1, NULL);
+}
+
+/* A call that comes as the process retires is sent, and answered, or is refused before that. */
+TEST(no_call_is_lost_when_an_instance_retires)
+{
+	for (int i = 0; i < 200; i++) {
+		struct question q;
+		pthread_t caller;
+		bool retired;
+		void *code;
+
+		instance->limits.idle_s = instance->idle_s = 1;
+		ck_assert_int_eq(pthread_create(&caller, NULL, ask_main, &q), 0);
+		retired = pf_instance_retire(instance);
+		pthread_join(caller, &code);
+		ck_assert_int_eq((intptr_t)code, retired ? -EIO : 0);
+		if (!retired) {
+			take_request();
+			answer_rightly(((struct pf_msg_head *)message)->tag);
+			event_wait(&q.answered);
+		}
+		close_instance();
+		open_instance();
+	}
+}
+
+/* --- what explains its end --------------------------------------------------------------- */
 
 static void print(const char *text)
 {
@@ -348,6 +455,95 @@ TEST(objects_are_counted)
 			  1);
 	pf_instance_count(instance, PF_ALIVE_BUFFERS, 1, -1);
 	ck_assert_uint_eq(buffers_on(1), 1);
+}
+
+/* --- many threads ---------------------------------------------------------------------- */
+
+enum { CALLERS = 4, EACH = 1000 };
+
+static void *worker_main(void *arg)
+{
+	char *m = malloc(PF_RING_MESSAGE);
+	ssize_t n;
+
+	(void)arg;
+	while ((n = pf_ring_take(&peer.request, m, PF_RING_MESSAGE)) != -EPIPE) {
+		struct pf_rep_block rep = block_reply(((struct pf_msg_head *)m)->tag);
+
+		if (n == -EAGAIN)
+			pf_ring_wait(&peer.request, 20, -1);
+		else
+			while (pf_ring_post(&peer.reply, &rep, sizeof(rep), NULL, 0) ==
+			       -EAGAIN)
+				sched_yield();
+	}
+	free(m);
+	return NULL;
+}
+
+static void *caller_main(void *arg)
+{
+	_Atomic unsigned *wrong = arg;
+	struct question q;
+
+	for (uint64_t i = 0; i < EACH; i++) {
+		if (ask_id(&q, i, NULL) < 0) {
+			atomic_fetch_add(wrong, 1);
+			continue;
+		}
+		if (i % 3)
+			pf_instance_spin(instance, &q.done, (unsigned)(i % 50));
+		if (!event_within(&q.answered, 60) || q.code < 0)
+			atomic_fetch_add(wrong, 1);
+	}
+	return NULL;
+}
+
+/* Run MAIN on some threads, and end the instance after US, or (UINT_MAX) after the threads. */
+static void race(void *(*main)(void *arg), unsigned us)
+{
+	pthread_t callers[CALLERS], it;
+	static _Atomic unsigned wrong;
+
+	pthread_create(&it, NULL, worker_main, NULL);
+	for (int i = 0; i < CALLERS; i++)
+		pthread_create(&callers[i], NULL, main, &wrong);
+	if (us != UINT_MAX) {
+		usleep(us); /* real time: the end comes at any moment */
+		end_instance();
+	}
+	for (int i = 0; i < CALLERS; i++)
+		pthread_join(callers[i], NULL);
+	end_instance();
+	pthread_join(it, NULL);
+	ck_assert_uint_eq(wrong, 0);
+}
+
+TEST(many_threads_call_at_once)
+{
+	race(caller_main, UINT_MAX);
+}
+
+/* Calls that race with the worker's death are either refused or answered. */
+static void *racer_main(void *arg)
+{
+	_Atomic unsigned *wrong = arg;
+	struct question q;
+
+	for (uint64_t i = 0; ask_id(&q, i, NULL) == 0; i++) {
+		if (!event_within(&q.answered, 60))
+			atomic_fetch_add(wrong, 1);
+		if (event_count(&q.answered) != 1)
+			atomic_fetch_add(wrong, 1);
+	}
+	if (event_count(&q.answered))
+		atomic_fetch_add(wrong, 1);
+	return NULL;
+}
+
+TEST_TIMES(death_races_with_calls, 5)
+{
+	race(racer_main, (unsigned)_i * 3000);
 }
 
 UNIT_FIXTURE(open_instance, close_instance)

@@ -1,18 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workers as the daemon sees them: started, called, killed, started again, stopped. */
-#include "engine_fixture.h"
-#include "pjrtfs/array.h"
-
-/* CompileOptionsProto: executable_build_options { num_replicas: 1 num_partitions: 1 }. */
-static const char one_device[] = { 0x1a, 0x04, 0x20, 0x01, 0x28, 0x01 };
-
-static const char add_scalars[] =
-	"module @add {\n"
-	"  func.func public @main(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {\n"
-	"    %0 = stablehlo.add %a, %b : tensor<f32>\n"
-	"    return %0 : tensor<f32>\n"
-	"  }\n"
-	"}\n";
+#include "compile_fixture.h"
 
 /* --- starting ------------------------------------------------------------------------ */
 
@@ -73,131 +61,12 @@ TEST_ON_PLUGINS(a_worker_describes_its_plugin)
 	ck_assert_str_eq(d->platform, "cpu");
 	ck_assert_uint_eq(d->n_devices, 2);
 	ck_assert_uint_gt(d->devices[0].n_memories, 0);
-	ck_assert_str_eq(pf_worker_name(worker), "test");
-	ck_assert_str_eq(pf_worker_path(worker), plugins[_i]);
-	ck_assert_ptr_eq(pf_worker_arena(worker), arena);
 	ck_assert_int_eq(pf_worker_state(worker), PF_WORKER_READY);
-	ck_assert_str_eq(pf_worker_state_name(PF_WORKER_READY), "ready");
 	pf_worker_pid(worker, &pid, &restarts);
-	ck_assert_int_gt(pid, 0);
 	ck_assert_uint_eq(restarts, 0);
-	ck_assert_int_eq(kill(pid, 0), 0);
 	ck_assert_int_eq(getpgid(pid), pid); /* Ctrl-C at the daemon is not for it */
 	stop_worker();
 	ck_assert_int_lt(kill(pid, 0), 0);
-}
-
-/* --- calls --------------------------------------------------------------------------- */
-
-static int ask(struct pf_instance *instance, struct question *q, size_t reply_min,
-	       void *req, size_t len, const void *tail, size_t tail_len)
-{
-	struct pf_err err = PF_ERR_INIT;
-	struct pf_call *call = question_init(q, reply_min);
-
-	return pf_instance_call(instance, call, req, len, tail, tail_len, &err);
-}
-
-static void start_compile(struct pf_instance *instance, struct question *q,
-			  const struct pf_extent *program)
-{
-	struct pf_req_compile req = { .head.op = PF_OP_COMPILE,
-				      .id = pf_worker_id(worker),
-				      .program_off = program->off,
-				      .program_len = strlen(add_scalars),
-				      .format = "mlir",
-				      .options_len = sizeof(one_device) };
-
-	memcpy(pf_arena_at(arena, program->off), add_scalars, strlen(add_scalars));
-	ck_assert_int_eq(ask(instance, q, sizeof(struct pf_rep_compile), &req,
-			     sizeof(req), one_device, sizeof(one_device)),
-			 0);
-}
-
-static struct pf_extent extent(uint64_t len)
-{
-	struct pf_extent e;
-
-	ck_assert_int_eq(pf_arena_alloc(arena, len, &e, NULL), 0);
-	return e;
-}
-
-static uint64_t upload(struct pf_instance *instance, struct question *q, uint64_t off,
-		       float number)
-{
-	struct pf_req_buffer req = { .head.op = PF_OP_BUFFER_CREATE,
-				     .id = pf_worker_id(worker),
-				     .off = off,
-				     .len = sizeof(number),
-				     .dtype = PF_DTYPE_F32,
-				     .memory = UINT32_MAX };
-
-	*(float *)pf_arena_at(arena, off) = number;
-	ck_assert_int_eq(ask(instance, q, sizeof(struct pf_rep_buffer), &req, sizeof(req),
-			     NULL, 0),
-			 0);
-	event_wait(&q->answered);
-	ck_assert_msg(q->code == 0, "%s", q->err.text);
-	return req.id;
-}
-
-/* Compile, upload, execute on INSTANCE; the sum. */
-static float add_on(struct pf_instance *instance, float x, float y)
-{
-	struct pf_req_execute req = {
-		.head.op = PF_OP_EXECUTE,
-		.device = UINT32_MAX,
-		.n_args = 2,
-		.n_outs = 1,
-		.n_devices = 1,
-	};
-	struct pf_extent program = extent(strlen(add_scalars)), a = extent(4),
-			 b = extent(4);
-	struct question q;
-	const struct pf_out *out = (void *)(q.reply + sizeof(struct pf_rep_execute));
-	struct {
-		uint64_t ids[3];
-		uint32_t carry[2];
-		uint8_t donate[2];
-	} tail = { .donate = { 0 } };
-	float sum;
-
-	start_compile(instance, &q, &program);
-	event_wait(&q.answered);
-	ck_assert_msg(q.code == 0, "%s", q.err.text);
-	pf_instance_free_block(instance, ((struct pf_rep_compile *)q.reply)->info_off);
-	req.executable = pf_worker_id(worker) - 1;
-	tail.ids[0] = upload(instance, &q, a.off, x);
-	tail.ids[1] = upload(instance, &q, b.off, y);
-	tail.ids[2] = pf_worker_id(worker);
-	ck_assert_int_eq(ask(instance, &q, sizeof(struct pf_rep_execute) + sizeof(*out),
-			     &req, sizeof(req), &tail,
-			     pf_execute_bytes(2, 1, 1) - sizeof(req)),
-			 0);
-	pf_instance_spin(instance, &q.done, 100000);
-	event_wait(&q.answered);
-	ck_assert_msg(q.code == 0, "%s", q.err.text);
-	ck_assert_uint_eq(out->where, PF_WHERE_INLINE);
-	memcpy(&sum, q.reply + out->off, sizeof(sum));
-	for (int i = 0; i < 3; i++)
-		pf_instance_free_id(instance, PF_OP_BUFFER_FREE, tail.ids[i]);
-	pf_instance_free_id(instance, PF_OP_EXECUTABLE_FREE, req.executable);
-	pf_arena_give(arena, &program);
-	pf_arena_give(arena, &a);
-	pf_arena_give(arena, &b);
-	return sum;
-}
-
-TEST_ON_PLUGINS(a_worker_computes)
-{
-	struct pf_instance *instance;
-
-	start_worker(plugins[_i]);
-	instance = pf_worker_instance(worker, NULL);
-	ck_assert_float_eq(add_on(instance, 2, 3), 5);
-	ck_assert_float_eq(add_on(instance, -1, 0.5f), -0.5f);
-	pf_instance_unref(instance);
-	stop_worker();
 }
 
 TEST(a_killed_worker_is_restarted)
@@ -208,38 +77,57 @@ TEST(a_killed_worker_is_restarted)
 	uint64_t id;
 	pid_t pid;
 
-	start_worker(plugins[0]);
+	start_worker(faulty_plugin());
 	old = pf_worker_instance(worker, NULL);
+	ck_assert_int_eq(stat(faulty_plugin(), &st), 0);
 	pid = worker_pid();
 	id = pf_worker_id(worker);
-	for (int i = 1; i <= 3; i++) {
+	for (unsigned i = 1; i <= 3; i++) {
 		replace_worker();
 		ck_assert(!pf_instance_alive(old));
 		ck_assert_int_ne(worker_pid(), pid);
 		pf_worker_pid(worker, &pid, &restarts);
-		ck_assert_uint_eq(restarts, (unsigned)i);
+		ck_assert_uint_eq(restarts, i);
 		ck_assert_int_eq(pf_worker_state(worker), PF_WORKER_READY);
 		ck_assert_uint_gt(pf_worker_id(worker), id);
 		instance = pf_worker_instance(worker, NULL);
-		ck_assert_ptr_nonnull(pf_instance_plugin(instance));
-		ck_assert_int_eq(stat(plugins[0], &st), 0);
 		ck_assert_uint_eq(pf_instance_plugin(instance)->st_ino, st.st_ino);
 		ck_assert_int_eq(pf_instance_plugin(instance)->st_size, st.st_size);
-		ck_assert_float_eq(add_on(instance, (float)i, 1), (float)i + 1);
 		pf_instance_unref(instance);
 	}
 	pf_instance_unref(old);
 	stop_worker();
 }
 
-/* --- the worker's death -------------------------------------------------------------- */
+/* --- calls under way ------------------------------------------------------------------- */
+
+static struct pf_instance *first;
+static struct pf_extent program;
+
+/* Start the plugin that does as FAULT says, and compile. */
+static void begin(const char *fault, struct question *q)
+{
+	setenv("PJRTFS_FAULTY", fault, 1);
+	start_worker(faulty_plugin());
+	first = pf_worker_instance(worker, NULL);
+	program = extent(4096);
+	start_compile(first, q, "module", &program);
+}
+
+static void end(void)
+{
+	pf_instance_unref(first);
+	stop_worker();
+	pf_arena_give(arena, &program);
+}
 
 static const struct {
 	const char *fault; /* of compile */
 	bool kill;
 	const char *why;
 } deaths[] = {
-	{ "compile=hang", true, "the worker of plugin test died of signal 9 (Killed)" },
+	{ "compile=hang:it hangs", true,
+	  "the worker of plugin test died of signal 9 (Killed); it printed last: it hangs" },
 	{ "compile=abort:Check failed: 1 == 2", false,
 	  "the worker of plugin test died of signal 6 (Aborted); it printed last: Check failed: "
 	  "1 == 2" },
@@ -249,131 +137,51 @@ static const struct {
 
 TEST_EACH(running_calls_fail_with_the_stderr_tail, deaths)
 {
-	struct question q, late;
 	struct pf_req_id req = { .head.op = PF_OP_BUFFER_READ, .id = 1 };
-	struct pf_extent program;
-	struct pf_instance *instance;
+	struct question q, late;
 
-	setenv("PJRTFS_FAULTY", deaths[_i].fault, 1);
-	start_worker(faulty_plugin());
-	instance = pf_worker_instance(worker, NULL);
-	program = extent(4096);
-	start_compile(instance, &q, &program);
+	begin(deaths[_i].fault, &q);
 	if (deaths[_i].kill) {
-		ck_assert(!event_within(&q.answered, 1));
+		await_print("it hangs");
+		ck_assert_int_eq(event_count(&q.answered), 0);
 		kill_worker();
 	}
 	event_wait(&q.answered);
-	ck_assert_uint_eq(pf_instance_lost(instance, PF_OP_COMPILE), 1);
-	ck_assert_uint_eq(pf_instance_lost(instance, PF_OP_LOAD), 0);
+	ck_assert_uint_eq(pf_instance_lost(first, PF_OP_COMPILE), 1);
+	ck_assert_uint_eq(pf_instance_lost(first, PF_OP_LOAD), 0);
 	ck_assert_int_eq(q.code, -EIO);
 	ck_assert_int_eq(q.err.pjrt_code, -1);
 	ck_assert_ptr_nonnull(strstr(q.err.text, deaths[_i].why));
 	ck_assert_str_eq(strstr(q.err.text, deaths[_i].why), deaths[_i].why);
-	ck_assert_int_eq(ask(instance, &late, 0, &req, sizeof(req), NULL, 0), -EIO);
-	pf_instance_unref(instance);
-	stop_worker();
+	ck_assert_int_eq(pf_instance_call(first, question_init(&late, 0), &req,
+					  sizeof(req), NULL, 0, NULL),
+			 -EIO);
+	end();
 	ck_assert_int_eq(event_count(&q.answered), 1);
-	pf_arena_give(arena, &program);
-}
-
-/* --- another instance takes over ------------------------------------------------------ */
-
-TEST(a_replacement_waits_for_calls_under_way)
-{
-	struct pf_instance *old, *instance = NULL;
-	struct pf_extent program;
-	struct question q;
-	struct event next;
-	unsigned restarts;
-	pid_t pid;
-
-	/* real time: a replacement that did not wait would end the call meanwhile */
-	setenv("PJRTFS_FAULTY", "compile=late:1000", 1);
-	start_worker(faulty_plugin());
-	old = pf_worker_instance(worker, NULL);
-	program = extent(4096);
-	start_compile(old, &q, &program);
-	pf_worker_replace(worker, 600000);
-	pf_worker_replace(worker, 0); /* the first one counts */
-	/* It serves who does not wait; the others get the next one. */
-	ck_assert(pf_instance_alive(old));
-	ck_assert(!pf_instance_serves(old));
-	ck_assert_int_eq(pf_worker_await(worker, event_init(&next), &instance, NULL), 0);
-	ck_assert_ptr_null(instance);
-	event_wait(&next);
-	ck_assert_int_eq(event_count(&q.answered), 1);
-	ck_assert_msg(q.code == 0, "%s", q.err.text);
-	ck_assert(!pf_instance_alive(old));
-	ck_assert(!pf_instance_was_stopped(old));
-	instance = pf_worker_instance(worker, NULL);
-	ck_assert_ptr_nonnull(instance);
-	ck_assert(pf_instance_serves(instance));
-	pf_worker_pid(worker, &pid, &restarts);
-	ck_assert_uint_eq(restarts, 1);
-	pf_instance_unref(instance);
-	pf_instance_unref(old);
-	stop_worker();
-	pf_arena_give(arena, &program);
-}
-
-TEST(a_replacement_ends_calls_that_take_too_long)
-{
-	struct pf_instance *old;
-	struct pf_extent program;
-	struct question q;
-
-	setenv("PJRTFS_FAULTY", "compile=hang", 1);
-	start_worker(faulty_plugin());
-	old = pf_worker_instance(worker, NULL);
-	program = extent(4096);
-	start_compile(old, &q, &program);
-	pf_worker_replace(worker, 1);
-	event_wait(&q.answered);
-	ck_assert_int_eq(q.code, -EIO);
-	ck_assert_ptr_nonnull(strstr(q.err.text, "did not end in time"));
-	ck_assert(pf_instance_was_stopped(old));
-	pf_instance_unref(next_instance(old));
-	pf_instance_unref(old);
-	stop_worker();
-	pf_arena_give(arena, &program);
 }
 
 TEST(callers_get_the_plugins_errors)
 {
 	struct question q;
-	struct pf_extent program;
-	struct pf_instance *instance;
 
-	setenv("PJRTFS_FAULTY", "compile=error:UNIMPLEMENTED:no such op", 1);
-	start_worker(faulty_plugin());
-	instance = pf_worker_instance(worker, NULL);
-	program = extent(4096);
-	start_compile(instance, &q, &program);
+	begin("compile=error:UNIMPLEMENTED:no such op", &q);
 	event_wait(&q.answered);
 	ck_assert_int_eq(q.code, -EOPNOTSUPP);
 	ck_assert_int_eq(q.err.pjrt_code, 12);
 	ck_assert_ptr_nonnull(strstr(q.err.text, "no such op"));
-	ck_assert(pf_instance_alive(instance));
-	pf_instance_unref(instance);
-	pf_arena_give(arena, &program);
-	stop_worker();
+	ck_assert(pf_instance_alive(first));
+	end();
 }
 
 TEST(stopping_ends_running_calls)
 {
 	static struct question q[40];
-	struct pf_extent program;
 	struct pf_err err = PF_ERR_INIT;
-	struct pf_instance *instance;
 	struct event waiting;
 
-	setenv("PJRTFS_FAULTY", "compile=hang", 1);
-	start_worker(faulty_plugin());
-	instance = pf_worker_instance(worker, NULL);
-	program = extent(4096);
-	for (unsigned i = 0; i < ARRAY_SIZE(q); i++)
-		start_compile(instance, &q[i], &program);
+	begin("compile=hang", &q[0]);
+	for (unsigned i = 1; i < ARRAY_SIZE(q); i++)
+		start_compile(first, &q[i], "module", &program);
 	pf_worker_stop(worker);
 	pf_worker_stop(worker);
 	for (unsigned i = 0; i < ARRAY_SIZE(q); i++) {
@@ -386,9 +194,145 @@ TEST(stopping_ends_running_calls)
 	ck_assert_ptr_nonnull(strstr(err.text, "(it is not started again)"));
 	ck_assert(!pf_worker_wait(worker, event_init(&waiting)));
 	ck_assert_int_eq(worker_pid(), 0);
+	end();
+}
+
+/* --- another instance takes over ------------------------------------------------------ */
+
+TEST(a_replacement_waits_for_calls_under_way)
+{
+	char faults[] = "/tmp/pjrtfs-faults.XXXXXX"; /* held until it is gone */
+	int fd = mkstemp(faults);
+	struct pf_instance *instance = NULL;
+	struct question q;
+	struct event next;
+	unsigned restarts;
+	pid_t pid;
+
+	ck_assert_int_gt(dprintf(fd, "compile=held"), 0);
+	setenv("PJRTFS_FAULTY_FILE", faults, 1);
+	begin("", &q);
+	unsetenv("PJRTFS_FAULTY_FILE");
+	pf_worker_replace(worker, 600000);
+	pf_worker_replace(worker, 0); /* the first one counts */
+	/* It serves who does not wait; the others get the next one. */
+	ck_assert(pf_instance_alive(first));
+	ck_assert(!pf_instance_serves(first));
+	ck_assert_int_eq(pf_worker_await(worker, event_init(&next), &instance, NULL), 0);
+	ck_assert_ptr_null(instance);
+	ck_assert_int_eq(event_count(&q.answered), 0);
+	ck_assert_int_eq(unlink(faults), 0);
+	close(fd);
+	event_wait(&next);
+	ck_assert_int_eq(event_count(&q.answered), 1);
+	ck_assert_msg(q.code == 0, "%s", q.err.text);
+	ck_assert(!pf_instance_alive(first));
+	ck_assert(!pf_instance_was_stopped(first));
+	instance = pf_worker_instance(worker, NULL);
+	ck_assert_ptr_nonnull(instance);
+	ck_assert(pf_instance_serves(instance));
+	pf_worker_pid(worker, &pid, &restarts);
+	ck_assert_uint_eq(restarts, 1);
 	pf_instance_unref(instance);
+	end();
+}
+
+TEST(a_replacement_ends_calls_that_take_too_long)
+{
+	struct question q;
+
+	begin("compile=hang", &q);
+	pf_worker_replace(worker, 1);
+	event_wait(&q.answered);
+	ck_assert_int_eq(q.code, -EIO);
+	ck_assert_ptr_nonnull(strstr(q.err.text, "did not end in time"));
+	ck_assert(pf_instance_was_stopped(first));
+	pf_instance_unref(next_instance(first));
+	end();
+}
+
+/* --- between two instances ------------------------------------------------------------- */
+
+static void kill_and_notice(void)
+{
+	kill_worker();
+	while (pf_worker_state(worker) == PF_WORKER_READY)
+		usleep(1000);
+}
+
+/* pf_worker_await either gives an instance or wakes the waiter for the next one. */
+TEST(a_caller_gets_an_instance_or_a_wait)
+{
+	struct event next;
+	struct pf_instance *instance, *before = NULL;
+	int waits = 0;
+
+	start_worker(faulty_plugin());
+	for (int i = 0; i < 3; i++) {
+		kill_worker();
+		for (;;) {
+			int r = pf_worker_await(worker, event_init(&next), &instance,
+						NULL);
+
+			ck_assert_int_ge(r, 0);
+			ck_assert_int_eq(instance != NULL, r);
+			if (instance && instance != before)
+				break;
+			pf_instance_unref(instance);
+			if (r == 0)
+				event_wait(&next);
+			else
+				usleep(100); /* its death is not noticed yet */
+			waits += r == 0;
+		}
+		pf_instance_unref(before);
+		before = instance;
+	}
+	ck_assert_int_gt(waits, 0);
+	pf_instance_unref(before);
+	pf_worker_stop(worker);
+	ck_assert_int_eq(pf_worker_await(worker, event_init(&next), &instance, NULL),
+			 -EIO);
 	stop_worker();
-	pf_arena_give(arena, &program);
+}
+
+TEST(a_failed_start_and_a_stop_wake_the_waiters)
+{
+	struct event waiting;
+	struct pf_err err = PF_ERR_INIT;
+
+	start_worker(faulty_plugin());
+	ck_assert(!pf_worker_wait(worker, event_init(&waiting)));
+	setenv("PJRTFS_FAULTY", "client=error:INTERNAL:not today", 1);
+	kill_and_notice();
+	ck_assert_ptr_null(pf_worker_instance(worker, &err));
+	ck_assert_ptr_nonnull(strstr(err.text, "(it is being started again)"));
+	/* The delay before each next start grows. */
+	for (int i = 0; i < 2; i++) {
+		ck_assert(pf_worker_wait(worker, event_init(&waiting)));
+		event_wait(&waiting);
+	}
+	pf_worker_instance(worker, &err);
+	ck_assert_msg(strstr(err.text, "not today") != NULL, "%s", err.text);
+	ck_assert(pf_worker_wait(worker, event_init(&waiting)));
+	pf_worker_stop(worker);
+	ck_assert_int_eq(event_count(&waiting), 1);
+	stop_worker();
+}
+
+/* A plugin that hangs while it is loaded again delays no unmount. */
+TEST(stopping_ends_a_restart)
+{
+	struct event waiting;
+
+	start_worker(faulty_plugin());
+	setenv("PJRTFS_FAULTY", "client=hang:it hangs", 1);
+	kill_and_notice();
+	ck_assert(pf_worker_wait(worker, event_init(&waiting)));
+	await_print("it hangs");
+	pf_worker_stop(worker);
+	ck_assert_int_eq(event_count(&waiting), 1);
+	stop_worker();
 }
 
 UNIT_FIXTURE(open_arena, close_arena)
