@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of buffers, uninitialized ones, and memories other than a device's default. */
-#include "pjrt_buffers_fixture.h"
+/* Buffers, their copies, and uninitialized ones, in every memory; and those that are refused. */
+#include "pjrt_fixture.h"
 
 /* From each memory to each; the copy outlives its source. */
 TEST_ON_PLUGINS(every_memory_takes_copies)
@@ -34,14 +34,13 @@ TEST_ON_PLUGINS(copies_share_nothing)
 {
 	static _Alignas(64) char bytes[MANY];
 	struct fixture f = begin(plugins[_i]);
-	const struct pj_place place = { &f.client->devices[0], NULL };
 	struct PJRT_Buffer *source, *made;
 	char first = 7;
 
 	bytes[0] = first;
-	source = upload(&f, &place, bytes, MANY, PF_DTYPE_S8, &bytes_many);
+	source = upload(&f, &f.here, bytes, MANY, PF_DTYPE_S8, &bytes_many);
 	ck_assert_ptr_eq(pj_buffer_address(f.plugin, source), bytes);
-	made = copy(&f, &place, source);
+	made = copy(&f, &f.here, source);
 	bytes[0] = 9;
 	ck_assert_mem_eq(pj_buffer_address(f.plugin, made), &first, 1);
 	pj_buffer_destroy(f.plugin, made);
@@ -146,7 +145,6 @@ TEST_ON_PLUGINS(programs_take_arguments_from_every_memory)
 	const int64_t kept[] = { 1 };
 	struct fixture f = begin(plugins[_i]);
 	struct pj_executable *x = compile(f.client, text, one_device);
-	const struct pj_place first = { &f.client->devices[0], NULL };
 	struct pf_err err = PF_ERR_INIT;
 	struct pj_place place;
 
@@ -156,9 +154,9 @@ TEST_ON_PLUGINS(programs_take_arguments_from_every_memory)
 			.arguments = args, .n_arguments = 2, .kept = kept, .n_kept = 1
 		};
 
-		if (place.device != first.device)
+		if (place.device != f.here.device)
 			break;
-		source = upload(&f, &first, a, sizeof(a), PF_DTYPE_F32, &four);
+		source = upload(&f, &f.here, a, sizeof(a), PF_DTYPE_F32, &four);
 		args[0] = copy(&f, &place, source);
 		args[1] = upload(&f, &place, a, sizeof(a), PF_DTYPE_F32, &four);
 		ck_assert_msg(run_once(x, &run, &sum, &err) == 0, "%s", err.text);
@@ -170,5 +168,139 @@ TEST_ON_PLUGINS(programs_take_arguments_from_every_memory)
 		pj_buffer_destroy(f.plugin, source);
 	}
 	pj_executable_free(x);
+	end(&f);
+}
+
+/* --- what is refused ------------------------------------------------------------------------ */
+
+/* Tokens, donated buffers, and devices of other processes. */
+TEST_ON_PLUGINS(uncopyable_buffers_are_refused)
+{
+	static const char text[] =
+		"func.func public @main(%a: tensor<4xf32> {tf.aliasing_output = 0 : i32})"
+		" -> (tensor<4xf32>, !stablehlo.token) {\n"
+		"  %0 = stablehlo.add %a, %a : tensor<4xf32>\n"
+		"  %1 = stablehlo.create_token : !stablehlo.token\n"
+		"  return %0, %1 : tensor<4xf32>, !stablehlo.token\n"
+		"}\n";
+	static const struct pf_shape four = { .rank = 1, .dims = { 4 } };
+	static _Alignas(64) const float a[4];
+	struct fixture f = begin(plugins[_i]);
+	struct pj_device stranger = f.client->devices[1];
+	const struct pj_place other = { &f.client->devices[1], NULL },
+			      away = { &stranger, NULL };
+	struct pj_executable *x = compile(f.client, text, one_device);
+	struct PJRT_Buffer *in = upload(&f, &f.here, a, sizeof(a), PF_DTYPE_F32, &four);
+	struct PJRT_Buffer *out[2] = { NULL }, *made = NULL;
+	const struct pj_run run = { .arguments = &in, .n_arguments = 1 };
+	struct pf_err err = PF_ERR_INIT;
+
+	stranger.addressable = false;
+	ck_assert_int_eq(pj_buffer_copy(f.client, &away, in, &made, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "another process"));
+	ck_assert_int_eq(pj_buffer_uninitialized(f.client, &away, sizeof(a), PF_DTYPE_F32,
+						 &four, &made, &err),
+			 -EINVAL);
+	ck_assert_msg(run_once(x, &run, out, &err) == 0, "%s", err.text);
+	ck_assert_int_eq(pj_buffer_copy(f.client, &f.here, in, &made, &err), -EINVAL);
+	ck_assert_int_eq(pj_buffer_copy(f.client, &other, in, &made, &err), -EINVAL);
+	ck_assert_int_eq(pj_buffer_copy(f.client, &f.here, out[1], &made, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "token"));
+	ck_assert_ptr_null(made);
+	pj_buffer_destroy(f.plugin, in);
+	pj_buffer_destroy(f.plugin, out[0]);
+	pj_buffer_destroy(f.plugin, out[1]);
+	pj_executable_free(x);
+	end(&f);
+}
+
+/* Shapes that make plugins abort, crash or touch too much memory are refused before. */
+TEST_ON_PLUGINS(shapes_that_crash_plugins_are_refused)
+{
+	static const struct {
+		int dtype;
+		struct pf_shape shape;
+		uint64_t len;
+		int want;
+	} cases[] = {
+		{ PF_DTYPE_INVALID, { 0 }, 4, -EINVAL },
+		{ PF_DTYPE_TOKEN, { 0 }, 0, -EINVAL },
+		{ 200, { 0 }, 4, -EINVAL },
+		{ -1, { 0 }, 4, -EINVAL },
+		{ PF_DTYPE_F32, { 1, { -1 } }, 4, -EINVAL },
+		{ PF_DTYPE_F32, { 2, { INT64_C(1) << 62, 4 } }, 0, -EOVERFLOW },
+		{ PF_DTYPE_F32, { 3, { INT64_C(1) << 62, 4, 0 } }, 0, -EOVERFLOW },
+		{ PF_DTYPE_F32, { 1, { 4 } }, 15, -EINVAL },
+		{ PF_DTYPE_F32, { PF_MAX_RANK + 1, { 0 } }, 0, -EINVAL },
+#ifndef PF_SANITIZE /* whose allocators end the process */
+		{ PF_DTYPE_S8, { 1, { INT64_C(1) << 50 } }, INT64_C(1) << 50, -ENOSPC },
+#endif
+	};
+	struct fixture f = begin(plugins[_i]);
+	struct pj_place place;
+
+	for (size_t k = 0; nth_place(f.client, k, &place); k++)
+		for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+			struct PJRT_Buffer *buffer = NULL;
+			struct pf_err err = PF_ERR_INIT;
+			const void *alias;
+
+			ck_assert_int_eq(pj_buffer_uninitialized(f.client, &place,
+								 cases[i].len,
+								 cases[i].dtype,
+								 &cases[i].shape, &buffer,
+								 &err),
+					 cases[i].want);
+			ck_assert_uint_gt(strlen(err.text), 0);
+			ck_assert_ptr_null(buffer);
+			if (cases[i].want == -ENOSPC) /* this test has fewer bytes */
+				continue;
+			err = (struct pf_err)PF_ERR_INIT;
+			ck_assert_int_eq(pj_buffer_from_host(f.client, &place, "",
+							     cases[i].len, cases[i].dtype,
+							     &cases[i].shape, &buffer,
+							     &alias, &err),
+					 cases[i].want);
+			ck_assert_uint_gt(strlen(err.text), 0);
+			ck_assert_ptr_null(buffer);
+		}
+	end(&f);
+}
+
+static PJRT_Buffer_CopyToDevice *copy_to_device;
+
+/* As plugins do that refuse to copy to where a buffer is: INVALID_ARGUMENT. */
+static PJRT_Error *refuse(PJRT_Buffer_CopyToDevice_Args *args)
+{
+	args->struct_size = 1;
+	return copy_to_device(args);
+}
+
+TEST_ON_PLUGINS(a_refused_copy_within_a_device_goes_through_the_host)
+{
+	static const uint8_t bytes[SOME] = { 1, 0, 1, 1 };
+	static const int dtypes[] = { PF_DTYPE_U8, PF_DTYPE_PRED, PF_DTYPE_U4 };
+	struct fixture f = begin(plugins[_i]);
+	const struct pj_place other = { &f.client->devices[1], NULL };
+	struct PJRT_Buffer *source, *made = NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	copy_to_device = f.plugin->api.PJRT_Buffer_CopyToDevice;
+	f.plugin->api.PJRT_Buffer_CopyToDevice = refuse;
+	for (size_t i = 0; i < ARRAY_SIZE(dtypes); i++) {
+		source = upload(&f, &f.here, bytes, SOME, dtypes[i], &three_by_five);
+		made = copy(&f, &f.here, source);
+		pj_buffer_destroy(f.plugin, source);
+		check_holds(&f, made, dtypes[i], bytes, SOME);
+		ck_assert(lies_in(&f, made, &f.here));
+		pj_buffer_destroy(f.plugin, made);
+	}
+	source = upload(&f, &f.here, bytes, 0, PF_DTYPE_F32, &empty);
+	made = copy(&f, &f.here, source);
+	check_holds(&f, made, PF_DTYPE_F32, "", 0);
+	pj_buffer_destroy(f.plugin, made);
+	ck_assert_int_eq(pj_buffer_copy(f.client, &other, source, &made, &err), -EINVAL);
+	ck_assert_uint_gt(strlen(err.text), 0);
+	pj_buffer_destroy(f.plugin, source);
 	end(&f);
 }

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers of custom calls on real plugins. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "pjrt_fixture.h"
 
 #include "pjrtfs/ffi.h"
-#include "pjrtfs/pjrt.h"
 
-static const char program[] =
-	"func.func public @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {\n"
-	"  %0 = stablehlo.custom_call @test_scale(%a) {backend_config = "
-	"{factor = 3.0 : f32, name = \"three\"}, api_version = 4 : i32}"
-	" : (tensor<2x2xf32>) -> tensor<2x2xf32>\n"
-	"  return %0 : tensor<2x2xf32>\n"
-	"}\n";
+/* A program that calls TARGET with ATTRIBUTES. */
+#define PROGRAM(target, attributes)                                                      \
+	"func.func public @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {\n"             \
+	"  %0 = stablehlo.custom_call @" target "(%a) {has_side_effect = true, "         \
+	"backend_config = {" attributes "}, api_version = 4 : i32}"                      \
+	" : (tensor<2x2xf32>) -> tensor<2x2xf32>\n"                                      \
+	"  return %0 : tensor<2x2xf32>\n"                                                \
+	"}\n"
 
 static _Alignas(64) float numbers[] = { 1, 2, 3, 4 };
 static const struct pf_shape two_by_two = { .rank = 2, .dims = { 2, 2 } };
@@ -64,56 +60,51 @@ static struct pjrtfs_ffi_error *silent(struct pjrtfs_ffi_frame *frame)
 	return NULL;
 }
 
+/* Run X on numbers, with CONTEXT or NULL; the results, or none if it failed as *ERR says. */
+static bool run_on_numbers(const struct fixture *f, const struct pj_executable *x,
+			   PJRT_ExecuteContext *context, float got[4], struct pf_err *err)
+{
+	struct PJRT_Buffer *in = upload(f, &f->here, numbers, sizeof(numbers),
+					PF_DTYPE_F32, &two_by_two),
+			   *out = NULL;
+	const struct pj_run run = { .arguments = &in,
+				    .n_arguments = 1,
+				    .context = context };
+	int r = run_once(x, &run, &out, err);
+
+	if (r == 0) {
+		ck_assert_int_eq(pj_buffer_read(f->plugin, out, PF_DTYPE_F32, got,
+						sizeof(numbers), err),
+				 0);
+		pj_buffer_destroy(f->plugin, out);
+	}
+	pj_buffer_destroy(f->plugin, in);
+	return r == 0;
+}
+
 TEST_ON_PLUGINS(handler_computes_and_fails)
 {
 	struct pj_plugin *plugin = load(plugins[_i]);
 	struct pf_err err = PF_ERR_INIT;
-	struct pj_client *client;
 	struct pj_executable *x;
-	const void *alias = NULL;
-	struct PJRT_Buffer *in = NULL, *out[1] = { NULL };
-	struct pj_run run = { .n_arguments = 1 };
+	struct fixture f;
 	float got[4];
 
 	ck_assert_msg(pj_ffi_register(plugin, "test_scale", scale, NULL, 0, &err) == 0,
 		      "%s", err.text);
-	client = connect_client(plugin, "{}");
-	x = compile(client, program, one_device);
-	for (int i = 0; i < 2; i++) {
-		const struct pj_place place = { &client->devices[0], NULL };
-
-		ck_assert_int_eq(pj_buffer_from_host(client, &place, numbers,
-						     sizeof(numbers), PF_DTYPE_F32,
-						     &two_by_two, &in, &alias, &err),
-				 0);
-		run.arguments = &in;
-		if (i == 0) {
-			ck_assert_msg(run_once(x, &run, out, &err) == 0, "%s", err.text);
-			ck_assert_int_eq(pj_buffer_read(plugin, out[0], PF_DTYPE_F32, got,
-							sizeof(got), &err),
-					 0);
-			for (int j = 0; j < 4; j++)
-				ck_assert(got[j] == 3 * numbers[j]);
-			pj_buffer_destroy(plugin, out[0]);
-		} else {
-			ck_assert_int_lt(run_once(x, &run, out, &err), 0);
-			ck_assert_ptr_nonnull(strstr(err.text, "below zero"));
-		}
-		pj_buffer_destroy(plugin, in);
-		numbers[0] = -1;
-	}
+	f = begin_with(plugin);
+	x = compile(f.client,
+		    PROGRAM("test_scale", "factor = 3.0 : f32, name = \"three\""),
+		    one_device);
+	ck_assert_msg(run_on_numbers(&f, x, NULL, got, &err), "%s", err.text);
+	for (int i = 0; i < 4; i++)
+		ck_assert(got[i] == 3 * numbers[i]);
+	numbers[0] = -1;
+	ck_assert(!run_on_numbers(&f, x, NULL, got, &err));
+	ck_assert_ptr_nonnull(strstr(err.text, "below zero"));
 	pj_executable_free(x);
-	pj_client_free(client);
-	pj_plugin_free(plugin);
+	end(&f);
 }
-
-static const char asking[] =
-	"func.func public @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {\n"
-	"  %0 = stablehlo.custom_call @test_data(%a) {has_side_effect = true, "
-	"backend_config = {}, api_version = 4 : i32}"
-	" : (tensor<2x2xf32>) -> tensor<2x2xf32>\n"
-	"  return %0 : tensor<2x2xf32>\n"
-	"}\n";
 
 /* Fill the result with the number that the execution gives; -1: none. */
 static struct pjrtfs_ffi_error *show_data(struct pjrtfs_ffi_frame *frame)
@@ -133,41 +124,27 @@ static struct pjrtfs_ffi_error *show_data(struct pjrtfs_ffi_frame *frame)
 TEST_ON_PLUGINS(handlers_get_the_data_of_their_execution)
 {
 	struct pj_plugin *plugin = load(plugins[_i]);
+	PJRT_ExecuteContext *context;
 	struct pf_err err = PF_ERR_INIT;
-	struct pj_client *client;
 	struct pj_executable *x;
-	const void *alias = NULL;
-	struct PJRT_Buffer *in = NULL, *out[1] = { NULL };
-	struct pj_run run = { .n_arguments = 1, .arguments = &in };
+	struct fixture f;
 	float five = 5, six = 6, got[4], *given[] = { &five, &six, NULL };
 
-	ck_assert_int_eq(pj_context_new(plugin, &five, &run.context, &err), -EOPNOTSUPP);
+	ck_assert_int_eq(pj_context_new(plugin, &five, &context, &err), -EOPNOTSUPP);
 	ck_assert_msg(pj_context_set_up(plugin, &err) == 0, "%s", err.text);
 	ck_assert_int_eq(pj_ffi_register(plugin, "test_data", show_data, NULL, 0, &err),
 			 0);
-	client = connect_client(plugin, "{}");
-	x = compile(client, asking, one_device);
-	ck_assert_int_eq(pj_buffer_from_host(client,
-					     &(struct pj_place){ &client->devices[0],
-								 NULL },
-					     numbers, sizeof(numbers), PF_DTYPE_F32,
-					     &two_by_two, &in, &alias, &err),
-			 0);
+	f = begin_with(plugin);
+	x = compile(f.client, PROGRAM("test_data", ""), one_device);
 	for (int i = 0; i < 3; i++) {
-		ck_assert_msg(pj_context_new(plugin, given[i], &run.context, &err) == 0,
-			      "%s", err.text);
-		ck_assert_msg(run_once(x, &run, out, &err) == 0, "%s", err.text);
-		pj_context_free(plugin, run.context);
-		ck_assert_int_eq(pj_buffer_read(plugin, out[0], PF_DTYPE_F32, got,
-						sizeof(got), &err),
-				 0);
+		ck_assert_msg(pj_context_new(plugin, given[i], &context, &err) == 0, "%s",
+			      err.text);
+		ck_assert_msg(run_on_numbers(&f, x, context, got, &err), "%s", err.text);
+		pj_context_free(plugin, context);
 		ck_assert(got[3] == (given[i] ? *given[i] : -1));
-		pj_buffer_destroy(plugin, out[0]);
 	}
-	pj_buffer_destroy(plugin, in);
 	pj_executable_free(x);
-	pj_client_free(client);
-	pj_plugin_free(plugin);
+	end(&f);
 }
 
 /* XLA would accept both, and ignore them. */

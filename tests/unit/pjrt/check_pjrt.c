@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The PJRT layer on real plugins, and on shortened tables that look older. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
+/* Clients, programs and topologies of real plugins, and of shortened tables that look older. */
 #include "pjrt_fixture.h"
 
 #include "pjrtfs/json.h"
-#include "pjrtfs/pjrt.h"
 
 static const char two_replicas[] = { 0x1a, 0x04, 0x20, 0x02, 0x28, 0x01 };
 
@@ -23,19 +16,6 @@ static const char add[] =
 
 static _Alignas(64) float numbers[] = { 1, 2, 3, 4 };
 static const struct pf_shape two_by_two = { .rank = 2, .dims = { 2, 2 } };
-
-static struct PJRT_Buffer *upload(const struct pj_client *client, const void **alias)
-{
-	const struct pj_place place = { &client->devices[0], NULL };
-	struct PJRT_Buffer *buffer = NULL;
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_msg(pj_buffer_from_host(client, &place, numbers, sizeof(numbers),
-					  PF_DTYPE_F32, &two_by_two, &buffer, alias,
-					  &err) == 0,
-		      "%s", err.text);
-	return buffer;
-}
 
 /* Memory I of the device that DEVICE describes. */
 static struct json_object *memory_of(struct json_object *device, int i)
@@ -83,65 +63,58 @@ TEST_ON_PLUGINS(plugin_and_client_describe_themselves)
 	pj_plugin_free(plugin);
 }
 
-TEST_ON_PLUGINS(program_runs)
+/* X, which is add, runs on numbers; the buffers of its results have their types and bytes. */
+static void check_runs(const struct fixture *f, const struct pj_executable *x)
 {
-	struct pj_plugin *plugin = load(plugins[_i]);
-	struct pj_client *client = connect_client(plugin, "{}");
-	struct pj_executable *x = compile(client, add, one_device);
-	const void *alias = NULL;
-	struct PJRT_Buffer *in = upload(client, &alias), *out[2] = { NULL };
+	static const float sums[] = { 2, 4, 6, 8 };
+	static const int32_t seven = 7;
+	struct PJRT_Buffer *out[2] = { NULL },
+			   *in = upload(f, &f->here, numbers, sizeof(numbers),
+					PF_DTYPE_F32, &two_by_two);
 	struct PJRT_Buffer *const args[] = { in, in };
 	const int64_t kept[] = { 0, 1 };
 	const struct pj_run run = {
 		.arguments = args, .n_arguments = 2, .kept = kept, .n_kept = 2
 	};
 	struct pf_err err = PF_ERR_INIT;
-	enum pf_dtype dtype;
-	struct pf_shape shape;
-	float sums[4];
-	int32_t seven;
-	uint64_t len;
 
-	ck_assert_ptr_eq(alias, numbers);
+	ck_assert_ptr_eq(pj_buffer_address(f->plugin, in), numbers);
+	ck_assert_msg(run_once(x, &run, out, &err) == 0, "%s", err.text);
+	check_holds(f, out[0], PF_DTYPE_F32, sums, sizeof(sums));
+	check_holds(f, out[1], PF_DTYPE_S32, &seven, sizeof(seven));
+	pj_buffer_destroy(f->plugin, out[0]);
+	pj_buffer_destroy(f->plugin, out[1]);
+	pj_buffer_destroy(f->plugin, in);
+}
+
+TEST_ON_PLUGINS(program_runs)
+{
+	struct fixture f = begin(plugins[_i]);
+	struct pj_executable *x = compile(f.client, add, one_device);
+
 	ck_assert_uint_eq(x->n_results, 2);
 	ck_assert_ptr_nonnull(x->results);
 	ck_assert_int_eq(x->results[0].dtype, PF_DTYPE_F32);
 	ck_assert(pf_shape_equal(&x->results[0].shape, &two_by_two));
 	ck_assert_uint_eq(x->results[1].len, 4);
-	ck_assert_msg(run_once(x, &run, out, &err) == 0, "%s", err.text);
-	ck_assert_int_eq(pj_buffer_type(plugin, out[0], &dtype, &shape, &len, &err), 0);
-	ck_assert_int_eq(dtype, PF_DTYPE_F32);
-	ck_assert_uint_eq(len, sizeof(sums));
-	ck_assert(pf_shape_equal(&shape, &two_by_two));
-	ck_assert_int_eq(pj_buffer_read(plugin, out[0], dtype, sums, len, &err), 0);
-	for (int i = 0; i < 4; i++)
-		ck_assert(sums[i] == 2 * numbers[i]);
-	ck_assert_int_eq(pj_buffer_read(plugin, out[1], PF_DTYPE_S32, &seven, 4, &err),
-			 0);
-	ck_assert_int_eq(seven, 7);
-	pj_buffer_destroy(plugin, out[0]);
-	pj_buffer_destroy(plugin, out[1]);
-	pj_buffer_destroy(plugin, in);
+	check_runs(&f, x);
 	pj_executable_free(x);
-	pj_client_free(client);
-	pj_plugin_free(plugin);
+	end(&f);
 }
 
 /* A lone replica would wait for the other, and the plugin abort after a minute. */
 TEST_ON_PLUGINS(lone_replica_is_refused)
 {
-	struct pj_plugin *plugin = load(plugins[_i]);
-	struct pj_client *client = connect_client(plugin, "{}");
-	struct pj_executable *x = compile(client, add, two_replicas);
+	struct fixture f = begin(plugins[_i]);
+	struct pj_executable *x = compile(f.client, add, two_replicas);
 	struct PJRT_Buffer *out[2] = { NULL };
-	const struct pj_run run = { .device = &client->devices[0] };
+	const struct pj_run run = { .device = f.here.device };
 	struct pf_err err = PF_ERR_INIT;
 
 	ck_assert_int_eq(run_once(x, &run, out, &err), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err.text, "2 x 1 devices"));
 	pj_executable_free(x);
-	pj_client_free(client);
-	pj_plugin_free(plugin);
+	end(&f);
 }
 
 TEST_ON_PLUGINS(facts_are_reported_or_refused)
@@ -152,9 +125,8 @@ TEST_ON_PLUGINS(facts_are_reported_or_refused)
 		pj_executable_memory,       pj_executable_devices,
 		pj_executable_memory_kinds,
 	};
-	struct pj_plugin *plugin = load(plugins[_i]);
-	struct pj_client *client = connect_client(plugin, "{}");
-	struct pj_executable *x = compile(client, add, one_device);
+	struct fixture f = begin(plugins[_i]);
+	struct pj_executable *x = compile(f.client, add, one_device);
 	struct pf_err err = PF_ERR_INIT;
 	struct json_object *assignment;
 	bool with_config = false;
@@ -177,8 +149,7 @@ TEST_ON_PLUGINS(facts_are_reported_or_refused)
 	ck_assert_int_eq(bytes[0], 0x0a); /* field 1, a message or a string */
 	free(bytes);
 	pj_executable_free(x);
-	pj_client_free(client);
-	pj_plugin_free(plugin);
+	end(&f);
 }
 
 /* The types that the API version allows, by the numbers of PJRT_Buffer_Type. */
@@ -206,26 +177,20 @@ TEST_ON_PLUGINS(short_tables_are_respected)
 	PJRT_Api api = *table(plugins[_i]);
 	struct pj_plugin *plugin = NULL;
 	struct pf_err err = PF_ERR_INIT;
-	struct pj_client *client;
 	struct pj_executable *x;
 	struct json_object *json;
-	struct pf_shape shape;
-	const void *alias;
-	struct PJRT_Buffer *in, *out[2] = { NULL };
-	const int64_t kept[] = { 0, 1 };
-	enum pf_dtype dtype;
-	uint64_t len;
+	struct fixture f;
 
 	api.struct_size = offsetof(PJRT_Api, PJRT_Executable_OutputElementTypes);
 	ck_assert_int_eq(pj_plugin_adopt(&api, &plugin, &err), 0);
 	ck_assert(plugin->api.PJRT_Memory_Kind_Id == NULL);
-	client = connect_client(plugin, "{}");
-	json = pj_device_json(plugin, &client->devices[0]);
+	f = begin_with(plugin);
+	json = pj_device_json(plugin, f.here.device);
 	ck_assert_int_eq(json_object_get_int(
 				 json_object_object_get(memory_of(json, 0), "kind_id")),
 			 -1);
 	json_object_put(json);
-	x = compile(client, add, one_device);
+	x = compile(f.client, add, one_device);
 	ck_assert_ptr_null(x->results);
 	ck_assert_ptr_null(pj_executable_fingerprint(x, &err));
 	ck_assert_int_eq(err.code, -EOPNOTSUPP);
@@ -233,23 +198,9 @@ TEST_ON_PLUGINS(short_tables_are_respected)
 				     "the plugin has no PJRT_Executable_Fingerprint: "
 				     "it speaks PJRT 0."));
 	ck_assert_int_eq(err.pjrt_code, -1);
-	/* Programs still run: their results' buffers have types and shapes. */
-	in = upload(client, &alias);
-	struct PJRT_Buffer *const args[] = { in, in };
-	const struct pj_run run = {
-		.arguments = args, .n_arguments = 2, .kept = kept, .n_kept = 2
-	};
-
-	ck_assert_int_eq(run_once(x, &run, out, &err), 0);
-	ck_assert_int_eq(pj_buffer_type(plugin, out[1], &dtype, &shape, &len, &err), 0);
-	ck_assert_int_eq(dtype, PF_DTYPE_S32);
-	ck_assert_uint_eq(len, 4);
-	pj_buffer_destroy(plugin, out[0]);
-	pj_buffer_destroy(plugin, out[1]);
-	pj_buffer_destroy(plugin, in);
+	check_runs(&f, x); /* still */
 	pj_executable_free(x);
-	pj_client_free(client);
-	pj_plugin_free(plugin);
+	end(&f);
 }
 
 TEST(options_are_checked)
@@ -289,4 +240,60 @@ TEST(options_are_checked)
 	json_object_put(back);
 	pj_values_release(&values);
 	json_object_put(json);
+}
+
+/* --- topologies ------------------------------------------------------------------------------ */
+
+TEST_ON_PLUGINS(topology_describes_the_devices)
+{
+	struct fixture f = begin(plugins[_i]);
+	struct pf_err err = PF_ERR_INIT;
+	struct json_object *o;
+	struct pj_topology t;
+
+	ck_assert_msg(pj_topology_of(f.client, &t, &err) == 0, "%s", err.text);
+	o = pj_topology_json(&t);
+	ck_assert_str_eq(pf_json_get_string(o, "platform"), "cpu");
+	ck_assert_uint_eq(json_object_array_length(json_object_object_get(o, "devices")),
+			  2);
+	json_object_put(o);
+	pj_topology_release(&t);
+	end(&f);
+}
+
+/* What is compiled for the topology of two devices runs where those are. */
+TEST_ON_PLUGINS(program_for_a_topology)
+{
+	const struct pj_source source = { add, sizeof(add) - 1, "mlir", one_device,
+					  sizeof(one_device) };
+	const struct pj_run run = { .n_arguments = 0 };
+	pf_autobuf struct pf_buf bytes = PF_BUF_INIT, code = PF_BUF_INIT;
+	struct fixture f = begin(plugins[_i]);
+	struct pj_executable *x = NULL, *loaded = NULL;
+	struct PJRT_Buffer *out[2] = { NULL };
+	struct pf_err err = PF_ERR_INIT;
+	struct pj_topology t;
+
+	ck_assert_msg(pj_topology_of(f.client, &t, &err) == 0, "%s", err.text);
+	ck_assert_msg(pj_topology_serialize(&t, &bytes, &err) == 0, "%s", err.text);
+	pj_topology_release(&t);
+	if (pj_topology_read(f.plugin, bytes.data, bytes.len, &t, &err) < 0) {
+		/* Older plugins have no compiler for a topology of processors. */
+		ck_assert_ptr_nonnull(strstr(err.text, "ompiler"));
+		end(&f);
+		return;
+	}
+	ck_assert_msg(pj_executable_compile_for(f.client, &t, &source, &x, &err) == 0,
+		      "%s", err.text);
+	ck_assert_int_eq(pj_executable_start(x, &run, out, NULL, &err), -EOPNOTSUPP);
+	ck_assert_ptr_null(pj_executable_devices(x, &err));
+	ck_assert_ptr_null(pj_executable_assignment(x, &err));
+	ck_assert_msg(pj_executable_serialize(x, &code, &err) == 0, "%s", err.text);
+	ck_assert_msg(pj_executable_load(f.client, code.data, code.len, &loaded, &err) ==
+			      0,
+		      "%s", err.text);
+	check_runs(&f, loaded);
+	pj_executable_free(loaded);
+	pj_executable_free(x);
+	end(&f);
 }

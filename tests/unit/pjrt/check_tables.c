@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of real plugins, whole and truncated to every length. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "pjrt_fixture.h"
-
-#include "pjrtfs/pjrt.h"
 
 /* The tables of known plugins; other plugins must only follow the rules. */
 static const struct {
