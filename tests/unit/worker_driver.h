@@ -284,6 +284,59 @@ static inline int execute(struct daemon *d, uint64_t executable, const uint64_t 
 	return ask(d, PF_OP_EXECUTE, &m, len);
 }
 
+/* An execution of lent bytes: its q, ids, and what is lent. */
+struct call_message {
+	struct pf_req_execute q;
+	uint64_t lists[64];
+};
+
+/* Behind the ids of M, which has one result: what is lent, one argument after another. */
+static inline struct pf_arg *lent_of(struct call_message *m)
+{
+	return (struct pf_arg *)(m->lists + m->q.n_args + 1);
+}
+
+/* Call EXECUTABLE with N_ARGS arguments F32[n] (n 0: scalars), one after another from offset FROM
+ * on, and one result, which may become buffer OUT. */
+static inline size_t call_message(struct call_message *m, uint64_t executable,
+				  uint32_t n_args, uint64_t from, int64_t n, uint64_t out)
+{
+	uint64_t len = (uint64_t)(n ? n : 1) * sizeof(float);
+	char *at;
+
+	*m = (struct call_message){ .q = { .executable = executable,
+					   .device = UINT32_MAX,
+					   .n_args = n_args,
+					   .n_outs = 1,
+					   .n_devices = 1,
+					   .flags = PF_EXECUTE_TAKE } };
+	m->lists[n_args] = out;
+	at = (char *)lent_of(m);
+	for (uint32_t i = 0; i < n_args; i++) {
+		struct pf_arg arg = { .off = from + i * ((len + 63) & ~UINT64_C(63)),
+				      .len = len,
+				      .dtype = PF_DTYPE_F32,
+				      .rank = n ? 1 : 0 };
+
+		memcpy(at, &arg, sizeof(arg));
+		at += sizeof(arg);
+		memcpy(at, &n, arg.rank * sizeof(n));
+		at += arg.rank * sizeof(n);
+	}
+	memset(at, 0xff, n_args * sizeof(uint32_t));
+	at += n_args * (sizeof(uint32_t) + 1);
+	return (size_t)(at - (char *)m);
+}
+
+static inline int call(struct daemon *d, uint64_t executable, uint32_t n_args,
+		       uint64_t from, int64_t n, uint64_t out)
+{
+	struct call_message m;
+	size_t len = call_message(&m, executable, n_args, from, n, out);
+
+	return ask(d, PF_OP_EXECUTE, &m, len);
+}
+
 static inline void post_id(struct daemon *d, enum pf_op op, uint64_t id)
 {
 	struct pf_req_id q = { .id = id };

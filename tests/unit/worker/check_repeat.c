@@ -90,6 +90,8 @@ TEST_ON_PLUGINS(results_replace_arguments)
 	}
 	ck_assert_int_eq(read_id(&d, from), 0);
 	ck_assert_int_eq(read_id(&d, 11), 0);
+	/* The id is taken. */
+	ck_assert_int_eq(repeat(&d, 3, 11, 12, 11, false, 0), -EPROTO);
 	/* Nothing is replaced: all runs are the same. */
 	ck_assert_int_eq(repeat(&d, 3, 11, 12, 1000, false, 0), 0);
 	ck_assert_float_eq(number(), 11);
@@ -168,28 +170,6 @@ TEST_EACH(the_first_failure_ends_the_repetitions, failures)
 	ck_assert_int_eq(stop(&d), 0);
 }
 
-TEST(wrong_requests_are_refused)
-{
-	const uint64_t args[] = { 11, 12 };
-	struct execute_message m;
-	struct daemon d;
-	size_t len;
-
-	start_with(&d, plugins[0], adder, 0);
-	len = execute_message(&m, 1, args, 2, 100);
-	m.q.repeat = 2;
-	for (size_t n = sizeof(struct pf_msg_head); n < len; n++)
-		ck_assert_int_eq(ask(&d, PF_OP_EXECUTE, &m, n), -EPROTO);
-	ck_assert_int_eq(ask(&d, PF_OP_EXECUTE, &m, len + 1), -EPROTO);
-	carry_of(&m)[1] = 1; /* there is one result */
-	ck_assert_int_eq(ask(&d, PF_OP_EXECUTE, &m, len), -EPROTO);
-	carry_of(&m)[1] = 0;
-	ck_assert_int_eq(ask(&d, PF_OP_EXECUTE, &m, len), 0);
-	ck_assert_float_eq(number(), 12); /* 1 + 10, then 1 + 11 */
-	ck_assert_int_eq(ask(&d, PF_OP_EXECUTE, &m, len), -EPROTO); /* the id is taken */
-	ck_assert_int_eq(stop(&d), 0);
-}
-
 /* Argument 0 gives its memory to the result only where the request allows it. */
 TEST_ON_PLUGINS(only_requested_donations_happen)
 {
@@ -201,7 +181,6 @@ TEST_ON_PLUGINS(only_requested_donations_happen)
 		"}\n";
 	struct execute_message m;
 	const uint64_t args[] = { 11 };
-	struct pf_req_id read = { .id = 11 };
 	struct daemon d;
 	size_t len;
 
@@ -210,12 +189,12 @@ TEST_ON_PLUGINS(only_requested_donations_happen)
 	create_floats(&d, 11, 8192, 4);
 	ck_assert_msg(compile(&d, 1, program) == 0, "%s", complaint());
 	ck_assert_int_eq(execute(&d, 1, args, 1, 100), 0);
-	ck_assert_int_eq(ask(&d, PF_OP_BUFFER_READ, &read, sizeof(read)), 0);
+	ck_assert_int_eq(read_id(&d, 11), 0);
 	len = execute_message(&m, 1, args, 1, 101);
 	donate_of(&m)[0] = PF_DONATE_FIRST;
 	ck_assert_int_eq(ask(&d, PF_OP_EXECUTE, &m, len), 0);
 	ck_assert(((float *)(reply + result(0)->off))[3] == 8);
-	ck_assert_int_eq(ask(&d, PF_OP_BUFFER_READ, &read, sizeof(read)), -EINVAL);
+	ck_assert_int_eq(read_id(&d, 11), -EINVAL);
 	/* The user's bytes are not the plugin's to change. */
 	ck_assert(((float *)(d.arena + 8192))[3] == 4);
 	ck_assert_int_eq(stop(&d), 0);

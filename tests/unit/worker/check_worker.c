@@ -4,35 +4,7 @@
 
 #include "worker_driver.h"
 
-#include "pjrtfs/json.h"
-
-static const char add_large[] =
-	"module @large {\n"
-	"  func.func public @main(%a: tensor<1048576xf32>) -> tensor<1048576xf32> {\n"
-	"    %0 = stablehlo.add %a, %a : tensor<1048576xf32>\n"
-	"    return %0 : tensor<1048576xf32>\n"
-	"  }\n"
-	"}\n";
-
-TEST_ON_PLUGINS(describes_the_plugin)
-{
-	struct json_object *devices, *first, *version;
-	struct daemon d;
-
-	start_ok(&d, plugins[_i]);
-	version = json_object_object_get(d.description, "api_version");
-	ck_assert_int_eq(json_object_get_int(json_object_array_get_idx(version, 0)), 0);
-	ck_assert_int_ge(json_object_get_int(json_object_array_get_idx(version, 1)), 57);
-	ck_assert_str_eq(pf_json_get_string(d.description, "platform"), "cpu");
-	devices = json_object_object_get(d.description, "devices");
-	ck_assert_uint_eq(json_object_array_length(devices), 2);
-	first = json_object_array_get_idx(devices, 0);
-	ck_assert_int_eq(json_object_get_int(json_object_object_get(first, "id")), 0);
-	ck_assert(json_object_get_boolean(json_object_object_get(first, "addressable")));
-	first = json_object_object_get(first, "memories");
-	ck_assert_uint_gt(json_object_array_length(first), 0);
-	ck_assert_int_eq(stop(&d), 0);
-}
+enum { AT = 2 << 20 }; /* where arguments lie in the arena */
 
 /* The scalar that the reply to an execution has. */
 static float scalar(void)
@@ -105,6 +77,22 @@ TEST_ON_PLUGINS(misaligned_bytes_are_copied)
 	ck_assert_int_eq(stop(&d), 0);
 }
 
+/* Twice the argument, of N floats. */
+static void compile_twice(struct daemon *d, uint64_t id, int n)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "module @twice {\n"
+		 "  func.func public @main(%%a: tensor<%dxf32>) -> tensor<%dxf32> {\n"
+		 "    %%0 = stablehlo.add %%a, %%a : tensor<%dxf32>\n"
+		 "    return %%0 : tensor<%dxf32>\n"
+		 "  }\n"
+		 "}\n",
+		 n, n, n, n);
+	ck_assert_msg(compile(d, id, text) == 0, "%s", complaint());
+}
+
 /* Sanitizers own the allocator: then results are copied into a block. */
 static const float *large_result(struct daemon *d, uint64_t *off)
 {
@@ -134,9 +122,9 @@ TEST_ON_PLUGINS(large_results_lie_in_the_pool)
 
 	start_ok(&d, plugins[_i]);
 	for (int i = 0; i < N; i++)
-		((float *)(d.arena + (2 << 20)))[i] = (float)i;
-	ck_assert_uint_eq(create_floats(&d, 11, 2 << 20, N), 2 << 20);
-	ck_assert_msg(compile(&d, 1, add_large) == 0, "%s", complaint());
+		((float *)(d.arena + AT))[i] = (float)i;
+	ck_assert_uint_eq(create_floats(&d, 11, AT, N), AT);
+	compile_twice(&d, 1, N);
 	for (uint64_t out = 100; out < 104; out++) {
 		ck_assert_msg(execute(&d, 1, args, 1, out) == 0, "%s", complaint());
 		ck_assert_uint_eq(result(0)->len, N * 4);
@@ -167,56 +155,6 @@ TEST_ON_PLUGINS(large_results_lie_in_the_pool)
 			 0);
 	ck_assert_int_eq(first_wrong(numbers, N), -1);
 	ck_assert_int_eq(WTERMSIG(stop(&d)), SIGKILL);
-}
-
-/* Every element type is read back unchanged. */
-TEST_ON_PLUGINS(types_and_shapes_round_trip)
-{
-	struct json_object *version;
-	struct daemon d;
-	int minor;
-
-	start_ok(&d, plugins[_i]);
-	version = json_object_object_get(d.description, "api_version");
-	minor = json_object_get_int(json_object_array_get_idx(version, 1));
-	for (int t = 0; t < PF_DTYPE_COUNT + 3; t++) {
-		struct pf_req_buffer q = buffer_request((uint64_t)t + 1, 8192, 0, t);
-		struct pf_req_id read = { .id = q.id };
-		struct pf_rep_block *block = (struct pf_rep_block *)reply;
-		bool young = t == PF_DTYPE_S1 || t == PF_DTYPE_U1;
-		unsigned bits = pf_dtype_valid(t) ? pf_dtype_bits((enum pf_dtype)t) : 8;
-		int code;
-
-		q.rank = 2;
-		q.dims[0] = 3;
-		q.dims[1] = 5;
-		q.len = 15 * (pf_dtype_valid(t) ? pf_dtype_size((enum pf_dtype)t) : 1);
-		for (uint64_t i = 0; i < q.len; i++)
-			d.arena[8192 + i] = (char)(t == PF_DTYPE_PRED ? i % 2
-						   : bits < 8         ? i % (1u << bits)
-								      : i * 7);
-		code = ask(&d, PF_OP_BUFFER_CREATE, &q, sizeof(q));
-		if (!pf_dtype_valid(t) || (young && minor < 94)) {
-			ck_assert_int_eq(code, pf_dtype_valid(t) ? -EOPNOTSUPP : -EINVAL);
-			continue;
-		}
-		ck_assert_msg(code == 0, "type %d: %s", t, complaint());
-		ck_assert_msg(ask(&d, PF_OP_BUFFER_READ, &read, sizeof(read)) == 0, "%s",
-			      complaint());
-		ck_assert_uint_eq(block->len, q.len);
-		for (uint64_t i = 0; i < q.len; i++) {
-			unsigned mask = bits < 8 ? (1u << bits) - 1 : 0xff;
-
-			ck_assert_msg(((unsigned)d.pool[block->off + i] & mask) ==
-					      ((unsigned)d.arena[8192 + i] & mask),
-				      "type %d byte %u: %x, not %x", t, (unsigned)i,
-				      d.pool[block->off + i] & 0xff,
-				      d.arena[8192 + i] & 0xff);
-		}
-		post_id(&d, PF_OP_BLOCK_FREE, block->off);
-		post_id(&d, PF_OP_BUFFER_FREE, q.id);
-	}
-	ck_assert_int_eq(stop(&d), 0);
 }
 
 TEST_ON_PLUGINS(empty_arrays_work)
@@ -355,6 +293,82 @@ TEST_ON_PLUGINS(many_arguments_and_results)
 		ck_assert_uint_eq(outs[i].where, PF_WHERE_BLOCK);
 		ck_assert(*(const float *)(d.pool + outs[i].off) == (float)(2 * i));
 		post_id(&d, PF_OP_BLOCK_FREE, outs[i].off);
+	}
+	ck_assert_int_eq(stop(&d), 0);
+}
+
+/* --- lent bytes -------------------------------------------------------------------------- */
+
+static const struct {
+	int n;
+	enum pf_where where;
+} sizes[] = {
+	{ 1, PF_WHERE_INLINE },     { 1024, PF_WHERE_INLINE },  { 1025, PF_WHERE_BLOCK },
+	{ 262143, PF_WHERE_BLOCK }, { 1 << 20, PF_WHERE_POOL },
+};
+
+TEST(results_of_calls_lie_in_the_reply_or_the_pool)
+{
+	struct daemon d;
+
+	start_ok(&d, plugins[0]);
+	for (unsigned s = 0; s < ARRAY_SIZE(sizes); s++) {
+		const int n = sizes[s].n;
+		const float *numbers;
+
+		compile_twice(&d, 1 + s, n);
+		for (int i = 0; i < n; i++)
+			((float *)(d.arena + AT))[i] = (float)i;
+		ck_assert_msg(call(&d, 1 + s, 1, AT, n, 100 + s) == 0, "%s", complaint());
+#ifndef PF_SANITIZE
+		ck_assert_uint_eq(result(0)->where, sizes[s].where);
+#endif
+		ck_assert_uint_eq(result(0)->len, (uint64_t)n * 4);
+		numbers = (const float *)(result(0)->where == PF_WHERE_INLINE ? reply
+									      : d.pool);
+		numbers += result(0)->off / sizeof(float);
+		ck_assert_int_eq(first_wrong(numbers, n), -1);
+		if (result(0)->where == PF_WHERE_POOL)
+			post_id(&d, PF_OP_BUFFER_FREE, 100 + s);
+		else if (result(0)->where == PF_WHERE_BLOCK)
+			post_id(&d, PF_OP_BLOCK_FREE, result(0)->off);
+	}
+	ck_assert_int_eq(stop(&d), 0);
+}
+
+/* One argument is a buffer, the other is lent, on the device that is named; results are kept. */
+TEST_ON_PLUGINS(buffers_and_bytes_go_together)
+{
+	struct call_message m;
+	struct daemon d;
+	size_t len;
+	float sum;
+
+	start_ok(&d, plugins[_i]);
+	ck_assert_int_eq(compile(&d, 1, add_scalars), 0);
+	*(float *)(d.arena + 8192) = 1;
+	create_floats(&d, 11, 8192, 0);
+	*(float *)(d.arena + AT) = 10;
+	for (int lent = 0; lent < 2; lent++) {
+		call_message(&m, 1, 1, AT, 0, 100 + (uint64_t)lent);
+		/* Make room for the second argument. */
+		memmove(m.lists + 3, m.lists + 2, sizeof(struct pf_arg));
+		m.q.n_args = 2;
+		m.q.flags = 0;
+		m.q.repeat = 3;
+		m.lists[2] = 100 + (uint64_t)lent;
+		m.lists[lent] = 0;
+		m.lists[!lent] = 11;
+		memset(m.lists + 6, 0xff, 2 * sizeof(uint32_t));
+		*(uint32_t *)(m.lists + 6) = 0; /* the first argument is replaced */
+		memset(m.lists + 7, 0, 2);
+		len = pf_execute_bytes(2, 1, 1) + sizeof(struct pf_arg);
+		ck_assert_msg(ask(&d, PF_OP_EXECUTE, &m, len) == 0, "%s", complaint());
+		memcpy(&sum, reply + result(0)->off, sizeof(sum));
+		ck_assert_float_eq(sum, lent ? 31 : 13);
+		ck_assert_int_eq(execute(&d, 1, (uint64_t[]){ m.lists[2], 11 }, 2,
+					 200 + (uint64_t)lent),
+				 0);
 	}
 	ck_assert_int_eq(stop(&d), 0);
 }
