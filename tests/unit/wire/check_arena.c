@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arena: sizes, the limit, growing and shrinking. */
+/* The arena: sizes, the limit, growing and shrinking, users and threads. */
 #include "arena_fixture.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -302,5 +303,58 @@ TEST(arenas_of_users_share_the_limit_and_no_bytes)
 	ck_assert_uint_eq(used(), 40 * MIB);
 	pf_arena_give(arena, &mine);
 	pf_arena_free(stranger);
+	close_arena();
+}
+
+/* --- threads ------------------------------------------------------------------------- */
+
+enum { THREADS = 4, ROUNDS = 3000 };
+
+struct user {
+	pthread_t thread;
+	uint64_t seed;
+	unsigned wrong;
+};
+
+static void *use_main(void *arg)
+{
+	struct user *u = arg;
+	struct pf_extent e[16] = { { 0 } };
+
+	for (int i = 0; i < ROUNDS; i++) {
+		struct pf_extent *x = &e[next(&u->seed, 16)];
+		uint64_t len = next(&u->seed, next(&u->seed, 10) ? 30000 : 6 * MIB), *p;
+
+		if (x->len) {
+			p = pf_arena_at(arena, x->off);
+			u->wrong += *p != x->off;
+			if (next(&u->seed, 2)) {
+				pf_arena_grow(arena, x, len, 8, NULL, NULL);
+				*(uint64_t *)pf_arena_at(arena, x->off) = x->off;
+			} else {
+				pf_arena_give(arena, x);
+			}
+		} else if (pf_arena_alloc(arena, len, x, NULL) == 0) {
+			*(uint64_t *)pf_arena_at(arena, x->off) = x->off;
+		}
+	}
+	for (int i = 0; i < 16; i++)
+		pf_arena_give(arena, &e[i]);
+	return NULL;
+}
+
+TEST(threads_share_it)
+{
+	struct user users[THREADS];
+
+	open_arena(256 * MIB);
+	for (unsigned i = 0; i < THREADS; i++) {
+		users[i] = (struct user){ .seed = i + 1 };
+		pthread_create(&users[i].thread, NULL, use_main, &users[i]);
+	}
+	for (unsigned i = 0; i < THREADS; i++) {
+		pthread_join(users[i].thread, NULL);
+		ck_assert_uint_eq(users[i].wrong, 0);
+	}
 	close_arena();
 }

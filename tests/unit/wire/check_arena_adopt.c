@@ -33,15 +33,15 @@ static struct pf_extent *take(uint64_t len, int byte)
 	return e;
 }
 
-/* Adopt the N extents at LIST in place of the arena, as a later life does. */
-static int adopt(struct pf_extent *list, size_t n)
+/* Adopt the N extents at LIST in place of the arena, as a later life with LIMIT does. */
+static int adopt_with(uint64_t limit, const struct pf_extent *list, size_t n)
 {
 	struct pf_extent *copy = calloc(n + 1, sizeof(*copy));
 	int fd = dup(pf_arena_own_fd(arena)), r;
 	struct pf_arena *next;
 
 	memcpy(copy, list, n * sizeof(*copy));
-	r = pf_arena_adopt(NULL, 0, fd, GIB, copy, n, &next, &err);
+	r = pf_arena_adopt(NULL, 0, fd, limit, copy, n, &next, &err);
 	free(copy);
 	if (r < 0) {
 		close(fd); /* it stayed ours */
@@ -50,6 +50,11 @@ static int adopt(struct pf_extent *list, size_t n)
 	pf_arena_free(arena);
 	arena = next;
 	return 0;
+}
+
+static int adopt(const struct pf_extent *list, size_t n)
+{
+	return adopt_with(GIB, list, n);
 }
 
 static void end(void)
@@ -154,11 +159,9 @@ static const struct {
 
 TEST_EACH(extents_that_cannot_be_are_refused, damaged)
 {
-	struct pf_extent list[3];
-
 	begin(GIB);
-	memcpy(list, damaged[_i].list, sizeof(list));
-	ck_assert_msg(adopt(list, damaged[_i].n) == -EPROTO, "%s", damaged[_i].what);
+	ck_assert_msg(adopt(damaged[_i].list, damaged[_i].n) == -EPROTO, "%s",
+		      damaged[_i].what);
 	end();
 }
 
@@ -188,17 +191,11 @@ TEST(without_a_record_nothing_is_adopted)
 /* The limit is the new daemon's: what is there stays, and nothing is added beyond it. */
 TEST(a_lower_limit_loses_nothing)
 {
-	struct pf_arena *next;
 	struct pf_extent e;
-	int fd;
 
 	begin(GIB);
 	take(20 * MIB, 7);
-	e = extents[0];
-	fd = dup(pf_arena_own_fd(arena));
-	ck_assert_int_eq(pf_arena_adopt(NULL, 0, fd, 10 * MIB, &e, 1, &next, &err), 0);
-	pf_arena_free(arena);
-	arena = next;
+	ck_assert_int_eq(adopt_with(10 * MIB, extents, 1), 0);
 	check_bytes(&extents[0], 7);
 	ck_assert_uint_eq(used(), 20 * MIB);
 	ck_assert_int_eq(pf_arena_alloc(arena, 1, &e, &err), -ENOSPC);
@@ -206,7 +203,7 @@ TEST(a_lower_limit_loses_nothing)
 }
 
 /* An extent that is taken after the restart never lies where another one was before. */
-TEST_TIMES(no_extent_has_two_owners, 10)
+TEST_TIMES(no_extent_has_two_owners, 5)
 {
 	uint64_t seed = (uint64_t)_i + 1;
 	struct pf_extent keep[MANY];

@@ -172,139 +172,78 @@ TEST(too_long_texts_are_refused)
 
 /* --- peers that die, hang and lie ---------------------------------------------------- */
 
-static void announce(uint64_t total)
-{
-	ck_assert_int_eq(send(pair[0], &total, sizeof(total), 0), sizeof(total));
-}
-
-static void send_bytes(size_t len)
-{
-	char *bytes = pattern(len);
-
-	ck_assert_int_eq(send(pair[0], bytes, len, 0), (ssize_t)len);
-	free(bytes);
-}
-
-static void nothing(void)
-{
-}
-
 static void hang_up(void)
 {
 	close(pair[0]);
 	pair[0] = -1;
 }
 
-static void hang_up_with_unread_bytes(void)
-{
-	ck_assert_int_eq(send(pair[1], "unread", 6, 0), 6);
-	hang_up();
-}
-
-static void announce_and_hang_up(void)
-{
-	announce(5);
-	hang_up();
-}
-
-static void stop_half_way(void)
-{
-	announce(100000);
-	send_bytes(KIB64);
-	hang_up();
-}
-
-static void announce_and_wait(void)
-{
-	announce(1);
-}
-
-static void announce_too_much(void)
-{
-	announce((uint64_t)PF_CHANNEL_MAX_TEXT + 1);
-}
-
-static void announce_everything(void)
-{
-	announce(UINT64_MAX);
-}
-
-static void announce_briefly(void)
-{
-	ck_assert_int_eq(send(pair[0], "abcd", 4, 0), 4);
-}
-
-static void announce_at_length(void)
-{
-	ck_assert_int_eq(send(pair[0], "0123456789", 10, 0), 10);
-}
-
-static void send_more_than_announced(void)
-{
-	announce(3);
-	ck_assert_int_eq(send(pair[0], "four", 4, 0), 4);
-}
-
-static void send_too_large_a_packet(void)
-{
-	announce(200000);
-	send_bytes(KIB64 + 1);
-}
+#define GONE "the other process has gone"
+#define LATE "no answer from the other process in 50 ms"
+#define LARGE "the other process sent too large a packet"
 
 static const struct {
-	void (*act)(void);
+	const char *what;
+	size_t first;   /* bytes of the announcement, */
+	uint64_t total; /* which says so many */
+	size_t second;  /* bytes of the next packet; 0: there is none */
+	bool unread;    /* it was sent something that it does not read */
+	bool hangs_up;
 	int want;
 	const char *text;
 } peers[] = {
-	{ nothing, -ETIMEDOUT, "no answer from the other process in 50 ms" },
-	{ hang_up, -EPIPE, "the other process has gone" },
-	{ hang_up_with_unread_bytes, -EPIPE, "the other process has gone" },
-	{ announce_and_hang_up, -EPIPE, "the other process has gone" },
-	{ stop_half_way, -EPIPE, "the other process has gone" },
-	{ announce_and_wait, -ETIMEDOUT, "no answer from the other process in 50 ms" },
-	{ announce_too_much, -EPROTO,
-	  "the other process announced a text of 67108865 bytes" },
-	{ announce_everything, -EPROTO,
+	{ "nothing", 0, 0, 0, false, false, -ETIMEDOUT, LATE },
+	{ "its end", 0, 0, 0, false, true, -EPIPE, GONE },
+	{ "its end, with unread bytes", 0, 0, 0, true, true, -EPIPE, GONE },
+	{ "no text", 8, 5, 0, false, true, -EPIPE, GONE },
+	{ "half of a text", 8, 100000, KIB64, false, true, -EPIPE, GONE },
+	{ "a text that is late", 8, 1, 0, false, false, -ETIMEDOUT, LATE },
+	{ "too long a text", 8, PF_CHANNEL_MAX_TEXT + UINT64_C(1), 0, false, false,
+	  -EPROTO, "the other process announced a text of 67108865 bytes" },
+	{ "the longest text", 8, UINT64_MAX, 0, false, false, -EPROTO,
 	  "the other process announced a text of 18446744073709551615 bytes" },
-	{ announce_briefly, -EPROTO, NULL },
-	{ announce_at_length, -EPROTO, "the other process sent too large a packet" },
-	{ send_more_than_announced, -EPROTO,
+	{ "a short announcement", 4, 1, 0, false, false, -EPROTO,
+	  "the other process announced a text of 1 bytes" },
+	{ "a long announcement", 10, 1, 0, false, false, -EPROTO, LARGE },
+	{ "more than announced", 8, 3, 4, false, false, -EPROTO,
 	  "the other process sent more than it announced" },
-	{ send_too_large_a_packet, -EPROTO, "the other process sent too large a packet" },
+	{ "a large packet", 8, 200000, KIB64 + 1, false, false, -EPROTO, LARGE },
 };
 
 TEST_EACH(bad_peers_are_reported, peers)
 {
+	uint64_t announcement[2] = { peers[_i].total };
 	struct pf_buf text = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
+	char *bytes = pattern(peers[_i].second);
+	int r;
 
-	peers[_i].act();
-	ck_assert_int_eq(pf_channel_recv(pair[1], &text, NULL, 0, 50, &err),
-			 peers[_i].want);
-	ck_assert_int_eq(err.code, peers[_i].want);
-	if (peers[_i].text)
-		ck_assert_str_eq(err.text, peers[_i].text);
+	if (peers[_i].first)
+		ck_assert_int_gt(send(pair[0], announcement, peers[_i].first, 0), 0);
+	if (peers[_i].second)
+		ck_assert_int_gt(send(pair[0], bytes, peers[_i].second, 0), 0);
+	if (peers[_i].unread)
+		ck_assert_int_eq(send(pair[1], "unread", 6, 0), 6);
+	if (peers[_i].hangs_up)
+		hang_up();
+	r = pf_channel_recv(pair[1], &text, NULL, 0, 50, &err);
+	ck_assert_msg(r == peers[_i].want && err.code == r, "%s: %d", peers[_i].what, r);
+	ck_assert_str_eq(err.text, peers[_i].text);
 	ck_assert_uint_le(text.cap, 1 << 20); /* an announcement alone costs no memory */
 	pf_buf_release(&text);
+	free(bytes);
 }
 
-TEST(sending_to_an_ended_process_fails)
+/* It has ended, and read all before, or not. */
+TEST_TIMES(sending_to_an_ended_process_fails, 2)
 {
 	struct pf_err err = PF_ERR_INIT;
 
+	if (_i)
+		ck_assert_int_eq(pf_channel_send(pair[1], "x", 1, NULL, 0, &err), 0);
 	hang_up();
 	ck_assert_int_eq(pf_channel_send(pair[1], "x", 1, NULL, 0, &err), -EPIPE);
-	ck_assert_int_eq(err.code, -EPIPE);
-}
-
-TEST(sending_to_a_process_that_ended_before_it_read_fails)
-{
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_int_eq(pf_channel_send(pair[1], "x", 1, NULL, 0, &err), 0);
-	hang_up();
-	ck_assert_int_eq(pf_channel_send(pair[1], "x", 1, NULL, 0, &err), -EPIPE);
-	ck_assert_str_eq(err.text, "the other process has gone");
+	ck_assert_str_eq(err.text, GONE);
 }
 
 /* --- the memory ---------------------------------------------------------------------- */
@@ -363,16 +302,6 @@ TEST(a_short_file_is_not_mapped)
 	ck_assert_int_eq(*(char *)p, 0);
 	munmap(p, 4096);
 	close(fd);
-}
-
-TEST(only_files_can_be_mapped)
-{
-	struct pf_channel c = { 0 };
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_int_eq(pf_channel_map(&c, -1, &err), -EBADF);
-	ck_assert_ptr_null(c.memory);
-	pf_channel_release(&c);
 }
 
 UNIT_FIXTURE(open_pair, close_pair)

@@ -7,17 +7,29 @@
 #include "ring_fixture.h"
 
 /* Where the shared words lie, in 8-byte words: what a hostile process would write to. */
-enum { HEAD = 0, TAIL = 8, BYTES = 16 };
+enum { HEAD = 0, TAIL = 8, SLEEPERS = 9, BYTES = 16 };
 
-static _Atomic uint64_t *words(struct pf_ring *ring)
+static struct pf_ring ring;
+
+static void open_ring(void)
 {
-	return (_Atomic uint64_t *)(void *)ring->shared;
+	new_ring(&ring);
 }
 
-static void move_to(struct pf_ring *ring, uint64_t head, uint64_t tail)
+static void close_ring(void)
 {
-	atomic_store(words(ring) + HEAD, head);
-	atomic_store(words(ring) + TAIL, tail);
+	pf_ring_release(&ring);
+}
+
+static _Atomic uint64_t *words(void)
+{
+	return (_Atomic uint64_t *)(void *)ring.shared;
+}
+
+static void move_to(uint64_t head, uint64_t tail)
+{
+	atomic_store(words() + HEAD, head);
+	atomic_store(words() + TAIL, tail);
 }
 
 static const size_t lengths[] = {
@@ -26,58 +38,50 @@ static const size_t lengths[] = {
 
 TEST(the_layout_is_as_expected)
 {
-	struct pf_ring ring;
 
-	new_ring(&ring);
 	ck_assert_int_eq(pf_ring_post(&ring, "0123456789", 10, NULL, 0), 0);
-	ck_assert_uint_eq(words(&ring)[HEAD], 8 + 16);
-	ck_assert_uint_eq(words(&ring)[TAIL], 0);
-	ck_assert_uint_eq(words(&ring)[BYTES], 10);
+	ck_assert_uint_eq(words()[HEAD], 8 + 16);
+	ck_assert_uint_eq(words()[TAIL], 0);
+	ck_assert_uint_eq(words()[BYTES], 10);
 	ck_assert_int_eq(pf_ring_take(&ring, got, sizeof(got)), 10);
-	ck_assert_uint_eq(words(&ring)[TAIL], 8 + 16);
-	pf_ring_release(&ring);
+	ck_assert_uint_eq(words()[TAIL], 8 + 16);
 }
 
 /* One message of LEN bytes, in two parts, that begins at position AT. */
-static void pass_one(struct pf_ring *ring, uint64_t at, size_t len, size_t split)
+static void pass_one(uint64_t at, size_t len, size_t split)
 {
-	move_to(ring, at, at);
-	ck_assert(!pf_ring_pending(ring));
-	ck_assert_int_eq(pf_ring_post(ring, sent, split, sent + split, len - split), 0);
-	ck_assert(pf_ring_pending(ring));
+	move_to(at, at);
+	ck_assert(!pf_ring_pending(&ring));
+	ck_assert_int_eq(pf_ring_post(&ring, sent, split, sent + split, len - split), 0);
+	ck_assert(pf_ring_pending(&ring));
 	memset(got, 0, len);
-	ck_assert_int_eq(pf_ring_take(ring, got, sizeof(got)), (ssize_t)len);
+	ck_assert_int_eq(pf_ring_take(&ring, got, sizeof(got)), (ssize_t)len);
 	if (memcmp(got, sent, len))
 		ck_abort_msg("%zu bytes at %#llx came out wrong", len,
 			     (unsigned long long)at);
-	ck_assert_int_eq(pf_ring_take(ring, got, sizeof(got)), -EAGAIN);
+	ck_assert_int_eq(pf_ring_take(&ring, got, sizeof(got)), -EAGAIN);
 }
 
 TEST_EACH(wraps_at_every_alignment, lengths)
 {
 	size_t len = lengths[_i];
-	struct pf_ring ring;
 	uint64_t step = len > 4096 ? len / 37 / 8 * 8 : 8;
 
-	new_ring(&ring);
 	fill(sent, len, len + 1);
 	for (uint64_t before = 0; before <= len + 24; before += step) {
 		/* The end of the bytes, and the end of the numbers. */
-		pass_one(&ring, PF_RING_BYTES - before / 8 * 8, len, len / 2);
-		pass_one(&ring, 0 - before / 8 * 8, len, len);
-		pass_one(&ring, UINT64_C(5) * PF_RING_BYTES - before / 8 * 8, len, 0);
+		pass_one(PF_RING_BYTES - before / 8 * 8, len, len / 2);
+		pass_one(0 - before / 8 * 8, len, len);
+		pass_one(UINT64_C(5) * PF_RING_BYTES - before / 8 * 8, len, 0);
 	}
-	pf_ring_release(&ring);
 }
 
 TEST_EACH(fills_up_and_empties, lengths)
 {
 	size_t len = lengths[_i], room = PF_RING_BYTES / (8 + (len + 7) / 8 * 8), n = 0;
-	struct pf_ring ring;
 	int r;
 
-	new_ring(&ring);
-	move_to(&ring, 3 * PF_RING_BYTES - 64, 3 * PF_RING_BYTES - 64);
+	move_to(3 * PF_RING_BYTES - 64, 3 * PF_RING_BYTES - 64);
 	while ((r = pf_ring_post(&ring, sent, len, NULL, 0)) == 0)
 		n++;
 	ck_assert_int_eq(r, -EAGAIN);
@@ -88,20 +92,16 @@ TEST_EACH(fills_up_and_empties, lengths)
 	while (n--)
 		ck_assert_int_eq(pf_ring_take(&ring, got, sizeof(got)), (ssize_t)len);
 	ck_assert_int_eq(pf_ring_take(&ring, got, sizeof(got)), -EAGAIN);
-	pf_ring_release(&ring);
 }
 
 TEST(refuses_too_long_messages)
 {
-	struct pf_ring ring;
 
-	new_ring(&ring);
 	ck_assert_int_eq(pf_ring_post(&ring, sent, PF_RING_MESSAGE + 1, NULL, 0),
 			 -EMSGSIZE);
 	ck_assert_int_eq(pf_ring_post(&ring, sent, PF_RING_MESSAGE, sent, 1), -EMSGSIZE);
 	ck_assert_int_eq(pf_ring_post(&ring, sent, 1, sent, PF_RING_MESSAGE), -EMSGSIZE);
 	ck_assert(!pf_ring_pending(&ring));
-	pf_ring_release(&ring);
 }
 
 /* --- the other side writes garbage ---------------------------------------------------- */
@@ -135,19 +135,16 @@ TEST_EACH(garbage_is_refused, garbage)
 {
 	const struct garbage *g = &garbage[_i];
 	char *dst = guarded(PF_RING_MESSAGE);
-	struct pf_ring ring;
 
-	new_ring(&ring);
-	words(&ring)[BYTES] = g->len;
-	move_to(&ring, g->head, g->tail);
+	words()[BYTES] = g->len;
+	move_to(g->head, g->tail);
 	ck_assert_int_eq(pf_ring_take(&ring, dst, PF_RING_MESSAGE), g->take);
-	ck_assert_uint_eq(words(&ring)[TAIL], g->tail);
+	ck_assert_uint_eq(words()[TAIL], g->tail);
 	ck_assert_int_eq(pf_ring_post(&ring, sent, 8, NULL, 0), g->post);
-	pf_ring_release(&ring);
 }
 
 /* Write random bytes from the seed into a shared ring, as fast as possible. */
-static void scribble(struct pf_ring *ring)
+static void scribble(void)
 {
 	uint64_t seed = 42;
 
@@ -157,11 +154,11 @@ static void scribble(struct pf_ring *ring)
 		if (what % 3 == 0)
 			value &= (2 * PF_RING_BYTES) - 8;
 		if (what % 5 == 0)
-			words(ring)[HEAD] = value;
+			words()[HEAD] = value;
 		else if (what % 5 == 1)
-			words(ring)[TAIL] = value;
+			words()[TAIL] = value;
 		else
-			words(ring)[BYTES + what % (PF_RING_BYTES / 8)] = value;
+			words()[BYTES + what % (PF_RING_BYTES / 8)] = value;
 	}
 }
 
@@ -169,14 +166,12 @@ TEST(a_process_that_writes_garbage_does_no_harm)
 {
 	char *dst = guarded(PF_RING_MESSAGE), *src = guarded(300);
 	double end = now() + 1;
-	struct pf_ring ring;
 	pid_t pid;
 
-	new_ring(&ring);
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (!pid)
-		scribble(&ring);
+		scribble();
 	while (now() < end) {
 		for (int i = 0; i < 1000; i++) {
 			ssize_t n = pf_ring_take(&ring, dst, PF_RING_MESSAGE);
@@ -190,24 +185,19 @@ TEST(a_process_that_writes_garbage_does_no_harm)
 	}
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	pf_ring_release(&ring);
 }
 
 TEST(a_small_destination_is_not_overrun)
 {
 	char *dst = guarded(64);
-	struct pf_ring ring;
 
-	new_ring(&ring);
 	ck_assert_int_eq(pf_ring_post(&ring, sent, 65, NULL, 0), 0);
 	ck_assert_int_eq(pf_ring_take(&ring, dst, 64), -EPROTO);
-	pf_ring_release(&ring);
 }
 
 /* --- waiting and closing ------------------------------------------------------------- */
 
 struct sleeper {
-	struct pf_ring *ring;
 	pthread_t thread;
 	unsigned spin_us;
 	bool woken;
@@ -217,18 +207,16 @@ static void *sleep_main(void *arg)
 {
 	struct sleeper *s = arg;
 
-	s->woken = pf_ring_wait(s->ring, s->spin_us, -1);
+	s->woken = pf_ring_wait(&ring, s->spin_us, -1);
 	return NULL;
 }
 
 TEST_TIMES(closing_wakes_all, 3)
 {
 	struct sleeper sleepers[8];
-	struct pf_ring ring;
 
-	new_ring(&ring);
 	for (unsigned i = 0; i < ARRAY_SIZE(sleepers); i++) {
-		sleepers[i] = (struct sleeper){ .ring = &ring, .spin_us = i % 2 * 100 };
+		sleepers[i] = (struct sleeper){ .spin_us = i % 2 * 100 };
 		pthread_create(&sleepers[i].thread, NULL, sleep_main, &sleepers[i]);
 	}
 	usleep(_i * 20000); /* real time: they sleep by now, or not yet */
@@ -237,16 +225,12 @@ TEST_TIMES(closing_wakes_all, 3)
 		pthread_join(sleepers[i].thread, NULL);
 		ck_assert(sleepers[i].woken);
 	}
-	pf_ring_release(&ring);
 }
 
 TEST_TIMES(a_later_wake_up_covers_earlier_posts, 3)
 {
-	struct sleeper sleeper;
-	struct pf_ring ring;
+	struct sleeper sleeper = { 0 };
 
-	new_ring(&ring);
-	sleeper = (struct sleeper){ .ring = &ring };
 	pthread_create(&sleeper.thread, NULL, sleep_main, &sleeper);
 	usleep((unsigned)_i * 20000); /* real time: it sleeps by now, or not yet */
 	for (int i = 0; i < 3; i++)
@@ -259,14 +243,27 @@ TEST_TIMES(a_later_wake_up_covers_earlier_posts, 3)
 		ck_assert_int_eq(memcmp(got, "abc", 3), 0);
 	}
 	ck_assert_int_eq(pf_ring_take(&ring, got, sizeof(got)), -EAGAIN);
-	pf_ring_release(&ring);
+}
+
+/* The other process overwrites the count while this one sleeps: it does not fall below zero. */
+TEST(a_count_of_sleepers_that_was_overwritten_hides_none)
+{
+	_Atomic uint32_t *sleepers = (_Atomic uint32_t *)(words() + SLEEPERS);
+	struct sleeper sleeper = { 0 };
+
+	pthread_create(&sleeper.thread, NULL, sleep_main, &sleeper);
+	while (!atomic_load(sleepers))
+		usleep(1000);
+	atomic_store(sleepers, 0);
+	ck_assert_int_eq(pf_ring_post(&ring, "x", 1, NULL, 0), 0);
+	pf_ring_rouse(&ring); /* the post has woken none */
+	pthread_join(sleeper.thread, NULL);
+	ck_assert_uint_eq(atomic_load(sleepers), 0);
 }
 
 TEST(a_closed_ring_delivers_its_messages)
 {
-	struct pf_ring ring;
 
-	new_ring(&ring);
 	ck_assert_int_eq(pf_ring_post(&ring, "last", 4, NULL, 0), 0);
 	pf_ring_close(&ring);
 	pf_ring_close(&ring);
@@ -276,7 +273,6 @@ TEST(a_closed_ring_delivers_its_messages)
 	ck_assert_int_eq(memcmp(got, "last", 4), 0);
 	ck_assert(pf_ring_pending(&ring));
 	ck_assert_int_eq(pf_ring_take(&ring, got, sizeof(got)), -EPIPE);
-	pf_ring_release(&ring);
 }
 
 static const struct {
@@ -287,12 +283,11 @@ static const struct {
 TEST_EACH(waiting_ends_in_time, waits)
 {
 	double least = waits[_i].spin_us / 1e6 + waits[_i].timeout_ms / 1e3, begin;
-	struct pf_ring ring;
 
-	new_ring(&ring);
 	begin = now();
 	ck_assert(!pf_ring_wait(&ring, waits[_i].spin_us, waits[_i].timeout_ms));
 	ck_assert_double_ge(now() - begin, least * 0.9);
 	ck_assert_double_le(now() - begin, least + 5);
-	pf_ring_release(&ring);
 }
+
+UNIT_FIXTURE(open_ring, close_ring)
