@@ -112,21 +112,35 @@ static double cpu_seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+enum { CLOSED = 3, SLEEPERS = 18 }; /* the places of ring.c's words, of 4 bytes */
+
 static const struct {
 	uint64_t head, tail;
-} indexes[] = { { 4, 0 }, { UINT64_MAX, 0 }, { PF_RING_BYTES + 8, 0 }, { 0, 8 } };
+	bool closed;
+} damages[] = {
+	{ 4, 0, false }, { UINT64_MAX, 0, false },
+	{ 0, 8, false }, { PF_RING_BYTES + 8, 0, false },
+	{ 0, 0, true },
+};
+
+static void damage(const struct pf_ring *ring, int i)
+{
+	_Atomic uint64_t *words = (_Atomic uint64_t *)(void *)ring->shared;
+
+	atomic_store(words, damages[i].head);
+	atomic_store(words + 8, damages[i].tail);
+	atomic_store((_Atomic uint32_t *)(void *)words + CLOSED, damages[i].closed);
+}
 
 /* The worker breaks the ring: the calls fail, and no thread spins for ever. */
-TEST_EACH(a_broken_ring_ends_the_calls, indexes)
+TEST_EACH(a_broken_reply_ring_ends_the_calls, damages)
 {
-	_Atomic uint64_t *words = (_Atomic uint64_t *)(void *)peer.reply.shared;
 	struct question q, late;
 	double before;
 
 	ask(&q, 1);
 	take_request();
-	atomic_store(words, indexes[_i].head);
-	atomic_store(words + 8, indexes[_i].tail);
+	damage(&peer.reply, _i);
 	pf_ring_wake(&peer.reply); /* wakes the reply thread */
 	before = cpu_seconds();
 	usleep(100000); /* real time: what is measured is that no thread spins in it */
@@ -178,26 +192,6 @@ TEST_EACH(an_answer_without_a_tag_ends_the_calls, stumps)
 	ck_assert(is_reported());
 }
 
-enum { CLOSED = 3 }; /* the place of ring.c's "closed", in 4-byte words */
-
-static const struct {
-	uint64_t head, tail;
-	bool closed;
-} damages[] = {
-	{ 4, 0, false }, { UINT64_MAX, 0, false },
-	{ 0, 8, false }, { PF_RING_BYTES + 8, 0, false },
-	{ 0, 0, true },
-};
-
-static void damage(int i)
-{
-	_Atomic uint64_t *words = (_Atomic uint64_t *)(void *)peer.request.shared;
-
-	atomic_store(words, damages[i].head);
-	atomic_store(words + 8, damages[i].tail);
-	atomic_store((_Atomic uint32_t *)(void *)words + CLOSED, damages[i].closed);
-}
-
 /* The worker breaks the ring of requests: the next call finds out. */
 TEST_EACH(a_broken_request_ring_ends_the_calls, damages)
 {
@@ -206,7 +200,7 @@ TEST_EACH(a_broken_request_ring_ends_the_calls, damages)
 
 	ask(&q, 1);
 	take_request();
-	damage(_i);
+	damage(&peer.request, _i);
 	ck_assert_int_eq(ask_id(&late, 2, &err), -EIO);
 	ck_assert_msg(strstr(err.text, "damaged its rings") != NULL, "%s", err.text);
 	event_wait(&q.answered);
@@ -220,12 +214,10 @@ TEST_EACH(a_broken_request_ring_ends_the_calls, damages)
 /* So does the next free, which has no reply. */
 TEST_EACH(a_free_finds_a_broken_request_ring, damages)
 {
-	damage(_i);
+	damage(&peer.request, _i);
 	pf_instance_free_block(instance, 0);
 	ck_assert(is_reported());
 }
-
-enum { SLEEPERS = 18 }; /* the place of ring.c's "sleepers", in 4-byte words */
 
 static void *sleepy_main(void *arg)
 {
