@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An arena of a limit, and random numbers to use it. */
+/* An arena of a limit. */
 #ifndef PJRTFS_TESTS_UNIT_ARENA_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_ARENA_FIXTURE_H
 
@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "random.h"
 #include "unit.h"
 
 #define KIB UINT64_C(1024)
@@ -36,12 +37,6 @@ static inline void close_arena(void)
 	ck_assert_uint_eq(used(), 0);
 	pf_arena_free(arena);
 	arena = NULL;
-}
-
-static inline uint64_t next(uint64_t *seed, uint64_t limit)
-{
-	*seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	return (*seed >> 20) % limit;
 }
 
 #endif

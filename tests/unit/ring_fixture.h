@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "random.h"
 #include "unit.h"
 
 enum { PAGE = 4096 };
@@ -37,16 +38,10 @@ static inline void new_ring(struct pf_ring *ring)
 	pf_ring_init(ring, guarded(pf_ring_footprint()));
 }
 
-static inline uint64_t next(uint64_t *seed)
-{
-	*seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	return *seed >> 20;
-}
-
 static inline void fill(char *dst, size_t len, uint64_t seed)
 {
 	for (size_t i = 0; i < len; i++)
-		dst[i] = (char)(i % 8 ? seed >> (i % 8 * 5) : next(&seed));
+		dst[i] = (char)(i % 8 ? seed >> (i % 8 * 5) : next(&seed, UINT64_MAX));
 }
 
 static inline double now(void)

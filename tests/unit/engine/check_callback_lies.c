@@ -75,13 +75,27 @@ static const void *take_op(enum pf_op op)
 	return message;
 }
 
-static void succeed(uint64_t tag)
+/* The worker asks about execution Q, which it has; the execution's tag. */
+static uint64_t execute_and_ask(struct question *q)
+{
+	uint64_t tag = execute(q);
+	struct invocation m = invocation_of(tag);
+
+	post_reply(&m, sizeof(m));
+	event_wait(&arrived);
+	return tag;
+}
+
+/* Q, whose tag is TAG, ends well. */
+static void succeed(struct question *q, uint64_t tag)
 {
 	struct pf_rep_execute rep = {
 		.rep = { .head = { PF_OP_EXECUTE, sizeof(rep), tag }, .pjrt_code = -1 }
 	};
 
 	post_reply(&rep, sizeof(rep));
+	event_wait(&q->answered);
+	ck_assert_int_eq(q->code, 0);
 }
 
 static void drop(void *kept)
@@ -92,8 +106,7 @@ static void drop(void *kept)
 TEST(an_answer_reaches_the_worker)
 {
 	struct question q;
-	uint64_t tag = execute(&q);
-	struct invocation m = invocation_of(tag);
+	uint64_t tag = execute_and_ask(&q);
 	const uint64_t offs[] = { 77 };
 	const struct pf_req_answer *answer;
 	const struct pf_req_id *block;
@@ -101,8 +114,6 @@ TEST(an_answer_reaches_the_worker)
 	struct event dropped;
 
 	memcpy(pool + 8192, &(float){ 5 }, sizeof(float));
-	post_reply(&m, sizeof(m));
-	event_wait(&arrived);
 	ck_assert_uint_eq(got->index, 4);
 	ck_assert(*(const float *)got->args[0].data == 5);
 	ck_assert_uint_eq(got->results[0].len, 3);
@@ -119,21 +130,16 @@ TEST(an_answer_reaches_the_worker)
 	rep.head.len = sizeof(rep);
 	post_reply(&rep, sizeof(rep));
 	event_wait(&dropped);
-	succeed(tag);
-	event_wait(&q.answered);
-	ck_assert_int_eq(q.code, 0);
+	succeed(&q, tag);
 }
 
 TEST(an_error_reaches_the_worker)
 {
 	struct question q;
-	uint64_t tag = execute(&q);
-	struct invocation m = invocation_of(tag);
+	uint64_t tag = execute_and_ask(&q);
 	const struct pf_req_answer *answer;
 	char text[2 * PF_ERR_TEXT];
 
-	post_reply(&m, sizeof(m));
-	event_wait(&arrived);
 	memset(text, 'x', sizeof(text));
 	text[sizeof(text) - 1] = '\0';
 	pf_invocation_fail(got, PF_PJRT_ABORTED, text);
@@ -142,8 +148,7 @@ TEST(an_error_reaches_the_worker)
 	ck_assert_int_eq(answer->pjrt_code, PF_PJRT_ABORTED);
 	ck_assert_uint_eq(answer->head.len, sizeof(*answer) + PF_ERR_TEXT);
 	ck_assert_uint_eq(strlen((const char *)(answer + 1)), PF_ERR_TEXT - 1);
-	succeed(tag);
-	event_wait(&q.answered);
+	succeed(&q, tag);
 }
 
 /* A wrong invocation: its field at OFF, of SIZE bytes, has VALUE. */
@@ -227,15 +232,11 @@ TEST(only_executions_ask)
 TEST(invocations_outlive_their_execution)
 {
 	struct question q;
-	uint64_t tag = execute(&q);
+	uint64_t tag = execute_and_ask(&q);
 	struct invocation m = invocation_of(tag);
-	struct pf_invocation *first;
+	struct pf_invocation *first = got;
 
-	post_reply(&m, sizeof(m));
-	event_wait(&arrived);
-	first = got;
-	succeed(tag);
-	event_wait(&q.answered);
+	succeed(&q, tag);
 	post_reply(&m, sizeof(m));
 	pf_invocation_fail(first, PF_PJRT_CANCELLED, "it has ended");
 	take_op(PF_OP_BLOCK_FREE);
@@ -247,12 +248,9 @@ TEST(invocations_outlive_their_execution)
 TEST(an_answer_waits_for_room)
 {
 	struct question q;
-	uint64_t tag = execute(&q);
-	struct invocation m = invocation_of(tag);
+	uint64_t tag = execute_and_ask(&q);
 	const struct pf_req_answer *answer;
 
-	post_reply(&m, sizeof(m));
-	event_wait(&arrived);
 	memset(message, 0, sizeof(message));
 	while (pf_ring_post(&instance->channel.request, message, 65536, NULL, 0) == 0)
 		;
@@ -266,19 +264,16 @@ TEST(an_answer_waits_for_room)
 		take_request();
 	answer = (const struct pf_req_answer *)(const void *)message;
 	ck_assert_str_eq((const char *)(answer + 1), "no longer");
-	succeed(tag);
-	event_wait(&q.answered);
+	succeed(&q, tag);
 }
 
 /* The worker dies while a host has its question: the answer comes too late, and harms nothing. */
 TEST_TIMES(a_dead_worker_takes_no_answer, 2)
 {
 	struct question q;
-	struct invocation m = invocation_of(execute(&q));
 	struct event dropped;
 
-	post_reply(&m, sizeof(m));
-	event_wait(&arrived);
+	execute_and_ask(&q);
 	end_instance();
 	ck_assert_int_eq(q.code, -EIO);
 	/* The program is not suspected of it. */
@@ -323,11 +318,9 @@ static void pass_second(void)
 TEST(waiting_for_the_host_is_no_overrun)
 {
 	struct question q;
-	struct invocation m = invocation_of(execute(&q));
 
 	instance->limits.execute_s = 1;
-	post_reply(&m, sizeof(m));
-	event_wait(&arrived);
+	execute_and_ask(&q);
 	for (int i = 0; i < 4; i++)
 		pass_second();
 	ck_assert_ptr_null(pf_instance_unfit(instance));

@@ -75,30 +75,6 @@ TEST_ON_PLUGINS(the_tables_are_known)
 	pj_plugin_free(plugin);
 }
 
-/* The older Layouts extension ends before what the younger ones have. */
-TEST_ON_PLUGINS(functions_of_extensions_have_names)
-{
-	static const char name[] = "PJRT_Layouts_PJRT_Executable_GetParameterLayouts";
-	struct pj_plugin *plugin = load(plugins[_i]);
-	struct json_object *details = pj_plugin_extensions(plugin);
-	int major, minor;
-
-	pj_plugin_version(plugin, &major, &minor);
-	for (size_t i = 0; i < json_object_array_length(details); i++) {
-		struct json_object *e = json_object_array_get_idx(details, i);
-		struct json_object *f = json_object_object_get(e, "functions");
-
-		if (strcmp(json_object_get_string(json_object_object_get(e, "name")),
-			   "Layouts") != 0)
-			continue;
-		ck_assert(json_object_get_boolean(
-			json_object_object_get(f, "PJRT_Layouts_MemoryLayout_Destroy")));
-		ck_assert_int_eq(json_object_object_get(f, name) != NULL, minor >= 93);
-	}
-	json_object_put(details);
-	pj_plugin_free(plugin);
-}
-
 /*
  * With any length, no byte beyond it is read, and either the plugin starts and describes
  * itself, or it is refused with the name of a function.

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "random.h"
 #include "unit.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -311,12 +312,6 @@ TEST(pages_are_faulted_in_ahead)
 /* --- everything at random, against a model ----------------------------------------------- */
 
 enum { EXTENTS = 200 };
-
-static uint64_t next(uint64_t *seed, uint64_t limit)
-{
-	*seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	return (*seed >> 20) % limit;
-}
 
 static void check_apart(const struct pf_extent *all, const struct pf_extent *e)
 {

@@ -149,7 +149,7 @@ static void scribble(void)
 	uint64_t seed = 42;
 
 	for (;;) {
-		uint64_t what = next(&seed), value = next(&seed);
+		uint64_t what = next(&seed, UINT64_MAX), value = next(&seed, UINT64_MAX);
 
 		if (what % 3 == 0)
 			value &= (2 * PF_RING_BYTES) - 8;

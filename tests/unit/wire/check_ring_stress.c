@@ -18,11 +18,12 @@ struct letter {
 
 static size_t random_length(uint64_t *seed)
 {
-	uint64_t r = next(seed);
+	uint64_t r = next(seed, UINT64_MAX);
 
 	if (r % 500 == 0)
-		return next(seed) % (PF_RING_MESSAGE - sizeof(struct letter) + 1);
-	return next(seed) % (r % 10 ? 200 : 5000);
+		return next(seed, UINT64_MAX) %
+		       (PF_RING_MESSAGE - sizeof(struct letter) + 1);
+	return next(seed, r % 10 ? 200 : 5000);
 }
 
 static void take_sure(struct pf_ring *ring, unsigned spin_us, ssize_t *n)
@@ -117,7 +118,7 @@ static void *post_main(void *arg)
 	uint64_t seed = me + 1;
 
 	for (unsigned i = 0; i < EACH; i++) {
-		size_t len = next(&seed) % sizeof(body);
+		size_t len = next(&seed, sizeof(body));
 		struct letter l = { (uint64_t)me * EACH + i, 0, len };
 		int r;
 
@@ -218,11 +219,11 @@ static void *relay_spin(void *arg)
 	uint64_t seed = 5;
 
 	while (!atomic_load(&r->stop)) {
-		if (pf_ring_wait(&r->ring, (unsigned)(next(&seed) % 30), 0))
+		if (pf_ring_wait(&r->ring, (unsigned)next(&seed, 30), 0))
 			relay_take(r);
-		if (next(&seed) % 16 == 0)
+		if (next(&seed, 16) == 0)
 			/* real time: it takes at any moment */
-			usleep((unsigned)(next(&seed) % 60));
+			usleep((unsigned)next(&seed, 60));
 	}
 	return NULL;
 }
@@ -241,7 +242,7 @@ TEST(no_wake_up_is_lost)
 	for (int i = 0; i < 30000 && (i < 1000 || now() < end); i++) {
 		double patience = now() + 20;
 
-		for (uint64_t n = 1 + next(&seed) % 3; n; n--, posted++)
+		for (uint64_t n = 1 + next(&seed, 3); n; n--, posted++)
 			ck_assert_int_eq(pf_ring_post(&r.ring, &posted, 8, NULL, 0), 0);
 		while (atomic_load(&r.taken) < posted) {
 			ck_assert_msg(now() < patience,

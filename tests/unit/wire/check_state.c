@@ -40,6 +40,12 @@ static int restart(void)
 	return r;
 }
 
+/* The same, which must succeed. */
+static void next_life(void)
+{
+	ck_assert_int_eq(restart(), 0);
+}
+
 static void begin(void)
 {
 	struct pf_err err = PF_ERR_INIT;
@@ -62,7 +68,7 @@ TEST(a_later_record_replaces_an_earlier_one)
 	put(PF_STATE_NODE, 7, "second, which is longer");
 	put(PF_STATE_BUFFER, 7, "of another type");
 	ck_assert_str_eq(get(PF_STATE_NODE, 7), "second, which is longer");
-	ck_assert_int_eq(restart(), 0);
+	next_life();
 	ck_assert_str_eq(get(PF_STATE_NODE, 7), "second, which is longer");
 	ck_assert_str_eq(get(PF_STATE_BUFFER, 7), "of another type");
 	ck_assert_ptr_null(get(PF_STATE_VALUE, 7));
@@ -75,7 +81,7 @@ TEST(a_dropped_object_is_gone)
 	pf_state_drop(PF_STATE_NODE, 7);
 	pf_state_drop(PF_STATE_NODE, 99);
 	ck_assert_ptr_null(get(PF_STATE_NODE, 7));
-	ck_assert_int_eq(restart(), 0);
+	next_life();
 	ck_assert_ptr_null(get(PF_STATE_NODE, 7));
 	ck_assert_str_eq(get(PF_STATE_NODE, 8), "y");
 }
@@ -86,7 +92,7 @@ TEST(both_parts_of_a_record_are_kept)
 	const char *text;
 
 	pf_state_put(PF_STATE_OPEN, 3, "ab", 2, "cd", 3);
-	ck_assert_int_eq(restart(), 0);
+	next_life();
 	text = pf_state_get(PF_STATE_OPEN, 3, &len);
 	ck_assert_uint_eq(len, 5);
 	ck_assert_str_eq(text, "abcd");
@@ -140,7 +146,7 @@ TEST(objects_are_found_among_many)
 	list = pf_state_list(PF_STATE_NODE, &n);
 	ck_assert_uint_eq(n, N - N / 3);
 	free(list);
-	ck_assert_int_eq(restart(), 0);
+	next_life();
 	check_all_but_thirds(N);
 }
 
@@ -156,7 +162,7 @@ TEST(superseded_records_make_room)
 		text[0] = (char)('a' + i % 26);
 		pf_state_put(PF_STATE_OBJECT, 2 + i % 3, text, sizeof(text), NULL, 0);
 	}
-	ck_assert_int_eq(restart(), 0);
+	next_life();
 	ck_assert_str_eq(get(PF_STATE_NODE, 1), "stays");
 	for (unsigned i = 4997; i < 5000; i++) {
 		const char *now = pf_state_get(PF_STATE_OBJECT, 2 + i % 3, &len);
@@ -178,7 +184,7 @@ TEST(changes_are_one)
 	put(PF_STATE_NODE, 1, "old");
 	pf_state_write(changes, 2);
 	ck_assert_ptr_null(get(PF_STATE_NODE, 1));
-	ck_assert_int_eq(restart(), 0);
+	next_life();
 	ck_assert_ptr_null(get(PF_STATE_NODE, 1));
 	ck_assert_str_eq(get(PF_STATE_NODE, 2), "new");
 }
@@ -186,7 +192,7 @@ TEST(changes_are_one)
 TEST(counters_go_on)
 {
 	atomic_fetch_add(pf_state_counter(PF_STATE_COUNT_INO), 41);
-	ck_assert_int_eq(restart(), 0);
+	next_life();
 	ck_assert_uint_eq(atomic_fetch_add(pf_state_counter(PF_STATE_COUNT_INO), 1), 41);
 }
 
@@ -197,7 +203,7 @@ TEST(requests_that_changed_names_are_known)
 	pf_state_request(1002, false);
 	put(PF_STATE_VALUE, 1, "not a name");
 	pf_state_request(0, false);
-	ck_assert_int_eq(restart(), 0);
+	next_life();
 	ck_assert(pf_state_was_done(1000));
 	ck_assert(!pf_state_was_done(1002));
 	ck_assert(!pf_state_was_done(0));
@@ -207,7 +213,7 @@ TEST(requests_that_changed_names_are_known)
 
 		pf_state_put(PF_STATE_OBJECT, 5, big, sizeof(big), NULL, 0);
 	}
-	ck_assert_int_eq(restart(), 0);
+	next_life();
 	ck_assert(pf_state_was_done(1000));
 }
 
@@ -215,7 +221,6 @@ TEST(conversations_end_and_the_next_life_begins_others)
 {
 	_Atomic bool ends = false;
 
-	begin();
 	ck_assert(pf_state_begin(1, &ends));
 	ck_assert(pf_state_any_busy());
 	ends = true;
@@ -226,14 +231,14 @@ TEST(conversations_end_and_the_next_life_begins_others)
 	pf_state_set_busy(1, false);
 	ck_assert(!pf_state_any_busy());
 	ck_assert(pf_state_begin(0, &ends)); /* the journal does not know it */
-	ck_assert_int_eq(restart(), 0);
+	next_life();
 	ck_assert(!pf_state_was_postponed(1) && !pf_state_was_busy(1));
 	ck_assert(!pf_state_was_busy(2) && pf_state_was_postponed(2));
 	ck_assert(!pf_state_was_postponed(2));
 	ck_assert(
 		!pf_state_begin(2,
 				&ends)); /* this life ends before it has begun it, too */
-	ck_assert_int_eq(restart(), 0);
+	next_life();
 	ck_assert(!pf_state_was_busy(2) && pf_state_was_postponed(2));
 	ck_assert(pf_state_was_busy(3) && !pf_state_was_postponed(3));
 	pf_state_close();
@@ -244,13 +249,13 @@ TEST(a_request_at_work_is_a_suspect)
 {
 	pf_state_request(500, false);
 	ck_assert_uint_eq(pf_state_deaths(500), 0);
-	ck_assert_int_eq(restart(), 0);
+	next_life();
 	ck_assert_uint_eq(pf_state_deaths(500), 1);
 	pf_state_request(500, false);
-	ck_assert_int_eq(restart(), 0);
+	next_life();
 	ck_assert_uint_eq(pf_state_deaths(500), 2);
 	pf_state_request(0, false);
-	ck_assert_int_eq(restart(), 0);
+	next_life();
 	ck_assert_uint_eq(pf_state_deaths(500), 2);
 }
 
