@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plugins whose calls succeed and give a part of a list; tests/faults/calls.sh has those that give none. */
+/* Plugins whose calls succeed, but give a list in part or none: tests/faults/calls.sh has the rest. */
 #include "pjrt_fixture.h"
 
 #include "pjrtfs/json.h"
 
 static const _Alignas(64) uint8_t bytes[SOME] = { 1, 2, 3 };
+
+#define COUNTS(fn, count)                                                                \
+	static PJRT_Error *counts_##fn(PJRT_##fn##_Args *args)                           \
+	{                                                                                \
+		args->count = 1;                                                         \
+		return NULL;                                                             \
+	}
+COUNTS(Executable_OutputMemoryKinds, num_outputs)
+COUNTS(Executable_GetCostAnalysis, num_properties)
+COUNTS(LoadedExecutable_AddressableDevices, num_addressable_devices)
+COUNTS(LoadedExecutable_GetDeviceAssignment, serialized_bytes_size)
+COUNTS(Buffer_Dimensions, num_dims)
 
 /* The results have ranks, but no extents. */
 static PJRT_Error *has_only_ranks(PJRT_Executable_OutputDimensions_Args *args)
@@ -32,13 +44,17 @@ static PJRT_Error *has_no_format(PJRT_Executable_OptimizedProgram_Args *args)
 	return NULL;
 }
 
-static PJRT_Error *has_only_a_rank(PJRT_Buffer_Dimensions_Args *args)
+static void check_fact(pj_executable_fact *fact, const struct pj_executable *x,
+		       const char *function)
 {
-	args->num_dims = 1;
-	return NULL;
+	struct pf_err err = PF_ERR_INIT;
+
+	ck_assert_ptr_null(fact(x, &err));
+	ck_assert_int_eq(err.code, -EIO);
+	ck_assert_msg(strstr(err.text, function) != NULL, "%s", err.text);
 }
 
-TEST_ON_PLUGINS(executables_of_which_a_part_is_missing)
+TEST_ON_PLUGINS(facts_without_a_list_are_missing)
 {
 	static const char text[] =
 		"func.func public @main(%a: tensor<3x5xui8>) -> tensor<3x5xui8> {\n"
@@ -52,14 +68,22 @@ TEST_ON_PLUGINS(executables_of_which_a_part_is_missing)
 	size_t len;
 
 	api->PJRT_Executable_OutputDimensions = has_only_ranks;
-	api->PJRT_Executable_OutputMemoryKinds = has_only_kinds;
+	api->PJRT_Executable_GetCostAnalysis = counts_Executable_GetCostAnalysis;
+	api->PJRT_Executable_OutputMemoryKinds = counts_Executable_OutputMemoryKinds;
+	api->PJRT_LoadedExecutable_AddressableDevices =
+		counts_LoadedExecutable_AddressableDevices;
+	api->PJRT_LoadedExecutable_GetDeviceAssignment =
+		counts_LoadedExecutable_GetDeviceAssignment;
 	api->PJRT_Executable_OptimizedProgram = has_no_format;
 	x = compile(f.client, text, one_device);
 	/* The results' types are then read from their buffers. */
 	ck_assert_ptr_null(x->results);
-	ck_assert_ptr_null(pj_executable_memory_kinds(x, &err));
-	ck_assert_int_eq(err.code, -EIO);
-	ck_assert_msg(strstr(err.text, "OutputMemoryKinds") != NULL, "%s", err.text);
+	check_fact(pj_executable_cost, x, "GetCostAnalysis");
+	check_fact(pj_executable_memory_kinds, x, "OutputMemoryKinds");
+	check_fact(pj_executable_devices, x, "AddressableDevices");
+	check_fact(pj_executable_assignment, x, "GetDeviceAssignment");
+	api->PJRT_Executable_OutputMemoryKinds = has_only_kinds;
+	check_fact(pj_executable_memory_kinds, x, "OutputMemoryKinds");
 	ck_assert_int_eq(pj_executable_optimized_size(x, &len, &with_config, &err),
 			 -EOPNOTSUPP);
 	pj_executable_free(x);
@@ -83,7 +107,7 @@ TEST_ON_PLUGINS(arrays_and_values_without_a_list)
 	uint64_t len;
 
 	ck_assert_str_eq(pf_json_text(values), "{\"list\":null}");
-	f.plugin->api.PJRT_Buffer_Dimensions = has_only_a_rank;
+	f.plugin->api.PJRT_Buffer_Dimensions = counts_Buffer_Dimensions;
 	ck_assert_int_eq(pj_buffer_type(f.plugin, in, &dtype, &shape, &len, &err), -EIO);
 	ck_assert_msg(strstr(err.text, "PJRT_Buffer_Dimensions") != NULL, "%s", err.text);
 	json_object_put(values);

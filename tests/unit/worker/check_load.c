@@ -33,57 +33,6 @@ static int load(struct daemon *d, uint64_t id, const char *bytes, size_t len)
 	return ask(d, PF_OP_LOAD, &q, sizeof(q));
 }
 
-/* 10 n + x, whose n is the number of the platform. */
-static const char numbered[] =
-	"func.func public @main(%n: tensor<i32>, %x: tensor<f32>) -> tensor<f32> {\n"
-	"  %0 = stablehlo.convert %n : (tensor<i32>) -> tensor<f32>\n"
-	"  %1 = stablehlo.constant dense<10.0> : tensor<f32>\n"
-	"  %2 = stablehlo.multiply %0, %1 : tensor<f32>\n"
-	"  %3 = stablehlo.add %2, %x : tensor<f32>\n"
-	"  return %3 : tensor<f32>\n"
-	"}\n";
-
-/* The program's result for x = 5; OUT is the result's id. */
-static float of_five(struct daemon *d, uint64_t executable, uint64_t out)
-{
-	static const uint64_t arg = 21;
-	float value;
-
-	*(float *)(d->arena + 8192) = 5;
-	create_floats(d, arg, 8192, 0);
-	ck_assert_msg(execute(d, executable, &arg, 1, out) == 0, "%s", complaint());
-	memcpy(&value, reply + result(0)->off, sizeof(value));
-	post_id(d, PF_OP_BUFFER_FREE, arg);
-	return value;
-}
-
-TEST_ON_PLUGINS(the_platform_is_passed)
-{
-	struct pf_req_load q = { .id = 3, .off = 65536, .platform = 8 };
-	const uint64_t none = 0;
-	struct daemon d;
-	size_t len;
-	char *bytes;
-
-	start_ok(&d, plugins[_i]);
-	ck_assert_msg(compile_for(&d, 1, numbered, 1) == 0, "%s", complaint());
-	ck_assert_msg(compile_for(&d, 2, numbered, PF_WIRE_MAX_PLATFORMS) == 0, "%s",
-		      complaint());
-	bytes = serialize(&d, 1, &len);
-	memcpy(d.arena + q.off, bytes, len);
-	q.len = len;
-	ck_assert_msg(ask(&d, PF_OP_LOAD, &q, sizeof(q)) == 0, "%s", complaint());
-	ck_assert(of_five(&d, 1, 100) == 5);
-	ck_assert(of_five(&d, 2, 101) == 635);
-	ck_assert(of_five(&d, 3, 102) == 75);
-	ck_assert(of_five(&d, 3, 103) == 75);
-	ck_assert_int_lt(execute(&d, 3, &none, 0, 104), 0);
-	post_id(&d, PF_OP_EXECUTABLE_FREE, 3);
-	ck_assert(of_five(&d, 1, 105) == 5);
-	ck_assert_int_eq(stop(&d), 0);
-	free(bytes);
-}
-
 /* Executable ID, which is sum_and_first, adds 2 and 3. */
 static void check_sum(struct daemon *d, uint64_t id)
 {
