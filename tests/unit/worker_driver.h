@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <json-c/json.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,8 +48,9 @@ struct daemon {
 	const char *pool;
 	struct json_object *description;
 	uint64_t next_tag;
-	pthread_mutex_t lock; /* protects next_tag */
 };
+
+static struct daemon d;
 
 /* A file in memory of SIZE bytes, mapped into *MEMORY. */
 static inline int shared_file(const char *name, uint64_t size, int prot, char **memory)
@@ -86,8 +86,8 @@ static inline pid_t spawn(int sock)
 	_exit(127);
 }
 
-/* Start a worker for the plugin at PATH; OPTIONS is JSON.  d->description is its answer. */
-static inline void start(struct daemon *d, const char *path, const char *options)
+/* Start a worker for two devices of the plugin at PATH. */
+static inline void start(const char *path)
 {
 	struct json_object *setup = json_object_new_object();
 	struct pf_buf answer = PF_BUF_INIT;
@@ -95,95 +95,86 @@ static inline void start(struct daemon *d, const char *path, const char *options
 	int pair[2], fds[3];
 	const char *text;
 
-	memset(d, 0, sizeof(*d));
-	pthread_mutex_init(&d->lock, NULL);
+	memset(&d, 0, sizeof(d));
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	d->sock = pair[0];
-	d->pid = spawn(pair[1]);
+	d.sock = pair[0];
+	d.pid = spawn(pair[1]);
 	close(pair[1]);
 	fds[0] = pf_channel_create(&err);
 	ck_assert_msg(fds[0] >= 0, "%s", err.text);
-	ck_assert_int_eq(pf_channel_map(&d->channel, fds[0], &err), 0);
-	fds[1] = shared_file("arena", ARENA_SIZE, PROT_READ | PROT_WRITE, &d->arena);
-	fds[2] = shared_file("pool", POOL_SIZE, PROT_READ, (char **)(uintptr_t)&d->pool);
+	ck_assert_int_eq(pf_channel_map(&d.channel, fds[0], &err), 0);
+	fds[1] = shared_file("arena", ARENA_SIZE, PROT_READ | PROT_WRITE, &d.arena);
+	fds[2] = shared_file("pool", POOL_SIZE, PROT_READ, (char **)(uintptr_t)&d.pool);
 	json_object_object_add(setup, "version", json_object_new_int(PF_WIRE_VERSION));
 	json_object_object_add(setup, "plugin", json_object_new_string(path));
-	json_object_object_add(setup, "options", json_tokener_parse(options));
+	json_object_object_add(setup, "options",
+			       json_tokener_parse("{\"cpu_device_count\":2}"));
 	json_object_object_add(setup, "arena_size", json_object_new_int64(ARENA_SIZE));
 	json_object_object_add(setup, "pool_size", json_object_new_int64(POOL_SIZE));
 	text = json_object_to_json_string(setup);
-	ck_assert_int_eq(pf_channel_send(d->sock, text, strlen(text), fds, 3, &err), 0);
+	ck_assert_int_eq(pf_channel_send(d.sock, text, strlen(text), fds, 3, &err), 0);
 	json_object_put(setup);
 	for (int i = 0; i < 3; i++)
 		close(fds[i]);
-	ck_assert_msg(pf_channel_recv(d->sock, &answer, NULL, 0, SETUP_MS, &err) == 0,
+	ck_assert_msg(pf_channel_recv(d.sock, &answer, NULL, 0, SETUP_MS, &err) == 0,
 		      "%s", err.text);
-	d->description = json_tokener_parse(answer.data);
-	ck_assert_ptr_nonnull(d->description);
+	d.description = json_tokener_parse(answer.data);
+	ck_assert_msg(json_object_get_boolean(
+			      json_object_object_get(d.description, "ok")),
+		      "%s", answer.data);
 	pf_buf_release(&answer);
 }
 
 /* Hang up; the worker must end at once and without complaint.  Returns its status. */
-static inline int stop(struct daemon *d)
+static inline int stop(void)
 {
 	int status = -1;
 
-	close(d->sock);
-	ck_assert_int_eq(waitpid(d->pid, &status, 0), d->pid);
-	pf_channel_release(&d->channel);
-	munmap(d->arena, ARENA_SIZE);
-	munmap((void *)(uintptr_t)d->pool, POOL_SIZE);
-	json_object_put(d->description);
-	pthread_mutex_destroy(&d->lock);
+	close(d.sock);
+	ck_assert_int_eq(waitpid(d.pid, &status, 0), d.pid);
+	pf_channel_release(&d.channel);
+	munmap(d.arena, ARENA_SIZE);
+	munmap((void *)(uintptr_t)d.pool, POOL_SIZE);
+	json_object_put(d.description);
 	return status;
 }
 
-static inline bool is_ok(const struct daemon *d)
+static inline void stop_ok(void)
 {
-	return json_object_get_boolean(json_object_object_get(d->description, "ok"));
-}
-
-/* Start, and fail the test if the worker complains. */
-static inline void start_ok(struct daemon *d, const char *path)
-{
-	start(d, path, "{\"cpu_device_count\":2}");
-	ck_assert_msg(is_ok(d), "%s", json_object_to_json_string(d->description));
+	ck_assert_int_eq(stop(), 0);
 }
 
 static _Alignas(64) char reply[PF_RING_MESSAGE];
 
-static inline void take_reply(struct daemon *d, void *dst)
+static inline void take_reply(void *dst)
 {
 	ssize_t n;
 
-	while ((n = pf_ring_take(&d->channel.reply, dst, PF_RING_MESSAGE)) == -EAGAIN)
-		ck_assert_msg(pf_ring_wait(&d->channel.reply, 50, REPLY_MS), "no reply");
+	while ((n = pf_ring_take(&d.channel.reply, dst, PF_RING_MESSAGE)) == -EAGAIN)
+		ck_assert_msg(pf_ring_wait(&d.channel.reply, 50, REPLY_MS), "no reply");
 	ck_assert_int_ge(n, (int)sizeof(struct pf_rep_head));
 	ck_assert_uint_eq(((struct pf_rep_head *)dst)->head.len, (uint32_t)n);
 }
 
 /* Send the LEN bytes at MESSAGE with the head filled in; returns the tag. */
-static inline uint64_t send_message(struct daemon *d, enum pf_op op, void *message,
-				    size_t len)
+static inline uint64_t send_message(enum pf_op op, void *message, size_t len)
 {
 	struct pf_msg_head *head = message;
 
-	pf_lock(&d->lock);
-	head->tag = ++d->next_tag;
-	pf_unlock(&d->lock);
+	head->tag = ++d.next_tag;
 	head->op = op;
 	head->len = (uint32_t)len;
-	ck_assert_int_eq(pf_ring_post(&d->channel.request, message, len, NULL, 0), 0);
+	ck_assert_int_eq(pf_ring_post(&d.channel.request, message, len, NULL, 0), 0);
 	return head->tag;
 }
 
 /* One request and its reply, in reply; the reply's code. */
-static inline int ask(struct daemon *d, enum pf_op op, void *message, size_t len)
+static inline int ask(enum pf_op op, void *message, size_t len)
 {
 	struct pf_rep_head *rep = (struct pf_rep_head *)reply;
-	uint64_t tag = send_message(d, op, message, len);
+	uint64_t tag = send_message(op, message, len);
 
-	take_reply(d, reply);
+	take_reply(reply);
 	ck_assert_uint_eq(rep->head.tag, tag);
 	ck_assert_uint_eq(rep->head.op, op);
 	return rep->code;
@@ -198,8 +189,7 @@ static inline const char *complaint(void)
 }
 
 /* Executions get PLATFORM - 1 before their arguments; PLATFORM 0: not. */
-static inline int compile_for(struct daemon *d, uint64_t id, const char *program,
-			      uint32_t platform)
+static inline int compile_for(uint64_t id, const char *program, uint32_t platform)
 {
 	struct {
 		struct pf_req_compile q;
@@ -211,14 +201,14 @@ static inline int compile_for(struct daemon *d, uint64_t id, const char *program
 		       .options_len = sizeof(one_device),
 		       .platform = platform } };
 
-	memcpy(d->arena + 4096, program, strlen(program));
+	memcpy(d.arena + 4096, program, strlen(program));
 	memcpy(&m.q + 1, one_device, sizeof(one_device));
-	return ask(d, PF_OP_COMPILE, &m, sizeof(m.q) + sizeof(one_device));
+	return ask(PF_OP_COMPILE, &m, sizeof(m.q) + sizeof(one_device));
 }
 
-static inline int compile(struct daemon *d, uint64_t id, const char *program)
+static inline int compile(uint64_t id, const char *program)
 {
-	return compile_for(d, id, program, 0);
+	return compile_for(id, program, 0);
 }
 
 static inline struct pf_req_buffer buffer_request(uint64_t id, uint64_t off, uint64_t len,
@@ -232,15 +222,14 @@ static inline struct pf_req_buffer buffer_request(uint64_t id, uint64_t off, uin
 }
 
 /* A buffer of N floats from the arena's offset OFF (N 0: a scalar). */
-static inline uint64_t create_floats(struct daemon *d, uint64_t id, uint64_t off,
-				     int64_t n)
+static inline uint64_t create_floats(uint64_t id, uint64_t off, int64_t n)
 {
 	struct pf_req_buffer q =
 		buffer_request(id, off, (uint64_t)(n ? n : 1) * 4, PF_DTYPE_F32);
 
 	q.rank = n ? 1 : 0;
 	q.dims[0] = n;
-	ck_assert_msg(ask(d, PF_OP_BUFFER_CREATE, &q, sizeof(q)) == 0, "%s", complaint());
+	ck_assert_msg(ask(PF_OP_BUFFER_CREATE, &q, sizeof(q)) == 0, "%s", complaint());
 	return ((struct pf_rep_buffer *)reply)->alias_off;
 }
 
@@ -275,13 +264,13 @@ static inline size_t execute_message(struct execute_message *m, uint64_t executa
 	return pf_execute_bytes(n_args, 1, 1);
 }
 
-static inline int execute(struct daemon *d, uint64_t executable, const uint64_t *args,
-			  uint32_t n_args, uint64_t out)
+static inline int execute(uint64_t executable, const uint64_t *args, uint32_t n_args,
+			  uint64_t out)
 {
 	struct execute_message m;
 	size_t len = execute_message(&m, executable, args, n_args, out);
 
-	return ask(d, PF_OP_EXECUTE, &m, len);
+	return ask(PF_OP_EXECUTE, &m, len);
 }
 
 /* An execution of lent bytes: its q, ids, and what is lent. */
@@ -328,20 +317,20 @@ static inline size_t call_message(struct call_message *m, uint64_t executable,
 	return (size_t)(at - (char *)m);
 }
 
-static inline int call(struct daemon *d, uint64_t executable, uint32_t n_args,
-		       uint64_t from, int64_t n, uint64_t out)
+static inline int call(uint64_t executable, uint32_t n_args, uint64_t from, int64_t n,
+		       uint64_t out)
 {
 	struct call_message m;
 	size_t len = call_message(&m, executable, n_args, from, n, out);
 
-	return ask(d, PF_OP_EXECUTE, &m, len);
+	return ask(PF_OP_EXECUTE, &m, len);
 }
 
-static inline void post_id(struct daemon *d, enum pf_op op, uint64_t id)
+static inline void post_id(enum pf_op op, uint64_t id)
 {
 	struct pf_req_id q = { .id = id };
 
-	send_message(d, op, &q, sizeof(q));
+	send_message(op, &q, sizeof(q));
 }
 
 static inline const struct pf_out *result(unsigned i)

@@ -114,26 +114,25 @@ static const struct {
 };
 
 /* A worker of PLUGIN with program 1 and scalar HERE. */
-static void start_with_scalar(struct daemon *d, const char *plugin)
+static void start_with_scalar(const char *plugin)
 {
-	start_ok(d, plugin);
-	ck_assert_int_eq(compile(d, 1, add_scalars), 0);
-	*(float *)(d->arena + 8192) = 1;
-	create_floats(d, HERE, 8192, 0);
+	start(plugin);
+	ck_assert_int_eq(compile(1, add_scalars), 0);
+	*(float *)(d.arena + 8192) = 1;
+	create_floats(HERE, 8192, 0);
 }
 
 TEST_ON_PLUGINS(each_wrong_field_is_refused)
 {
 	_Alignas(8) char m[4096];
-	struct daemon d;
 
-	start_with_scalar(&d, plugins[_i]);
+	start_with_scalar(plugins[_i]);
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		size_t len = right(wrong[i].op, m);
 		int code;
 
 		memcpy(m + wrong[i].off, &wrong[i].value, wrong[i].size);
-		code = ask(&d, wrong[i].op, m, len);
+		code = ask(wrong[i].op, m, len);
 		ck_assert_msg(code == wrong[i].code, "%s: %d, %s", wrong[i].what, code,
 			      complaint());
 		ck_assert_msg(*complaint() && (!wrong[i].why ||
@@ -146,11 +145,11 @@ TEST_ON_PLUGINS(each_wrong_field_is_refused)
 		    op == PF_OP_BUFFER_MAKE || op == PF_OP_BUFFER_COPY) {
 			size_t len = right((enum pf_op)op, m);
 
-			ck_assert_msg(ask(&d, (enum pf_op)op, m, len) == 0, "%s",
+			ck_assert_msg(ask((enum pf_op)op, m, len) == 0, "%s",
 				      complaint());
-			post_id(&d, PF_OP_BUFFER_FREE, 70);
+			post_id(PF_OP_BUFFER_FREE, 70);
 		}
-	ck_assert_int_eq(stop(&d), 0);
+	stop_ok();
 }
 
 TEST(no_message_is_too_short_or_too_long)
@@ -158,45 +157,42 @@ TEST(no_message_is_too_short_or_too_long)
 	_Alignas(8) char m[4096];
 	struct pf_req_compile c = { .id = 70, .format = "mlir" };
 	struct pf_msg_head bare = { 0 };
-	struct daemon d;
 
-	start_with_scalar(&d, plugins[0]);
-	ck_assert_int_eq(ask(&d, (enum pf_op)0, &bare, sizeof(bare)), -EPROTO);
-	ck_assert_int_eq(ask(&d, (enum pf_op)999, &bare, sizeof(bare)), -EPROTO);
+	start_with_scalar(plugins[0]);
+	ck_assert_int_eq(ask((enum pf_op)0, &bare, sizeof(bare)), -EPROTO);
+	ck_assert_int_eq(ask((enum pf_op)999, &bare, sizeof(bare)), -EPROTO);
 	for (int op = 1; op < PF_OP_COUNT; op++)
-		ck_assert_int_eq(ask(&d, (enum pf_op)op, &bare, sizeof(bare)), -EPROTO);
+		ck_assert_int_eq(ask((enum pf_op)op, &bare, sizeof(bare)), -EPROTO);
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		size_t len = right(wrong[i].op, m);
 
 		memset(m + len, 0, 8);
-		ck_assert_int_eq(ask(&d, wrong[i].op, m, len - 1), -EPROTO);
-		ck_assert_int_eq(ask(&d, wrong[i].op, m, len + 1), -EPROTO);
+		ck_assert_int_eq(ask(wrong[i].op, m, len - 1), -EPROTO);
+		ck_assert_int_eq(ask(wrong[i].op, m, len + 1), -EPROTO);
 	}
-	ck_assert_int_eq(ask(&d, PF_OP_COMPILE, &c, sizeof(c)), -EPROTO);
+	ck_assert_int_eq(ask(PF_OP_COMPILE, &c, sizeof(c)), -EPROTO);
 	c.options_len = 5;
-	ck_assert_int_eq(ask(&d, PF_OP_COMPILE, &c, sizeof(c)), -EPROTO);
-	ck_assert_int_eq(compile_for(&d, 70, add_scalars, PF_WIRE_MAX_PLATFORMS + 1),
+	ck_assert_int_eq(ask(PF_OP_COMPILE, &c, sizeof(c)), -EPROTO);
+	ck_assert_int_eq(compile_for(70, add_scalars, PF_WIRE_MAX_PLATFORMS + 1),
 			 -EPROTO);
-	ck_assert_int_eq(compile_for(&d, 70, add_scalars, UINT32_MAX), -EPROTO);
-	ck_assert_int_eq(stop(&d), 0);
+	ck_assert_int_eq(compile_for(70, add_scalars, UINT32_MAX), -EPROTO);
+	stop_ok();
 }
 
 /* There is no group here; tests/faults/group-transfers.sh has transfers that succeed. */
 TEST(transfers_need_a_group)
 {
 	_Alignas(8) char m[4096];
-	struct daemon d;
 
-	start_with_scalar(&d, faulty_plugin());
+	start_with_scalar(faulty_plugin());
 	for (int i = 0; i < 2; i++) { /* the id is free again */
-		ck_assert_int_eq(ask(&d, PF_OP_SEND, m, right(PF_OP_SEND, m)), -EPROTO);
+		ck_assert_int_eq(ask(PF_OP_SEND, m, right(PF_OP_SEND, m)), -EPROTO);
 		ck_assert_str_eq(complaint(), "there is no group");
-		ck_assert_int_eq(ask(&d, PF_OP_RECEIVE, m, right(PF_OP_RECEIVE, m)),
-				 -EPROTO);
+		ck_assert_int_eq(ask(PF_OP_RECEIVE, m, right(PF_OP_RECEIVE, m)), -EPROTO);
 		ck_assert_str_eq(complaint(), "there is no group");
-		post_id(&d, PF_OP_BUFFER_FREE, 70);
+		post_id(PF_OP_BUFFER_FREE, 70);
 	}
-	ck_assert_int_eq(stop(&d), 0);
+	stop_ok();
 }
 
 /* --- lists of executions ------------------------------------------------------------------ */
@@ -207,35 +203,34 @@ TEST(wrong_lists_of_executions_are_refused)
 	struct call_message lent;
 	struct execute_message m;
 	struct pf_arg *first;
-	struct daemon d;
 	size_t len;
 
-	start_with_scalar(&d, plugins[0]);
-	ck_assert_int_eq(execute(&d, 1, args, 2, 100), -ENOENT);
+	start_with_scalar(plugins[0]);
+	ck_assert_int_eq(execute(1, args, 2, 100), -ENOENT);
 	ck_assert_ptr_nonnull(strstr(complaint(), "99"));
-	ck_assert_int_eq(execute(&d, 1, args, 1, 100), -EINVAL); /* one argument of two */
+	ck_assert_int_eq(execute(1, args, 1, 100), -EINVAL); /* one argument of two */
 	len = execute_message(&m, 1, args, 2, 100);
 	m.ids[1] = HERE;
 	carry_of(&m)[1] = 1; /* there is one result */
-	ck_assert_int_eq(ask(&d, PF_OP_EXECUTE, &m, len), -EPROTO);
-	ck_assert_int_eq(call(&d, 1, 1, AT, 0, 100), -EINVAL); /* one of two, lent */
-	ck_assert_int_eq(call(&d, 1, 2, AT, 8, 100), -EINVAL); /* of another size */
+	ck_assert_int_eq(ask(PF_OP_EXECUTE, &m, len), -EPROTO);
+	ck_assert_int_eq(call(1, 1, AT, 0, 100), -EINVAL); /* one of two, lent */
+	ck_assert_int_eq(call(1, 2, AT, 8, 100), -EINVAL); /* of another size */
 	len = call_message(&lent, 1, 2, AT, 0, 100);
 	for (size_t n = sizeof(lent.q.head); n < len; n++)
-		ck_assert_int_eq(ask(&d, PF_OP_EXECUTE, &lent, n), -EPROTO);
-	ck_assert_int_eq(ask(&d, PF_OP_EXECUTE, &lent, len + 1), -EPROTO);
+		ck_assert_int_eq(ask(PF_OP_EXECUTE, &lent, n), -EPROTO);
+	ck_assert_int_eq(ask(PF_OP_EXECUTE, &lent, len + 1), -EPROTO);
 	first = lent_of(&lent);
 	first->off = ARENA_SIZE - 3;
-	ck_assert_int_eq(ask(&d, PF_OP_EXECUTE, &lent, len), -EPROTO);
+	ck_assert_int_eq(ask(PF_OP_EXECUTE, &lent, len), -EPROTO);
 	first->off = AT;
 	first->rank = UINT16_MAX;
-	ck_assert_int_eq(ask(&d, PF_OP_EXECUTE, &lent, len), -EPROTO);
+	ck_assert_int_eq(ask(PF_OP_EXECUTE, &lent, len), -EPROTO);
 	first->rank = 0;
 	first->dtype = 9999;
-	ck_assert_int_lt(ask(&d, PF_OP_EXECUTE, &lent, len), 0);
+	ck_assert_int_lt(ask(PF_OP_EXECUTE, &lent, len), 0);
 	first->dtype = PF_DTYPE_F32;
-	ck_assert_msg(ask(&d, PF_OP_EXECUTE, &lent, len) == 0, "%s", complaint());
-	ck_assert_int_eq(stop(&d), 0);
+	ck_assert_msg(ask(PF_OP_EXECUTE, &lent, len) == 0, "%s", complaint());
+	stop_ok();
 }
 
 /* --- what a failure leaves ---------------------------------------------------------------- */
@@ -260,15 +255,14 @@ TEST(an_execution_whose_ids_are_in_use_leaves_no_result)
 		.results = { 100, HERE },
 		.carry = PF_NO_CARRY };
 	size_t len = pf_execute_bytes(1, 2, 1);
-	struct daemon d;
 
-	start_with_scalar(&d, plugins[0]);
-	ck_assert_msg(compile(&d, 2, two_results) == 0, "%s", complaint());
-	ck_assert_int_eq(ask(&d, PF_OP_EXECUTE, &m, len), -EPROTO);
+	start_with_scalar(plugins[0]);
+	ck_assert_msg(compile(2, two_results) == 0, "%s", complaint());
+	ck_assert_int_eq(ask(PF_OP_EXECUTE, &m, len), -EPROTO);
 	ck_assert_str_eq(complaint(), "id 11 is 0 or in use");
 	m.results[1] = 101;
-	ck_assert_msg(ask(&d, PF_OP_EXECUTE, &m, len) == 0, "%s", complaint());
-	ck_assert_int_eq(stop(&d), 0);
+	ck_assert_msg(ask(PF_OP_EXECUTE, &m, len) == 0, "%s", complaint());
+	stop_ok();
 }
 
 /* Results and blocks of bytes that could not be fetched are gone: there is room for the next. */
@@ -280,32 +274,28 @@ TEST(what_cannot_be_fetched_leaves_nothing)
 	const uint64_t args[] = {
 		12, 12
 	}; /* 2 x 3 floats, which that plugin's programs take */
-	struct daemon d;
 
 	setenv("PJRTFS_FAULTY",
 	       "download=error:INTERNAL:no bus,pointer=error:INTERNAL:none", 1);
-	start_with_scalar(&d, faulty_plugin());
+	start_with_scalar(faulty_plugin());
 	q.rank = 1;
 	q.dims[0] = BIG;
-	ck_assert_msg(ask(&d, PF_OP_BUFFER_CREATE, &q, sizeof(q)) == 0, "%s",
-		      complaint());
+	ck_assert_msg(ask(PF_OP_BUFFER_CREATE, &q, sizeof(q)) == 0, "%s", complaint());
 	for (int i = 0; i < TIMES; i++) {
-		ck_assert_int_eq(ask(&d, PF_OP_BUFFER_READ, &read, sizeof(read)), -EIO);
+		ck_assert_int_eq(ask(PF_OP_BUFFER_READ, &read, sizeof(read)), -EIO);
 		ck_assert_str_eq(complaint(), "no bus");
 	}
 	q = buffer_request(12, 8192, 24, PF_DTYPE_F32);
 	q.rank = 2;
 	q.dims[0] = 2;
 	q.dims[1] = 3;
-	ck_assert_msg(ask(&d, PF_OP_BUFFER_CREATE, &q, sizeof(q)) == 0, "%s",
-		      complaint());
+	ck_assert_msg(ask(PF_OP_BUFFER_CREATE, &q, sizeof(q)) == 0, "%s", complaint());
 	for (int i = 0; i < 2; i++) {
-		ck_assert_int_eq(execute(&d, 1, args, 2, 100), -EIO);
-		ck_assert_int_eq(ask(&d, PF_OP_BUFFER_READ, &result_id,
-				     sizeof(result_id)),
+		ck_assert_int_eq(execute(1, args, 2, 100), -EIO);
+		ck_assert_int_eq(ask(PF_OP_BUFFER_READ, &result_id, sizeof(result_id)),
 				 -ENOENT);
 	}
-	ck_assert_int_eq(stop(&d), 0);
+	stop_ok();
 }
 
 /* --- programs and plugins ---------------------------------------------------------------- */
@@ -314,18 +304,17 @@ TEST_ON_PLUGINS(a_plugins_refusals_have_sentences)
 {
 	_Alignas(8) char m[4096];
 	size_t len = right(PF_OP_LOAD, m);
-	struct daemon d;
 
-	start_with_scalar(&d, plugins[_i]);
+	start_with_scalar(plugins[_i]);
 	/* Not all plugins call it INVALID_ARGUMENT. */
-	ck_assert_int_lt(compile(&d, 70, "module {"), 0);
+	ck_assert_int_lt(compile(70, "module {"), 0);
 	ck_assert_str_ne(complaint(), "");
 	ck_assert_int_gt(((struct pf_rep_head *)reply)->pjrt_code, 0);
 	memcpy(d.arena + 65536, "not a program, but some text", 28);
-	ck_assert_int_lt(ask(&d, PF_OP_LOAD, m, len), 0);
+	ck_assert_int_lt(ask(PF_OP_LOAD, m, len), 0);
 	ck_assert_str_ne(complaint(), "");
-	ck_assert_int_eq(compile(&d, 70, add_scalars), 0); /* the id is free */
-	ck_assert_int_eq(stop(&d), 0);
+	ck_assert_int_eq(compile(70, add_scalars), 0); /* the id is free */
+	stop_ok();
 }
 
 /* Programs that never end hold their threads, and there is still one for the next. */
@@ -346,44 +335,15 @@ TEST_ON_PLUGINS(endless_programs_do_not_block_others)
 	struct pf_req_buffer q = buffer_request(HERE, 8192, 4, PF_DTYPE_S32);
 	const uint64_t args[] = { HERE };
 	struct execute_message m;
-	struct daemon d;
 	size_t len;
 
-	start_ok(&d, plugins[_i]);
-	ck_assert_int_eq(ask(&d, PF_OP_BUFFER_CREATE, &q, sizeof(q)), 0);
-	ck_assert_msg(compile(&d, 1, endless) == 0, "%s", complaint());
+	start(plugins[_i]);
+	ck_assert_int_eq(ask(PF_OP_BUFFER_CREATE, &q, sizeof(q)), 0);
+	ck_assert_msg(compile(1, endless) == 0, "%s", complaint());
 	for (uint64_t i = 0; i < 12; i++) {
 		len = execute_message(&m, 1, args, 1, 100 + i);
-		send_message(&d, PF_OP_EXECUTE, &m, len);
+		send_message(PF_OP_EXECUTE, &m, len);
 	}
-	ck_assert_msg(compile(&d, 2, add_scalars) == 0, "%s", complaint());
-	ck_assert_int_eq(stop(&d), 0);
-}
-
-TEST(bad_plugins_and_options_are_explained)
-{
-	static const struct {
-		const char *path, *options, *want;
-		int code;
-	} cases[] = {
-		{ "/no/such/plugin.so", "{}", "No such file", -ENOENT },
-		{ "/dev/null", "{}", "cannot load the plugin", -ENOEXEC },
-		{ NULL, "{\"cpu_device_count\":\"four\"}", "cpu_device_count", -EINVAL },
-		{ NULL, "{\"x\":{}}", "option x", -EINVAL },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct daemon d;
-
-		start(&d, cases[i].path ? cases[i].path : plugins[0], cases[i].options);
-		ck_assert(!is_ok(&d));
-		ck_assert_int_eq(json_object_get_int(
-					 json_object_object_get(d.description, "errno")),
-				 cases[i].code);
-		ck_assert_ptr_nonnull(
-			strstr(json_object_get_string(
-				       json_object_object_get(d.description, "error")),
-			       cases[i].want));
-		ck_assert_int_eq(WEXITSTATUS(stop(&d)), 1);
-	}
+	ck_assert_msg(compile(2, add_scalars) == 0, "%s", complaint());
+	stop_ok();
 }

@@ -11,8 +11,8 @@ static const char adder[] =
 	"}\n";
 
 /* Run executable 1 on buffers A and B up to N times; OUT replaces A if CARRY. */
-static int repeat(struct daemon *d, uint32_t n, uint64_t a, uint64_t b, uint64_t out,
-		  bool carry, uint8_t donate)
+static int repeat(uint32_t n, uint64_t a, uint64_t b, uint64_t out, bool carry,
+		  uint8_t donate)
 {
 	const uint64_t args[] = { a, b };
 	struct execute_message m;
@@ -22,7 +22,7 @@ static int repeat(struct daemon *d, uint32_t n, uint64_t a, uint64_t b, uint64_t
 	donate_of(&m)[0] = donate;
 	if (carry)
 		carry_of(&m)[0] = 0;
-	return ask(d, PF_OP_EXECUTE, &m, len);
+	return ask(PF_OP_EXECUTE, &m, len);
 }
 
 static const struct pf_rep_execute *answer(void)
@@ -41,28 +41,27 @@ static float number(void)
 	return f;
 }
 
-static int read_id(struct daemon *d, uint64_t id)
+static int read_id(uint64_t id)
 {
 	struct pf_req_id q = { .id = id };
 
-	return ask(d, PF_OP_BUFFER_READ, &q, sizeof(q));
+	return ask(PF_OP_BUFFER_READ, &q, sizeof(q));
 }
 
 TEST_ON_PLUGINS(results_replace_arguments)
 {
 	uint32_t done = 0;
 	uint64_t from = 11;
-	struct daemon d;
 
-	start_ok(&d, plugins[_i]);
-	ck_assert_msg(compile(&d, 1, adder) == 0, "%s", complaint());
+	start(plugins[_i]);
+	ck_assert_msg(compile(1, adder) == 0, "%s", complaint());
 	*(float *)(d.arena + 8192) = 1;
 	*(float *)(d.arena + 16384) = 10;
-	create_floats(&d, 11, 8192, 0);
-	create_floats(&d, 12, 16384, 0);
+	create_floats(11, 8192, 0);
+	create_floats(12, 16384, 0);
 	/* 10 ms may pass before all runs are done: then the test requests the rest. */
 	for (uint64_t out = 100; done < 5000; out++) {
-		ck_assert_msg(repeat(&d, 5000 - done, from, 12, out, true,
+		ck_assert_msg(repeat(5000 - done, from, 12, out, true,
 				     PF_DONATE_LATER | (from == 11 ? 0 : 1)) == 0,
 			      "%s", complaint());
 		ck_assert_int_eq(answer()->why, 0);
@@ -73,18 +72,18 @@ TEST_ON_PLUGINS(results_replace_arguments)
 		from = out;
 		ck_assert_float_eq(number(), 1 + 10 * (float)done);
 	}
-	ck_assert_int_eq(read_id(&d, from), 0);
-	ck_assert_int_eq(read_id(&d, 11), 0);
+	ck_assert_int_eq(read_id(from), 0);
+	ck_assert_int_eq(read_id(11), 0);
 	/* The id is taken. */
-	ck_assert_int_eq(repeat(&d, 3, 11, 12, 11, false, 0), -EPROTO);
+	ck_assert_int_eq(repeat(3, 11, 12, 11, false, 0), -EPROTO);
 	/* Nothing is replaced: all runs are the same. */
-	ck_assert_int_eq(repeat(&d, 3, 11, 12, 1000, false, 0), 0);
+	ck_assert_int_eq(repeat(3, 11, 12, 1000, false, 0), 0);
 	ck_assert_float_eq(number(), 11);
 	/* The first run may consume the argument, too. */
-	ck_assert_int_eq(repeat(&d, 3, 1000, 12, 1001, true, 3), 0);
+	ck_assert_int_eq(repeat(3, 1000, 12, 1001, true, 3), 0);
 	ck_assert_float_eq(number(), 41);
-	ck_assert_int_eq(read_id(&d, 1000), -EINVAL);
-	ck_assert_int_eq(stop(&d), 0);
+	ck_assert_int_eq(read_id(1000), -EINVAL);
+	stop_ok();
 }
 
 /* Argument 0 gives its memory to the result only where the request allows it. */
@@ -98,21 +97,20 @@ TEST_ON_PLUGINS(only_requested_donations_happen)
 		"}\n";
 	struct execute_message m;
 	const uint64_t args[] = { 11 };
-	struct daemon d;
 	size_t len;
 
-	start_ok(&d, plugins[_i]);
+	start(plugins[_i]);
 	((float *)(d.arena + 8192))[3] = 4;
-	create_floats(&d, 11, 8192, 4);
-	ck_assert_msg(compile(&d, 1, program) == 0, "%s", complaint());
-	ck_assert_int_eq(execute(&d, 1, args, 1, 100), 0);
-	ck_assert_int_eq(read_id(&d, 11), 0);
+	create_floats(11, 8192, 4);
+	ck_assert_msg(compile(1, program) == 0, "%s", complaint());
+	ck_assert_int_eq(execute(1, args, 1, 100), 0);
+	ck_assert_int_eq(read_id(11), 0);
 	len = execute_message(&m, 1, args, 1, 101);
 	donate_of(&m)[0] = PF_DONATE_FIRST;
-	ck_assert_int_eq(ask(&d, PF_OP_EXECUTE, &m, len), 0);
+	ck_assert_int_eq(ask(PF_OP_EXECUTE, &m, len), 0);
 	ck_assert(((float *)(reply + result(0)->off))[3] == 8);
-	ck_assert_int_eq(read_id(&d, 11), -EINVAL);
+	ck_assert_int_eq(read_id(11), -EINVAL);
 	/* The user's bytes are not the plugin's to change. */
 	ck_assert(((float *)(d.arena + 8192))[3] == 4);
-	ck_assert_int_eq(stop(&d), 0);
+	stop_ok();
 }

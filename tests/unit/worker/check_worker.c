@@ -24,11 +24,10 @@ TEST_ON_PLUGINS(adds_scalars)
 	struct pf_rep_optimized *again = (struct pf_rep_optimized *)reply;
 	struct pf_req_id id = { .id = 1 };
 	struct json_object *info;
-	struct daemon d;
 	size_t len;
 
-	start_ok(&d, plugins[_i]);
-	ck_assert_msg(compile(&d, 1, add_scalars) == 0, "%s", complaint());
+	start(plugins[_i]);
+	ck_assert_msg(compile(1, add_scalars) == 0, "%s", complaint());
 	ck_assert_uint_ne(made->hlo_off, PF_NO_OFFSET);
 	ck_assert_uint_gt(made->hlo_len, 0);
 	info = json_tokener_parse(d.pool + made->info_off);
@@ -36,49 +35,48 @@ TEST_ON_PLUGINS(adds_scalars)
 	ck_assert_int_eq(json_object_get_int(json_object_object_get(info, "num_outputs")),
 			 1);
 	json_object_put(info);
-	post_id(&d, PF_OP_BLOCK_FREE, made->info_off);
+	post_id(PF_OP_BLOCK_FREE, made->info_off);
 	len = made->hlo_len;
-	post_id(&d, PF_OP_BLOCK_FREE, made->hlo_off);
+	post_id(PF_OP_BLOCK_FREE, made->hlo_off);
 	/* The same text when requested again, except for the order of maps. */
-	ck_assert_msg(ask(&d, PF_OP_OPTIMIZED, &id, sizeof(id)) == 0, "%s", complaint());
+	ck_assert_msg(ask(PF_OP_OPTIMIZED, &id, sizeof(id)) == 0, "%s", complaint());
 	ck_assert_uint_eq(again->len, len);
 	ck_assert_uint_eq(again->with_config, 1);
 	ck_assert_int_eq(d.pool[again->off], 0x0a);
-	post_id(&d, PF_OP_BLOCK_FREE, again->off);
+	post_id(PF_OP_BLOCK_FREE, again->off);
 	*(float *)(d.arena + 8192) = 2;
 	*(float *)(d.arena + 8192 + 64) = 3;
 	/* No copy: the device buffer lies where the user's bytes are. */
-	ck_assert_uint_eq(create_floats(&d, 11, 8192, 0), 8192);
-	ck_assert_uint_eq(create_floats(&d, 12, 8192 + 64, 0), 8192 + 64);
+	ck_assert_uint_eq(create_floats(11, 8192, 0), 8192);
+	ck_assert_uint_eq(create_floats(12, 8192 + 64, 0), 8192 + 64);
 	for (uint64_t out = 100; out < 110; out++) {
-		ck_assert_msg(execute(&d, 1, args, 2, out) == 0, "%s", complaint());
+		ck_assert_msg(execute(1, args, 2, out) == 0, "%s", complaint());
 		ck_assert_uint_eq(result(0)->dtype, PF_DTYPE_F32);
 		ck_assert_uint_eq(result(0)->off % 64, 0);
 		ck_assert(scalar() == 5);
-		post_id(&d, PF_OP_BUFFER_FREE, out);
+		post_id(PF_OP_BUFFER_FREE, out);
 	}
-	post_id(&d, PF_OP_BUFFER_FREE, 11);
-	post_id(&d, PF_OP_EXECUTABLE_FREE, 1);
-	ck_assert_int_eq(stop(&d), 0);
+	post_id(PF_OP_BUFFER_FREE, 11);
+	post_id(PF_OP_EXECUTABLE_FREE, 1);
+	stop_ok();
 }
 
 TEST_ON_PLUGINS(misaligned_bytes_are_copied)
 {
 	const uint64_t args[] = { 11, 11 };
-	struct daemon d;
 
-	start_ok(&d, plugins[_i]);
+	start(plugins[_i]);
 	*(float *)(d.arena + 8192 + 4) = 21;
-	ck_assert_uint_eq(create_floats(&d, 11, 8192 + 4, 0), PF_NO_OFFSET);
+	ck_assert_uint_eq(create_floats(11, 8192 + 4, 0), PF_NO_OFFSET);
 	*(float *)(d.arena + 8192 + 4) = 0;
-	ck_assert_int_eq(compile(&d, 1, add_scalars), 0);
-	ck_assert_msg(execute(&d, 1, args, 2, 100) == 0, "%s", complaint());
+	ck_assert_int_eq(compile(1, add_scalars), 0);
+	ck_assert_msg(execute(1, args, 2, 100) == 0, "%s", complaint());
 	ck_assert(scalar() == 42);
-	ck_assert_int_eq(stop(&d), 0);
+	stop_ok();
 }
 
 /* Twice the argument, of N floats. */
-static void compile_twice(struct daemon *d, uint64_t id, int n)
+static void compile_twice(uint64_t id, int n)
 {
 	char text[512];
 
@@ -90,17 +88,17 @@ static void compile_twice(struct daemon *d, uint64_t id, int n)
 		 "  }\n"
 		 "}\n",
 		 n, n, n, n);
-	ck_assert_msg(compile(d, id, text) == 0, "%s", complaint());
+	ck_assert_msg(compile(id, text) == 0, "%s", complaint());
 }
 
 /* Sanitizers own the allocator: then results are copied into a block. */
-static const float *large_result(struct daemon *d, uint64_t *off)
+static const float *large_result(uint64_t *off)
 {
 	if (result(0)->where != PF_WHERE_POOL)
 		ck_assert_uint_eq(result(0)->where, PF_WHERE_BLOCK);
 	ck_assert_uint_eq(result(0)->len, 4 << 20);
 	*off = result(0)->off;
-	return (const float *)(d->pool + *off);
+	return (const float *)(d.pool + *off);
 }
 
 /* The first index where NUMBERS are not twice the index, or -1. */
@@ -118,20 +116,19 @@ TEST_ON_PLUGINS(large_results_lie_in_the_pool)
 	const uint64_t args[] = { 11 };
 	uint64_t off, first = PF_NO_OFFSET;
 	const float *numbers;
-	struct daemon d;
 
-	start_ok(&d, plugins[_i]);
+	start(plugins[_i]);
 	for (int i = 0; i < N; i++)
 		((float *)(d.arena + AT))[i] = (float)i;
-	ck_assert_uint_eq(create_floats(&d, 11, AT, N), AT);
-	compile_twice(&d, 1, N);
+	ck_assert_uint_eq(create_floats(11, AT, N), AT);
+	compile_twice(1, N);
 	for (uint64_t out = 100; out < 104; out++) {
-		ck_assert_msg(execute(&d, 1, args, 1, out) == 0, "%s", complaint());
+		ck_assert_msg(execute(1, args, 1, out) == 0, "%s", complaint());
 		ck_assert_uint_eq(result(0)->len, N * 4);
 #ifndef PF_SANITIZE
 		ck_assert_uint_eq(result(0)->where, PF_WHERE_POOL);
 #endif
-		numbers = large_result(&d, &off);
+		numbers = large_result(&off);
 		ck_assert_int_eq(first_wrong(numbers, N), -1);
 		/* A freed result's memory, which is warm, is the next one's. */
 		if (first == PF_NO_OFFSET)
@@ -139,22 +136,22 @@ TEST_ON_PLUGINS(large_results_lie_in_the_pool)
 #ifndef PF_SANITIZE
 		ck_assert_uint_eq(off, first);
 #endif
-		post_id(&d, PF_OP_BUFFER_FREE, out);
-		post_id(&d, PF_OP_BLOCK_FREE, off); /* of a plugin's block: ignored */
+		post_id(PF_OP_BUFFER_FREE, out);
+		post_id(PF_OP_BLOCK_FREE, off); /* of a plugin's block: ignored */
 		/* Frees have no reply: another request's shows that they were taken. */
-		ck_assert_int_eq(execute(&d, 1, args, 1, out + 1000), 0);
-		post_id(&d, PF_OP_BUFFER_FREE, out + 1000);
+		ck_assert_int_eq(execute(1, args, 1, out + 1000), 0);
+		post_id(PF_OP_BUFFER_FREE, out + 1000);
 		/* real time: the plugin frees on a thread of its own, of which nothing tells */
 		usleep(20000);
 	}
 	/* The bytes outlive the worker. */
-	ck_assert_int_eq(execute(&d, 1, args, 1, 200), 0);
-	numbers = large_result(&d, &off);
+	ck_assert_int_eq(execute(1, args, 1, 200), 0);
+	numbers = large_result(&off);
 	kill(d.pid, SIGKILL);
 	ck_assert_int_eq(waitid(P_PID, (id_t)d.pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT),
 			 0);
 	ck_assert_int_eq(first_wrong(numbers, N), -1);
-	ck_assert_int_eq(WTERMSIG(stop(&d)), SIGKILL);
+	ck_assert_int_eq(WTERMSIG(stop()), SIGKILL);
 }
 
 TEST_ON_PLUGINS(empty_arrays_work)
@@ -167,34 +164,31 @@ TEST_ON_PLUGINS(empty_arrays_work)
 	struct pf_req_buffer q = buffer_request(11, ARENA_SIZE, 0, PF_DTYPE_F32);
 	struct pf_req_id read = { .id = 11 };
 	const uint64_t args[] = { 11 };
-	struct daemon d;
 
-	start_ok(&d, plugins[_i]);
+	start(plugins[_i]);
 	q.rank = 2;
 	q.dims[1] = 3;
-	ck_assert_msg(ask(&d, PF_OP_BUFFER_CREATE, &q, sizeof(q)) == 0, "%s",
-		      complaint());
-	ck_assert_msg(ask(&d, PF_OP_BUFFER_READ, &read, sizeof(read)) == 0, "%s",
+	ck_assert_msg(ask(PF_OP_BUFFER_CREATE, &q, sizeof(q)) == 0, "%s", complaint());
+	ck_assert_msg(ask(PF_OP_BUFFER_READ, &read, sizeof(read)) == 0, "%s",
 		      complaint());
 	ck_assert_uint_eq(((struct pf_rep_block *)reply)->len, 0);
-	ck_assert_msg(compile(&d, 1, program) == 0, "%s", complaint());
-	ck_assert_msg(execute(&d, 1, args, 1, 12) == 0, "%s", complaint());
+	ck_assert_msg(compile(1, program) == 0, "%s", complaint());
+	ck_assert_msg(execute(1, args, 1, 12) == 0, "%s", complaint());
 	ck_assert_uint_eq(result(0)->where, PF_WHERE_INLINE);
 	ck_assert_uint_eq(result(0)->len, 0);
-	ck_assert_int_eq(stop(&d), 0);
+	stop_ok();
 }
 
 /* Many requests under way at once: each reply has its own request's tag and numbers. */
 TEST_ON_PLUGINS(a_reply_has_its_requests_tag)
 {
 	enum { CLIENTS = 4, ROUNDS = 200 };
-	struct daemon d;
 
-	start_ok(&d, plugins[_i]);
-	ck_assert_int_eq(compile(&d, 1, add_scalars), 0);
+	start(plugins[_i]);
+	ck_assert_int_eq(compile(1, add_scalars), 0);
 	for (unsigned c = 0; c < CLIENTS; c++) {
 		*(float *)(d.arena + 8192 + c * 64) = (float)(c + 1);
-		create_floats(&d, 11 + c, 8192 + c * 64, 0);
+		create_floats(11 + c, 8192 + c * 64, 0);
 	}
 	for (uint64_t round = 0; round < ROUNDS; round++) {
 		uint64_t first = 0;
@@ -205,7 +199,7 @@ TEST_ON_PLUGINS(a_reply_has_its_requests_tag)
 			struct execute_message m;
 			size_t len = execute_message(&m, 1, args, 2,
 						     1000 + round * CLIENTS + c);
-			uint64_t tag = send_message(&d, PF_OP_EXECUTE, &m, len);
+			uint64_t tag = send_message(PF_OP_EXECUTE, &m, len);
 
 			first = c ? first : tag;
 		}
@@ -213,17 +207,17 @@ TEST_ON_PLUGINS(a_reply_has_its_requests_tag)
 			struct pf_rep_head *rep = (struct pf_rep_head *)reply;
 			uint64_t who;
 
-			take_reply(&d, reply);
+			take_reply(reply);
 			ck_assert_msg(rep->code == 0, "%s", complaint());
 			who = rep->head.tag - first;
 			ck_assert_uint_lt(who, CLIENTS);
 			ck_assert(!seen[who]);
 			seen[who] = true;
 			ck_assert(scalar() == (float)(2 * (who + 1)));
-			post_id(&d, PF_OP_BUFFER_FREE, 1000 + round * CLIENTS + who);
+			post_id(PF_OP_BUFFER_FREE, 1000 + round * CLIENTS + who);
 		}
 	}
-	ck_assert_int_eq(stop(&d), 0);
+	stop_ok();
 }
 
 /* f(x0, …, x99) = (x0, …, x99), doubled: more than fits a reply. */
@@ -265,20 +259,19 @@ TEST_ON_PLUGINS(many_arguments_and_results)
 	static struct pf_out outs[WIDE];
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	unsigned inside = 0;
-	struct daemon d;
 
-	start_ok(&d, plugins[_i]);
+	start(plugins[_i]);
 	print_wide(&text, WIDE);
 	ck_assert(!text.failed);
-	ck_assert_msg(compile(&d, 1, text.data) == 0, "%s", complaint());
+	ck_assert_msg(compile(1, text.data) == 0, "%s", complaint());
 	for (unsigned i = 0; i < WIDE; i++) {
 		*(float *)(d.arena + 65536 + i * LEN) = (float)i;
-		create_floats(&d, 11 + i, 65536 + i * LEN, 256);
+		create_floats(11 + i, 65536 + i * LEN, 256);
 		m.ids[i] = 11 + i;
 		m.ids[WIDE + i] = 1000 + i;
 	}
-	ck_assert_msg(ask(&d, PF_OP_EXECUTE, &m, pf_execute_bytes(WIDE, WIDE, 1)) == 0,
-		      "%s", complaint());
+	ck_assert_msg(ask(PF_OP_EXECUTE, &m, pf_execute_bytes(WIDE, WIDE, 1)) == 0, "%s",
+		      complaint());
 	memcpy(outs, result(0), sizeof(outs));
 	for (unsigned i = 0; i < WIDE; i++) {
 		ck_assert_uint_eq(outs[i].len, LEN);
@@ -292,9 +285,9 @@ TEST_ON_PLUGINS(many_arguments_and_results)
 	for (unsigned i = inside; i < WIDE; i++) {
 		ck_assert_uint_eq(outs[i].where, PF_WHERE_BLOCK);
 		ck_assert(*(const float *)(d.pool + outs[i].off) == (float)(2 * i));
-		post_id(&d, PF_OP_BLOCK_FREE, outs[i].off);
+		post_id(PF_OP_BLOCK_FREE, outs[i].off);
 	}
-	ck_assert_int_eq(stop(&d), 0);
+	stop_ok();
 }
 
 /* --- lent bytes -------------------------------------------------------------------------- */
@@ -309,17 +302,16 @@ static const struct {
 
 TEST(results_of_calls_lie_in_the_reply_or_the_pool)
 {
-	struct daemon d;
 
-	start_ok(&d, plugins[0]);
+	start(plugins[0]);
 	for (unsigned s = 0; s < ARRAY_SIZE(sizes); s++) {
 		const int n = sizes[s].n;
 		const float *numbers;
 
-		compile_twice(&d, 1 + s, n);
+		compile_twice(1 + s, n);
 		for (int i = 0; i < n; i++)
 			((float *)(d.arena + AT))[i] = (float)i;
-		ck_assert_msg(call(&d, 1 + s, 1, AT, n, 100 + s) == 0, "%s", complaint());
+		ck_assert_msg(call(1 + s, 1, AT, n, 100 + s) == 0, "%s", complaint());
 #ifndef PF_SANITIZE
 		ck_assert_uint_eq(result(0)->where, sizes[s].where);
 #endif
@@ -329,25 +321,24 @@ TEST(results_of_calls_lie_in_the_reply_or_the_pool)
 		numbers += result(0)->off / sizeof(float);
 		ck_assert_int_eq(first_wrong(numbers, n), -1);
 		if (result(0)->where == PF_WHERE_POOL)
-			post_id(&d, PF_OP_BUFFER_FREE, 100 + s);
+			post_id(PF_OP_BUFFER_FREE, 100 + s);
 		else if (result(0)->where == PF_WHERE_BLOCK)
-			post_id(&d, PF_OP_BLOCK_FREE, result(0)->off);
+			post_id(PF_OP_BLOCK_FREE, result(0)->off);
 	}
-	ck_assert_int_eq(stop(&d), 0);
+	stop_ok();
 }
 
 /* One argument is a buffer, the other is lent, on the device that is named; results are kept. */
 TEST_ON_PLUGINS(buffers_and_bytes_go_together)
 {
 	struct call_message m;
-	struct daemon d;
 	size_t len;
 	float sum;
 
-	start_ok(&d, plugins[_i]);
-	ck_assert_int_eq(compile(&d, 1, add_scalars), 0);
+	start(plugins[_i]);
+	ck_assert_int_eq(compile(1, add_scalars), 0);
 	*(float *)(d.arena + 8192) = 1;
-	create_floats(&d, 11, 8192, 0);
+	create_floats(11, 8192, 0);
 	*(float *)(d.arena + AT) = 10;
 	for (int lent = 0; lent < 2; lent++) {
 		call_message(&m, 1, 1, AT, 0, 100 + (uint64_t)lent);
@@ -363,12 +354,12 @@ TEST_ON_PLUGINS(buffers_and_bytes_go_together)
 		*(uint32_t *)(m.lists + 6) = 0; /* the first argument is replaced */
 		memset(m.lists + 7, 0, 2);
 		len = pf_execute_bytes(2, 1, 1) + sizeof(struct pf_arg);
-		ck_assert_msg(ask(&d, PF_OP_EXECUTE, &m, len) == 0, "%s", complaint());
+		ck_assert_msg(ask(PF_OP_EXECUTE, &m, len) == 0, "%s", complaint());
 		memcpy(&sum, reply + result(0)->off, sizeof(sum));
 		ck_assert_float_eq(sum, lent ? 31 : 13);
-		ck_assert_int_eq(execute(&d, 1, (uint64_t[]){ m.lists[2], 11 }, 2,
+		ck_assert_int_eq(execute(1, (uint64_t[]){ m.lists[2], 11 }, 2,
 					 200 + (uint64_t)lent),
 				 0);
 	}
-	ck_assert_int_eq(stop(&d), 0);
+	stop_ok();
 }
