@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FFI libraries: their names and order, and what a worker says of their handlers. */
+/* FFI libraries: their names and order, and what a worker says of their handlers;
+ * tests/integration/ffi-register.sh has those that cannot be called. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -178,39 +179,6 @@ TEST(a_trial_has_one_more)
 	pf_libraries_free(with);
 	ck_assert_int_eq(pf_libraries_take(libs, l, &err), -E2BIG);
 	pf_library_free(l);
-}
-
-/* A worker's answers about a library on trial, the second one, and the results. */
-static const struct {
-	const char *description;
-	int code;
-	const char *why;
-} trials[] = {
-	{ "{\"libraries\":[null,null],\"custom_calls\":[[\"a\",1],[\"b\",0]]}", 0, NULL },
-	{ "{\"libraries\":[\"no\",null],\"custom_calls\":[[\"b\",0,\"newer\"]]}", 0,
-	  NULL },
-	{ "{\"libraries\":[null,\"it lacks another\"],\"custom_calls\":[]}", -EOPNOTSUPP,
-	  "it lacks another" },
-	{ "{\"libraries\":[null,null],\"custom_calls\":[[\"a\",0],[\"a\",1,\"shadowed by one\"]]}",
-	  -EEXIST, "custom call a: shadowed by one" },
-	{ "{\"libraries\":[null,null],\"custom_calls\":[[\"a\",1,\"it is newer\"]]}",
-	  -EOPNOTSUPP, "custom call a: it is newer" },
-};
-
-TEST_EACH(a_trial_shows_what_cannot_be_called, trials)
-{
-	struct pf_custom_calls *c = NULL;
-	struct pf_err err = PF_ERR_INIT;
-	const struct pf_library *l;
-
-	add(library("one.so"), NULL, false);
-	l = add(library("two.so"), NULL, false);
-	ck_assert_int_eq(read_calls(trials[_i].description, &c, &err), 0);
-	ck_assert_int_eq(pf_custom_calls_check(c, l, &err), trials[_i].code);
-	if (trials[_i].why)
-		ck_assert_str_eq(strstr(err.text, l->path) + strlen(l->path) + 2,
-				 trials[_i].why);
-	pf_custom_calls_unref(c);
 }
 
 /* The worker is not trusted. */

@@ -154,19 +154,6 @@ TEST(missing_functions_are_named)
 	pj_plugin_free(plugin);
 }
 
-TEST(files_without_a_plugin_are_refused)
-{
-	struct pj_plugin *plugin = NULL;
-	struct pf_err err = PF_ERR_INIT;
-
-	ck_assert_int_eq(pj_plugin_load("/no/such.so", &plugin, &err), -ENOENT);
-	ck_assert_int_eq(pj_plugin_load("/dev/null", &plugin, &err), -ENOEXEC);
-	ck_assert_int_eq(pj_plugin_load("libm.so.6", &plugin, &err), -ENOEXEC);
-	ck_assert_ptr_nonnull(strstr(err.text, "GetPjrtApi"));
-	ck_assert_int_eq(pj_plugin_adopt(NULL, &plugin, &err), -ENOEXEC);
-	ck_assert_ptr_null(plugin);
-}
-
 static struct {
 	const char *what;
 	int major, minor;
