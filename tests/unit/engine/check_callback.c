@@ -1,171 +1,103 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs on real plugins call the host, which is this test. */
-#include "compile_fixture.h"
+/* Invocations of a worker: what becomes of them, and of those that lie. */
+#include <sys/syscall.h>
+
+#include "instance_fixture.h"
 
 #include "pjrtfs/callback.h"
 
-#define A "tensor<3xf32>"
-#define A_TO_A "(" A ") -> " A
+static struct pf_invocation *got; /* by the last asked */
+static int n_asked;
+static struct event arrived;
 
-#define CALL(target, index, args, types)                                                 \
-	"stablehlo.custom_call @" target "(" args ") {has_side_effect = true, "          \
-	"api_version = 4 : i32, backend_config = {" index "}} : " types "\n"
-
-/* A program from TYPE to TYPE that gives RESULT. */
-#define PROGRAM(type, body, result)                                                      \
-	"func.func public @main(%a: " type ") -> " type " {\n" body "return " result     \
-	" : " type "\n}\n"
-
-/* An array of a dimension or more. */
-struct array {
-	enum pf_dtype dtype;
-	unsigned rank;
-	int64_t dim; /* the last one */
-	uint64_t len;
-};
-
-#define F32_3                                                                            \
-	{                                                                                \
-		PF_DTYPE_F32, 1, 3, 12                                                   \
-	}
-
-/* What the host is asked by a program with an argument F32[N]: 1, 2, 3. */
-static const struct {
-	const char *title, *program;
-	struct {
-		int64_t n;
-		uint64_t index;
-		bool ordered;
-		unsigned n_args, n_results;
-	} of;
-	struct array argument, result; /* the last argument and the first result */
-} calls[] = {
-	{ "an array of the program",
-	  PROGRAM(A, "%0 = " CALL("pjrtfs_callback", "index = 7 : ui64", "%a", A_TO_A),
-		  "%0"),
-	  { 3, 7, false, 1, 1 },
-	  F32_3,
-	  F32_3 },
-	{ "arrays of other types",
-	  PROGRAM(A,
-		  "%c = stablehlo.constant dense<[[1, 2], [3, 4]]> : tensor<2x2xi32>\n"
-		  "%0:2 = " CALL("xla_ffi_partitioned_python_cpu_callback",
-				 "index = 0 : ui64", "%a, %c",
-				 "(" A ", tensor<2x2xi32>) -> (tensor<2xi1>, " A ")"),
-		  "%0#1"),
-	  { 3, 0, false, 2, 2 },
-	  { PF_DTYPE_S32, 2, 2, 16 },
-	  { PF_DTYPE_PRED, 1, 2, 2 } },
-	{ "tokens, which are left out",
-	  PROGRAM(A,
-		  "%t = stablehlo.create_token : !stablehlo.token\n"
-		  "%0:2 = " CALL("xla_ffi_python_cpu_callback", "index = 0 : ui64",
-				 "%t, %a",
-				 "(!stablehlo.token, " A ") -> (!stablehlo.token, " A
-				 ")"),
-		  "%0#1"),
-	  { 3, 0, true, 1, 1 },
-	  F32_3,
-	  F32_3 },
-	{ "arrays without elements",
-	  PROGRAM("tensor<0xf32>",
-		  "%0 = " CALL("pjrtfs_callback", "index = 0 : ui64", "%a",
-			       "(tensor<0xf32>) -> tensor<0xf32>"),
-		  "%0"),
-	  { 0, 0, false, 1, 1 },
-	  { PF_DTYPE_F32, 1, 0, 0 },
-	  { PF_DTYPE_F32, 1, 0, 0 } },
-	{ "no arrays",
-	  PROGRAM(A, CALL("pjrtfs_callback", "index = 1 : ui64", "", "() -> ()"), "%a"),
-	  { 3, 1, false, 0, 0 },
-	  { 0 },
-	  { 0 } },
-};
-
-static struct pf_instance *instance;
-
-/* --- executions ---------------------------------------------------------------------- */
-
-/* One execution of a program with an argument F32[N] and such a result. */
-struct run {
-	struct question q;
-	struct pf_extent argument;
-	bool deaf;                        /* it cannot be asked */
-	struct pf_invocation *invocation; /* that it has asked */
-	struct event asked;
-};
+static bool deaf; /* executions cannot be asked */
 
 static void *hold(struct pf_call *call)
 {
-	struct run *run = pf_container_of(call, struct run, q.call);
-
-	return run->deaf ? NULL : run;
+	return deaf ? NULL : call;
 }
 
 static void asked(void *held, struct pf_invocation *invocation)
 {
-	struct run *run = held;
-
-	run->invocation = invocation;
-	event_fire(&run->asked);
+	(void)held;
+	got = invocation;
+	n_asked++;
+	event_fire(&arrived);
 }
 
-/* Begin to execute PROGRAM with the argument 1, 2, 3 ... of LEN elements. */
-static void begin(struct run *run, const char *program, int64_t len)
+/* Begin an execution of this worker, and take its request; its tag. */
+static uint64_t execute(struct question *q)
 {
-	struct {
-		uint64_t argument, result;
-		struct pf_arg lent;
-		int64_t dim;
-		uint32_t carry;
-		uint8_t donate;
-	} __attribute__((__packed__)) tail = {
-		.result = pf_worker_id(worker),
-		.lent = { .len = (uint64_t)len * 4, .dtype = PF_DTYPE_F32, .rank = 1 },
-		.dim = len,
-		.carry = PF_NO_CARRY,
-	};
-	struct pf_req_execute req = { .head.op = PF_OP_EXECUTE,
-				      .executable = compile(instance, program),
-				      .device = UINT32_MAX,
-				      .n_args = 1,
-				      .n_outs = 1,
-				      .n_devices = 1 };
-	float *elements;
+	struct pf_req_execute req = { .head.op = PF_OP_EXECUTE };
 
-	run->argument = extent(64);
-	elements = pf_arena_at(arena, run->argument.off);
-	for (int i = 0; i < len; i++)
-		elements[i] = 1 + (float)i;
-	tail.lent.off = run->argument.off;
-	event_init(&run->asked);
-	question_init(&run->q, sizeof(struct pf_rep_execute) + sizeof(struct pf_out));
-	run->q.call.hold = hold;
-	run->q.call.asked = asked;
-	ck_assert_int_eq(pf_instance_call(instance, &run->q.call, &req, sizeof(req),
-					  &tail, sizeof(tail), NULL),
+	got = NULL;
+	n_asked = 0;
+	event_init(&arrived);
+	question_init(q, sizeof(struct pf_rep_execute));
+	q->call.hold = hold;
+	q->call.asked = asked;
+	ck_assert_int_eq(pf_instance_call(instance, &q->call, &req, sizeof(req), NULL, 0,
+					  NULL),
 			 0);
+	take_request();
+	return ((struct pf_msg_head *)message)->tag;
 }
 
-/* Wait for the end of RUN; its code. */
-static int end(struct run *run)
+/* An invocation with an argument F32[2] and a result S8[3]. */
+struct invocation {
+	struct pf_msg_callback m;
+	struct pf_callback_type argument;
+	int64_t argument_dim;
+	struct pf_callback_type result;
+	int64_t result_dim;
+};
+
+static struct invocation invocation_of(uint64_t tag)
 {
-	event_wait(&run->q.answered);
-	pf_arena_give(arena, &run->argument);
-	return run->q.code;
+	return (struct invocation){
+		.m = { .head = { PF_OP_CALLBACK, sizeof(struct invocation), tag },
+		       .number = 3,
+		       .index = 4,
+		       .off = 8192,
+		       .len = 64,
+		       .n_args = 1,
+		       .n_results = 1 },
+		.argument = { .len = 8, .dtype = PF_DTYPE_F32, .rank = 1 },
+		.argument_dim = 2,
+		.result = { .len = 3, .dtype = PF_DTYPE_S8, .rank = 1 },
+		.result_dim = 3,
+	};
 }
 
-/* Element 1 of the result of RUN, which has ended well. */
-static float second_element(const struct run *run)
+/* The next request, which must be of OP. */
+static const void *take_op(enum pf_op op)
 {
-	const struct pf_out *out =
-		(const void *)(run->q.reply + sizeof(struct pf_rep_execute));
-	float x;
+	take_request();
+	ck_assert_uint_eq(((struct pf_msg_head *)message)->op, op);
+	return message;
+}
 
-	ck_assert_uint_eq(out->where, PF_WHERE_INLINE);
-	ck_assert_uint_eq(out->len, 12);
-	memcpy(&x, run->q.reply + out->off + 4, 4);
-	return x;
+/* The worker asks about execution Q, which it has; the execution's tag. */
+static uint64_t execute_and_ask(struct question *q)
+{
+	uint64_t tag = execute(q);
+	struct invocation m = invocation_of(tag);
+
+	post_reply(&m, sizeof(m));
+	event_wait(&arrived);
+	return tag;
+}
+
+/* Q, whose tag is TAG, ends well. */
+static void succeed(struct question *q, uint64_t tag)
+{
+	struct pf_rep_execute rep = {
+		.rep = { .head = { PF_OP_EXECUTE, sizeof(rep), tag }, .pjrt_code = -1 }
+	};
+
+	post_reply(&rep, sizeof(rep));
+	event_wait(&q->answered);
+	ck_assert_int_eq(q->code, 0);
 }
 
 static void drop(void *kept)
@@ -173,114 +105,248 @@ static void drop(void *kept)
 	event_fire(kept);
 }
 
-/* Answer INVOCATION with zeros, but its last result, F32[3], with 20, 21, 22. */
-static void answer(struct pf_invocation *invocation)
+TEST(an_answer_reaches_the_worker)
 {
-	struct pf_extent room = extent(256);
-	uint64_t offs[4] = { room.off, room.off, room.off, room.off };
-	float *elements = pf_arena_at(arena, room.off + 128);
+	struct question q;
+	uint64_t tag = execute_and_ask(&q);
+	const uint64_t offs[] = { 77 };
+	const struct pf_req_answer *answer;
+	const struct pf_req_id *block;
+	struct pf_rep_head rep = { .pjrt_code = -1 };
 	struct event dropped;
 
-	memset(pf_arena_at(arena, room.off), 0, 256);
-	if (invocation->n_results)
-		offs[invocation->n_results - 1] = room.off + 128;
-	for (int i = 0; i < 3; i++)
-		elements[i] = (float)(20 + i);
+	memcpy(pool + 8192, &(float){ 5 }, sizeof(float));
+	ck_assert_uint_eq(got->index, 4);
+	ck_assert(*(const float *)got->args[0].data == 5);
+	ck_assert_uint_eq(got->results[0].len, 3);
 	event_init(&dropped);
-	ck_assert_int_eq(pf_invocation_answer(invocation, offs, &dropped, drop), 0);
+	ck_assert_int_eq(pf_invocation_answer(got, offs, &dropped, drop), 0);
+	block = take_op(PF_OP_BLOCK_FREE);
+	ck_assert_uint_eq(block->id, 8192);
+	answer = take_op(PF_OP_CALLBACK_ANSWER);
+	ck_assert_uint_eq(answer->number, 3);
+	ck_assert_int_eq(answer->pjrt_code, 0);
+	ck_assert_uint_eq(*(const uint64_t *)(answer + 1), 77);
+	ck_assert_int_eq(event_count(&dropped), 0);
+	rep.head = answer->head;
+	rep.head.len = sizeof(rep);
+	post_reply(&rep, sizeof(rep));
 	event_wait(&dropped);
-	pf_arena_give(arena, &room);
+	succeed(&q, tag);
 }
 
-/* --- tests ------------------------------------------------------------------------------ */
-
-static void open_instance(const char *plugin)
+TEST(an_error_reaches_the_worker)
 {
-	start_worker(plugin);
-	instance = pf_worker_instance(worker, NULL);
-	ck_assert_ptr_nonnull(instance);
+	struct question q;
+	uint64_t tag = execute_and_ask(&q);
+	const struct pf_req_answer *answer;
+	char text[2 * PF_ERR_TEXT];
+
+	memset(text, 'x', sizeof(text));
+	text[sizeof(text) - 1] = '\0';
+	pf_invocation_fail(got, PF_PJRT_ABORTED, text);
+	take_op(PF_OP_BLOCK_FREE);
+	answer = take_op(PF_OP_CALLBACK_ANSWER);
+	ck_assert_int_eq(answer->pjrt_code, PF_PJRT_ABORTED);
+	ck_assert_uint_eq(answer->head.len, sizeof(*answer) + PF_ERR_TEXT);
+	ck_assert_uint_eq(strlen((const char *)(answer + 1)), PF_ERR_TEXT - 1);
+	succeed(&q, tag);
 }
 
-static void close_instance(void)
+TEST(what_nobody_can_answer_is_refused)
 {
-	pf_instance_unref(instance);
-	stop_worker();
+	struct question q;
+	uint64_t tag = execute(&q);
+	struct invocation m = invocation_of(tag);
+	const struct pf_req_answer *answer;
+
+	deaf = true;
+	post_reply(&m, sizeof(m));
+	take_op(PF_OP_BLOCK_FREE);
+	answer = take_op(PF_OP_CALLBACK_ANSWER);
+	ck_assert_int_eq(answer->pjrt_code, PF_PJRT_FAILED_PRECONDITION);
+	ck_assert_int_eq(n_asked, 0);
+	deaf = false;
+	succeed(&q, tag);
 }
 
-static void check_array(const struct pf_callback_array *a, const struct array *want)
-{
-	ck_assert_int_eq(a->dtype, want->dtype);
-	ck_assert_uint_eq(a->shape.rank, want->rank);
-	ck_assert_int_eq(a->shape.dims[want->rank - 1], want->dim);
-	ck_assert_uint_eq(a->len, want->len);
-}
-
-/* RUN has asked what calls[I] says, and gets the answer. */
-static void check_call(struct run *run, size_t i)
-{
-	struct pf_invocation *got;
-
-	event_wait(&run->asked);
-	got = run->invocation;
-	ck_assert_msg(got->index == calls[i].of.index &&
-			      got->ordered == calls[i].of.ordered &&
-			      got->n_args == calls[i].of.n_args &&
-			      got->n_results == calls[i].of.n_results,
-		      "%s", calls[i].title);
-	if (got->n_args) {
-		check_array(&got->args[got->n_args - 1], &calls[i].argument);
-		ck_assert_ptr_nonnull(got->args[0].data);
-		ck_assert(!calls[i].of.n || ((const float *)got->args[0].data)[2] == 3);
-		check_array(got->results, &calls[i].result);
+/* A wrong invocation: its field at OFF, of SIZE bytes, has VALUE. */
+#define LIE(field, value)                                                                \
+	{                                                                                \
+		offsetof(struct invocation, field),                                      \
+			sizeof(((struct invocation *)0)->field), value                   \
 	}
-	answer(got);
-	ck_assert_msg(end(run) == 0, "%s: %s", calls[i].title, run->q.err.text);
-	ck_assert(!calls[i].of.n ||
-		  second_element(run) == (calls[i].of.n_results ? 21 : 2));
-}
-
-TEST_ON_PLUGINS(the_host_is_asked_and_answers)
-{
-	open_instance(plugins[_i]);
-	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
-		struct run run = { 0 };
-
-		begin(&run, calls[i].program, calls[i].of.n);
-		check_call(&run, i);
-	}
-	close_instance();
-}
 
 static const struct {
-	const char *program;
-	bool deaf;
-	int code;
-	const char *sentence;
-} refusals[] = {
-	{ PROGRAM(A, "%0 = " CALL("pjrtfs_callback", "index = 7 : ui64", "%a", A_TO_A),
-		  "%0"),
-	  true, PF_PJRT_FAILED_PRECONDITION, "nothing answers" },
-	{ PROGRAM(A,
-		  "%c = stablehlo.constant dense<1> : tensor<2xi4>\n"
-		  "%0 = " CALL("pjrtfs_callback", "index = 0 : ui64", "%c",
-			       "(tensor<2xi4>) -> " A),
-		  "%0"),
-	  false, PF_PJRT_UNIMPLEMENTED, "of type S4" },
-	{ PROGRAM(A, "%0 = " CALL("pjrtfs_callback", "", "%a", A_TO_A), "%0"), false,
-	  PF_PJRT_INVALID_ARGUMENT, "attribute index" },
+	size_t off, size;
+	uint64_t value;
+} lies[] = {
+	LIE(m.head.len, sizeof(struct pf_msg_callback)),
+	LIE(m.head.len, UINT32_MAX),
+	LIE(m.off, POOL),
+	LIE(m.off, PF_NO_OFFSET),
+	LIE(m.off, 8200),
+	LIE(m.len, POOL),
+	LIE(m.len, UINT64_MAX),
+	LIE(m.len, 7),
+	LIE(m.n_args, 0),
+	LIE(m.n_args, 2),
+	LIE(m.n_args, PF_CALLBACK_ARRAYS + 1),
+	LIE(m.n_args, UINT32_MAX),
+	LIE(m.n_results, 0),
+	LIE(m.n_results, 2),
+	LIE(m.n_results, UINT32_MAX),
+	LIE(argument.off, 64),
+	LIE(argument.off, 4),
+	LIE(argument.off, UINT64_MAX - 63),
+	LIE(argument.len, 4),
+	LIE(argument.len, UINT64_MAX),
+	LIE(argument.dtype, PF_DTYPE_INVALID),
+	LIE(argument.dtype, PF_DTYPE_TOKEN),
+	LIE(argument.dtype, PF_DTYPE_S4),
+	LIE(argument.dtype, PF_DTYPE_COUNT),
+	LIE(argument.dtype, UINT32_MAX),
+	LIE(argument.rank, 0),
+	LIE(argument.rank, PF_MAX_RANK + 1),
+	LIE(argument.rank, UINT32_MAX),
+	LIE(argument_dim, UINT64_MAX),
+	LIE(argument_dim, INT64_MAX),
+	LIE(result.rank, 2),
+	LIE(result.len, 4),
+	LIE(result_dim, UINT64_MAX),
 };
 
-TEST_EACH(callbacks_that_nothing_can_answer_fail, refusals)
+/* It fails the execution, as any other message that is wrong. */
+TEST_EACH(a_malformed_invocation_fails_its_execution, lies)
 {
-	struct run run = { .deaf = refusals[_i].deaf };
+	struct question q;
+	struct invocation m = invocation_of(execute(&q));
 
-	open_instance(plugins[0]);
-	begin(&run, refusals[_i].program, 3);
-	ck_assert_int_lt(end(&run), 0);
-	ck_assert_int_eq(run.q.err.pjrt_code, refusals[_i].code);
-	ck_assert_msg(strstr(run.q.err.text, refusals[_i].sentence) != NULL, "%s",
-		      run.q.err.text);
-	close_instance();
+	memcpy((char *)&m + lies[_i].off, &lies[_i].value, lies[_i].size);
+	post_reply(&m, sizeof(m));
+	event_wait(&q.answered);
+	ck_assert_int_eq(q.code, -EPROTO);
+	ck_assert_int_eq(n_asked, 0);
 }
 
-UNIT_FIXTURE(open_arena, close_arena)
+/* An invocation of a request that executes nothing, or of none. */
+TEST(only_executions_ask)
+{
+	struct question q;
+	struct invocation m = invocation_of(ask_and_take(&q, 1));
+
+	post_reply(&m, sizeof(m));
+	event_wait(&q.answered);
+	ck_assert_int_lt(q.code, 0);
+	m.m.head.tag = 0;
+	post_reply(&m, sizeof(m));
+	m.m.head.tag = UINT64_MAX;
+	post_reply(&m, sizeof(m));
+	answer_rightly(ask_and_take(&q, 2));
+	event_wait(&q.answered);
+	ck_assert_int_eq(q.code, 0);
+}
+
+/* It asks again and again, and about an execution that has ended. */
+TEST(invocations_outlive_their_execution)
+{
+	struct question q;
+	uint64_t tag = execute_and_ask(&q);
+	struct invocation m = invocation_of(tag);
+	struct pf_invocation *first = got;
+
+	succeed(&q, tag);
+	post_reply(&m, sizeof(m));
+	pf_invocation_fail(first, PF_PJRT_CANCELLED, "it has ended");
+	take_op(PF_OP_BLOCK_FREE);
+	take_op(PF_OP_CALLBACK_ANSWER);
+	ck_assert_int_eq(n_asked, 1);
+}
+
+/* The ring of requests is full: the answer follows when there is room. */
+TEST(an_answer_waits_for_room)
+{
+	struct question q;
+	uint64_t tag = execute_and_ask(&q);
+	const struct pf_req_answer *answer;
+
+	memset(message, 0, sizeof(message));
+	while (pf_ring_post(&instance->channel.request, message, 65536, NULL, 0) == 0)
+		;
+	while (pf_ring_post(&instance->channel.request, message, 16, NULL, 0) == 0)
+		;
+	pf_invocation_fail(got, PF_PJRT_CANCELLED, "no longer");
+	while (pf_ring_take(&peer.request, message, sizeof(message)) > 0 &&
+	       !((struct pf_msg_head *)message)->op)
+		;
+	while (((struct pf_msg_head *)message)->op != PF_OP_CALLBACK_ANSWER)
+		take_request();
+	answer = (const struct pf_req_answer *)(const void *)message;
+	ck_assert_str_eq((const char *)(answer + 1), "no longer");
+	succeed(&q, tag);
+}
+
+/* The worker dies while a host has its question: the answer comes too late, and harms nothing. */
+TEST_TIMES(a_dead_worker_takes_no_answer, 2)
+{
+	struct question q;
+	struct event dropped;
+
+	execute_and_ask(&q);
+	end_instance();
+	ck_assert_int_eq(q.code, -EIO);
+	/* The program is not suspected of it. */
+	ck_assert_uint_eq(q.call.n_asked, 1);
+	ck_assert_uint_eq(pf_instance_lost(instance, PF_OP_EXECUTE), 0);
+	ck_assert_uint_eq(got->n_args, 1);
+	event_init(&dropped);
+	if (_i)
+		pf_invocation_fail(got, PF_PJRT_CANCELLED, "too late");
+	else
+		ck_assert_int_eq(pf_invocation_answer(got, (const uint64_t[]){ 77 },
+						      &dropped, drop),
+				 -EIO);
+	ck_assert_int_eq(event_count(&dropped), !_i);
+}
+
+/* --- the time of executions --------------------------------------------------------------- */
+
+static _Atomic int64_t later_s; /* seconds by which the clock of this program is ahead */
+
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+	int r = (int)syscall(SYS_clock_gettime, clock, t);
+
+	if (clock == CLOCK_MONOTONIC)
+		t->tv_sec += atomic_load(&later_s);
+	return r;
+}
+
+/* Let a second pass for the instance: the reply of no call wakes the thread that counts them. */
+static void pass_second(void)
+{
+	uint32_t before = atomic_load(&instance->seconds);
+
+	atomic_fetch_add(&later_s, 1);
+	answer_rightly(0);
+	while (atomic_load(&instance->seconds) == before)
+		usleep(1000);
+}
+
+/* While the host is asked, the time of the execution stands still. */
+TEST(waiting_for_the_host_is_no_overrun)
+{
+	struct question q;
+
+	instance->limits.execute_s = 1;
+	execute_and_ask(&q);
+	for (int i = 0; i < 4; i++)
+		pass_second();
+	ck_assert_ptr_null(pf_instance_unfit(instance));
+	pf_invocation_fail(got, PF_PJRT_CANCELLED, "no longer");
+	while (!pf_instance_unfit(instance))
+		pass_second();
+	atomic_store(&later_s, 0);
+}
+
+UNIT_FIXTURE(open_instance, close_instance)
