@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A worker that lies harms only the calls that it lies to, or itself. */
-#include <fcntl.h>
 #include <limits.h>
 
-#include "engine/internal.h"
 #include "instance_fixture.h"
 
 static const struct {

@@ -3,9 +3,7 @@
  * tests/integration/ffi-register.sh has those that cannot be called. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workers as the daemon sees them: started, called, killed, started again, stopped. */
-#include "compile_fixture.h"
+#include "engine_fixture.h"
 
 /* --- starting ------------------------------------------------------------------------ */
 
@@ -101,8 +101,29 @@ TEST(a_killed_worker_is_restarted)
 
 /* --- calls under way ------------------------------------------------------------------- */
 
+/* CompileOptionsProto: executable_build_options { num_replicas: 1 num_partitions: 1 }. */
+static const char one_device[] = { 0x1a, 0x04, 0x20, 0x01, 0x28, 0x01 };
+
 static struct pf_instance *first;
 static struct pf_extent program;
+
+/* Have the first instance compile the program. */
+static void start_compile(struct question *q)
+{
+	struct pf_req_compile req = { .head.op = PF_OP_COMPILE,
+				      .id = pf_worker_id(worker),
+				      .program_off = program.off,
+				      .program_len = 6,
+				      .format = "mlir",
+				      .options_len = sizeof(one_device) };
+
+	memcpy(pf_arena_at(arena, program.off), "module", 6);
+	ck_assert_int_eq(pf_instance_call(first,
+					  question_init(q, sizeof(struct pf_rep_compile)),
+					  &req, sizeof(req), one_device,
+					  sizeof(one_device), NULL),
+			 0);
+}
 
 /* Start the plugin that does as FAULT says, and compile. */
 static void begin(const char *fault, struct question *q)
@@ -110,8 +131,8 @@ static void begin(const char *fault, struct question *q)
 	setenv("PJRTFS_FAULTY", fault, 1);
 	start_worker(faulty_plugin());
 	first = pf_worker_instance(worker, NULL);
-	program = extent(4096);
-	start_compile(first, q, "module", &program);
+	ck_assert_int_eq(pf_arena_alloc(arena, 4096, &program, NULL), 0);
+	start_compile(q);
 }
 
 static void end(void)
@@ -181,7 +202,7 @@ TEST(stopping_ends_running_calls)
 
 	begin("compile=hang", &q[0]);
 	for (unsigned i = 1; i < ARRAY_SIZE(q); i++)
-		start_compile(first, &q[i], "module", &program);
+		start_compile(&q[i]);
 	pf_worker_stop(worker);
 	pf_worker_stop(worker);
 	for (unsigned i = 0; i < ARRAY_SIZE(q); i++) {

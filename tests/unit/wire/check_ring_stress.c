@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ring between two processes and in a crowd: no letter and no wake-up is lost. */
+/* The ring between two processes, and two receivers: no letter and no wake-up is lost. */
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -100,90 +100,7 @@ TEST_EACH(two_processes_exchange_messages, spins)
 	pf_ring_release(&back);
 }
 
-/* --- many threads -------------------------------------------------------------------- */
-
-enum { POSTERS = 4, TAKERS = 4, EACH = 20000 };
-
-struct crowd {
-	struct pf_ring ring;
-	_Atomic unsigned next_poster, taken, wrong;
-	_Atomic unsigned char seen[POSTERS * EACH];
-};
-
-static void *post_main(void *arg)
-{
-	struct crowd *c = arg;
-	unsigned me = atomic_fetch_add(&c->next_poster, 1);
-	char body[600];
-	uint64_t seed = me + 1;
-
-	for (unsigned i = 0; i < EACH; i++) {
-		size_t len = next(&seed, sizeof(body));
-		struct letter l = { (uint64_t)me * EACH + i, 0, len };
-		int r;
-
-		fill(body, len, l.number);
-		l.hash = len ? pf_hash(body, len) : 0;
-		while ((r = pf_ring_post(&c->ring, &l, sizeof(l), body, len)) == -EAGAIN)
-			sched_yield();
-		if (r < 0)
-			atomic_fetch_add(&c->wrong, 1);
-	}
-	return NULL;
-}
-
-static void count_letter(struct crowd *c, const char *message, ssize_t n)
-{
-	const struct letter *l = (const void *)message;
-
-	if (n < (ssize_t)sizeof(*l) || (uint64_t)n != sizeof(*l) + l->len ||
-	    l->number >= POSTERS * EACH ||
-	    (l->len && pf_hash(l + 1, l->len) != l->hash) ||
-	    atomic_fetch_add(&c->seen[l->number], 1))
-		atomic_fetch_add(&c->wrong, 1);
-	atomic_fetch_add(&c->taken, 1);
-}
-
-static void *take_main(void *arg)
-{
-	struct crowd *c = arg;
-	char *message = malloc(PF_RING_MESSAGE);
-
-	for (;;) {
-		ssize_t n = pf_ring_take(&c->ring, message, PF_RING_MESSAGE);
-
-		if (n == -EAGAIN) {
-			pf_ring_wait(&c->ring, 20, -1);
-			continue;
-		}
-		if (n < 0)
-			break;
-		pf_ring_wake(&c->ring);
-		count_letter(c, message, n);
-	}
-	free(message);
-	return NULL;
-}
-
-TEST(many_threads_deliver_each_message_once)
-{
-	static struct crowd c;
-	pthread_t posters[POSTERS], takers[TAKERS];
-
-	new_ring(&c.ring);
-	for (int i = 0; i < TAKERS; i++)
-		pthread_create(&takers[i], NULL, take_main, &c);
-	for (int i = 0; i < POSTERS; i++)
-		pthread_create(&posters[i], NULL, post_main, &c);
-	for (int i = 0; i < POSTERS; i++)
-		pthread_join(posters[i], NULL);
-	pf_ring_close(&c.ring);
-	for (int i = 0; i < TAKERS; i++)
-		pthread_join(takers[i], NULL);
-	ck_assert_uint_eq(c.wrong, 0);
-	ck_assert_uint_eq(c.taken, POSTERS * EACH);
-	pf_ring_release(&c.ring);
-}
+/* --- threads; engine/check_instance has many that post and take at once ------------------- */
 
 /* One receiver sleeps, one spins at times: one that leaves messages wakes the other. */
 struct relay {
