@@ -220,6 +220,20 @@ TEST_ON_PLUGINS(a_reply_has_its_requests_tag)
 	stop_ok();
 }
 
+/* Buffers are freed in the order of requests, before the next one is taken. */
+TEST(no_request_finds_what_was_freed_before)
+{
+	struct pf_req_id read = { .id = 11 };
+
+	start(plugins[0]);
+	for (int i = 0; i < 500; i++) {
+		create_floats(11, 8192, 0);
+		post_id(PF_OP_BUFFER_FREE, 11);
+		ck_assert_int_eq(ask(PF_OP_BUFFER_READ, &read, sizeof(read)), -ENOENT);
+	}
+	stop_ok();
+}
+
 /* f(x0, …, x99) = (x0, …, x99), doubled: more than fits a reply. */
 static void print_wide(struct pf_buf *text, unsigned n)
 {
