@@ -176,6 +176,7 @@ TEST(a_trial_has_one_more)
 	ck_assert_int_eq(pf_libraries_with(libs, l, &with, &err), -E2BIG);
 	pf_libraries_free(with);
 	ck_assert_int_eq(pf_libraries_take(libs, l, &err), -E2BIG);
+	ck_assert_int_eq(pf_libraries_add(libs, &spec, NULL, &err), -E2BIG);
 	pf_library_free(l);
 }
 

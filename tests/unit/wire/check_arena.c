@@ -168,6 +168,22 @@ TEST(growing_beyond_the_limit_changes_nothing)
 	close_arena();
 }
 
+/* It can only grow by moving, for which the limit has no room. */
+TEST(an_extent_that_cannot_move_stays)
+{
+	struct pf_extent e, behind;
+
+	open_arena(8 * MIB);
+	ck_assert_int_eq(pf_arena_alloc(arena, 4 * MIB, &e, NULL), 0);
+	ck_assert_int_eq(pf_arena_alloc(arena, 2 * MIB, &behind, NULL), 0);
+	ck_assert_int_eq(pf_arena_grow(arena, &e, 6 * MIB, 4 * MIB, NULL, NULL), -ENOSPC);
+	ck_assert_uint_eq(e.len, 4 * MIB);
+	ck_assert_uint_eq(used(), 6 * MIB);
+	pf_arena_give(arena, &e);
+	pf_arena_give(arena, &behind);
+	close_arena();
+}
+
 /* --- growing and shrinking ----------------------------------------------------------- */
 
 static const struct {

@@ -277,6 +277,7 @@ TEST(a_short_file_is_not_mapped)
 	ck_assert_int_eq(pf_shm_map(fd, 4096, PROT_READ, &p, &err), 0);
 	ck_assert_int_eq(*(char *)p, 0);
 	munmap(p, 4096);
+	ck_assert_int_eq(pf_shm_map(-1, 4096, PROT_READ, &p, &err), -EBADF);
 	close(fd);
 }
 
