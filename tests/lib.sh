@@ -348,8 +348,55 @@ kill_worker()
 	local of=$mnt/plugins/${1:-${plugin:-cpu}} restarts
 	restarts=$(bounded cat "$of/restarts")
 	kill -KILL "$(bounded cat "$of/pid")"
-	eventually at_least $((restarts + 1)) "$of/restarts"
+	restarted $((restarts + 1)) "${1:-}"
+}
+
+# put_add: the program add, and its inputs x and y, are in the mount.
+put_add()
+{
+	bounded cp "$data/add.mlir" "$mnt/programs/"
+	bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+}
+
+# like_add NAME: another program than add, which does the same, in the file NAME.mlir.
+like_add()
+{
+	sed "s/@add/@$1/" "$data/add.mlir" >"$1.mlir"
+}
+
+# put_like_add NAME...: such programs are in the mount.
+put_like_add()
+{
+	local name
+	for name; do
+		like_add "$name"
+		bounded cp "$name.mlir" "$mnt/programs/"
+	done
+}
+
+# restarted N [PLUGIN]: the plugin's worker has been started again N times, and is ready.
+restarted()
+{
+	local of=$mnt/plugins/${2:-${plugin:-cpu}}
+	eventually grep -qx "$1" "$of/restarts"
 	eventually grep -qx ready "$of/state"
+}
+
+# waits PID: the process, or one that it started, waits for pjrtfs to answer its request.
+waits()
+{
+	local pid
+	grep -qs request_wait_answer "/proc/$1/wchan" && return
+	for pid in $(pgrep -P "$1"); do
+		waits "$pid" && return
+	done
+	return 1
+}
+
+# stopped PID: it has taken SIGSTOP, which each thread does when the kernel next runs it.
+stopped()
+{
+	! grep -h '^State:' "/proc/$1/task/"*/status | grep -qv 'T (stopped)'
 }
 
 # another PID: another process than PID serves $mnt.
@@ -378,6 +425,13 @@ ask()
 	# shellcheck disable=SC2016 # the other shell's words
 	bounded bash -c 'exec 3<>"$1" && printf "%s\n" "$2" >&3 && exec cat <&3' ask \
 		"${2:-$mnt/control}" "$1"
+}
+
+# ask_as UID TEXT: as ask, of control, by the user with that number.
+ask_as()
+{
+	# shellcheck disable=SC2016 # the other shell's words
+	as "$1" bash -c 'exec 3<>"$1" && printf "%s\n" "$2" >&3 && exec cat <&3' ask "$mnt/control" "$2"
 }
 
 # settle [MNT]: all is visible that was done in the mount before: events, logs, the cache, frees.

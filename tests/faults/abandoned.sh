@@ -9,11 +9,16 @@
 requires test "$(id -u)" = 0
 requires setpriv --reuid 12345 --clear-groups true
 requires jq --version
-mount_pjrtfs faulty -o allow_other --abandoned-timeout 1
+# begin SECONDS: mount with that --abandoned-timeout
+begin()
+{
+	faults
+	mount_pjrtfs faulty -o allow_other --abandoned-timeout "$1"
+	put_add
+	bounded mkdir -m 0777 "$mnt/buffers/all"
+}
 chmod 0755 "$work"
-bounded cp "$data/add.mlir" "$mnt/programs/"
-bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
-bounded mkdir -m 0777 "$mnt/buffers/all"
+begin 1
 cp "$data/x.npy" "$data/y.npy" .
 chmod 644 ./*.npy
 
@@ -39,11 +44,6 @@ lose() # what start started is killed
 {
 	kill -KILL "$client"
 	wait "$client" 2>/dev/null || :
-}
-restarts() # COUNT: that often the worker was started again
-{
-	eventually grep -qx "$1" "$mnt/plugins/faulty/restarts"
-	eventually grep -qx ready "$mnt/plugins/faulty/state"
 }
 # told UID COUNT: there are COUNT events of that user's abandoned executions
 told()
@@ -71,20 +71,20 @@ faults 'execute=hang:here it hangs'
 # -- the waiting process is killed: at run, at control, at call
 start 12345 bash -c "$run" - "$mnt/executables/add/run"
 lose
-restarts 1
+restarted 1 faulty
 told 12345 1 || fail "no event of run"
 start 12345 bash -c "$control" - "$mnt/control" ''
 lose
-restarts 2
+restarted 2 faulty
 told 12345 2 || fail "no event of control"
 start 12345 bash -c "$call" - "$mnt/executables/add/call"
 lose
-restarts 3
+restarted 3 faulty
 told 12345 3 || fail "no event of call"
 
 # -- a time that is over, a job that is cancelled: their executions go on, too
 start 12345 bash -c "$control" - "$mnt/control" ',"timeout_ms":100'
-restarts 4
+restarted 4 faulty
 wait "$client" 2>/dev/null || :
 told 12345 4 || fail "no event of a command whose time was over"
 start 12345 bash -c "$control" - "$mnt/control" ',"async":true'
@@ -95,7 +95,7 @@ shows "$mnt/plugins/faulty/restarts" 4
 job=$(bounded ls -t "$mnt/jobs" | head -n 1)
 shows "$mnt/jobs/$job/state" running
 ask '{"op":"cancel","job":'"$job"'}' >reply
-restarts 5
+restarted 5 faulty
 told 12345 5 || fail "no event of a job"
 
 # -- awaited executions go on, and so do the owner's
@@ -111,23 +111,12 @@ told 0 0 || fail "the owner's execution was abandoned"
 
 kill -KILL "$(bounded cat "$mnt/plugins/faulty/pid")"
 wait "$waiting" 2>/dev/null && fail "what hung succeeded"
-restarts 6
-
-# others MOUNT-OPTION...: a new mount, with the buffers and programs that other users need
-others()
-{
-	mount_pjrtfs faulty -o allow_other "$@"
-	bounded cp "$data/add.mlir" "$mnt/programs/"
-	bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
-	bounded mkdir -m 0777 "$mnt/buffers/all"
-}
+restarted 6 faulty
 
 # -- an execution that ends in time ends no worker
-faults
-others --abandoned-timeout 600
+begin 600
 faults 'execute=held'
-bounded setpriv --reuid 12345 --clear-groups \
-	bash -c "$control" - "$mnt/control" ',"async":true' >/dev/null
+as 12345 bash -c "$control" - "$mnt/control" ',"async":true' >/dev/null
 eventually grep -qx running "$mnt/jobs/1/state"
 ask '{"op":"cancel","job":1}' >reply
 shows "$mnt/jobs/1/state" running
@@ -137,7 +126,7 @@ shows "$mnt/plugins/faulty/restarts" 0
 told 12345 0 || fail "an event of an execution that ended"
 
 # -- 0: never
-others --abandoned-timeout 0
+begin 0
 faults 'execute=hang:here it hangs'
 start 12345 bash -c "$run" - "$mnt/executables/add/run"
 lose

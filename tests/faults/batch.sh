@@ -18,8 +18,7 @@ prepare()
 	faults "execute=$1"
 	mount_pjrtfs faulty
 	b=$mnt/buffers
-	bounded cp "$data/add.mlir" "$mnt/programs/"
-	bounded cp "$data/x.npy" "$data/y.npy" "$b/"
+	put_add
 	for _ in 1 2 3 4 5; do
 		run add 'x y -> z'
 	done
@@ -50,8 +49,7 @@ tells told 'batch: step 2: add: the worker of plugin faulty died'
 tells told 'Check failed: 1 == 2'
 equal "the replies" "$(jq -c '[.replies[].ok]' told)" '[true,true,false]'
 gone "$b/r.npy"
-eventually grep -qx 1 "$mnt/plugins/faulty/restarts"
-eventually grep -qx ready "$mnt/plugins/faulty/state"
+restarted 1 faulty
 same "$b/x.npy" "$data/x.npy"
 same "$b/p.npy" old-q.npy
 same "$b/q.npy" old-q.npy

@@ -27,11 +27,6 @@ refused()
 		'.ok == false and .error.errno == $errno and .error.code == $code' why >/dev/null ||
 		fail "not $2, $3: $(cat why)"
 }
-# waits PID: a process of the group waits for pjrtfs to answer its request.
-waits()
-{
-	pgrep -g "$1" | xargs -I '{}' cat '/proc/{}/wchan' | grep -q request_wait_answer
-}
 # ended SIGNAL COMMAND...: the command hangs, and the signal ends it.
 ended()
 {

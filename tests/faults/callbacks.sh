@@ -53,8 +53,7 @@ for restarts in 1 2 3; do
 	user cat "$x/run" >reply
 	tells reply "^error: EIO: ask: the worker of plugin $name"
 	fails_with 'Input/output error' bash -c 'echo 4 5 6 >&3'
-	eventually grep -qx "$restarts" "$mnt/plugins/$name/restarts"
-	eventually grep -qx ready "$mnt/plugins/$name/state"
+	restarted "$restarts"
 	# The same open file serves the next execution.
 	begin
 	echo '7 8 9' >&3

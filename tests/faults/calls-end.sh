@@ -10,7 +10,7 @@ export PJRTFS_FAULTY_CALLS=yes
 parts=25
 for ((i = 0; i < parts; i++)); do
 	mount_pjrtfs faulty --no-cache
-	timeout -k 5 $((patience * 20)) python3 -B "$top/tests/tools/plugin_calls_end.py" "$mnt" \
+	"$patient" $((patience * 20)) python3 -B "$top/tests/tools/plugin_calls_end.py" "$mnt" \
 		"$faults" "$top/tests/faults/plugin/calls.h" "$i" "$parts"
 	shows "$mnt/health" ok
 	unmount_pjrtfs

@@ -9,6 +9,6 @@ requires python3 -c ''
 calls=$top/tests/faults/plugin/calls.h
 export PJRTFS_FAULTY_CALLS=yes
 mount_pjrtfs faulty --no-cache
-timeout -k 5 $((patience * 30)) python3 -B "$top/tests/tools/plugin_calls.py" "$mnt" "$faults" "$calls" \
+"$patient" $((patience * 30)) python3 -B "$top/tests/tools/plugin_calls.py" "$mnt" "$faults" "$calls" \
 	"$pjrtfs" "$build/tests/faults/faulty_plugin.so" "$top"/src/pjrt/*.c
 shows "$mnt/health" ok

@@ -5,12 +5,6 @@
 # The queue of compiles: a number of slots, users round robin, a time limit.
 . "$srcdir/tests/lib.sh"
 requires jq --version
-# program NAME: a program of its own
-program()
-{
-	sed "s/@add/@$1/" "$data/add.mlir" >"$1.mlir"
-	bounded cp "$1.mlir" "$mnt/programs/$1.mlir"
-}
 at()
 {
 	jq -r '.queue_position // "none"' "$mnt/executables/$1/info.json"
@@ -30,7 +24,7 @@ bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 faults compile=held
 writers=()
 for n in 1 2 3; do
-	program "p$n" &
+	put_like_add "p$n" &
 	writers+=($!)
 	eventually compiling "p$n"
 	[ "$n" = 1 ] || eventually is_at "p$n" $((n - 1))
@@ -42,13 +36,12 @@ for pid in "${writers[@]}"; do
 	wait "$pid"
 done
 run p3 'x y -> z'
-
 unmount_pjrtfs
 
 # -- a long compile is an event each 10 seconds, with the seconds so far
 mount_pjrtfs faulty
 faults compile=held
-timeout -k 5 $((patience * 3)) cp "$data/add.mlir" "$mnt/programs/long.mlir" &
+"$patient" $((patience * 3)) cp "$data/add.mlir" "$mnt/programs/long.mlir" &
 writer=$!
 goes_on()
 {
@@ -85,7 +78,7 @@ rm "$mnt/programs/one.mlir"
 run two 'x y -> z'
 # a failure is that of both, each with its own name
 faults 'compile=when:@bad:held'
-sed "s/@add/@bad/" "$data/add.mlir" >bad.mlir
+like_add bad
 bounded cp bad.mlir "$mnt/programs/bad1.mlir" 2>/dev/null &
 first=$!
 eventually compiling bad1
@@ -107,13 +100,13 @@ if [ -n "$others" ]; then
 	faults compile=held
 	writers=()
 	for n in 1 2 3 4 5; do
-		program "mine$n" &
+		put_like_add "mine$n" &
 		writers+=($!)
 		eventually compiling "mine$n"
 	done
-	sed "s/@add/@theirs/" "$data/add.mlir" >theirs.mlir
+	like_add theirs
 	chmod 0644 theirs.mlir
-	bounded setpriv --reuid 12345 --clear-groups cp theirs.mlir "$mnt/programs/theirs.mlir" &
+	as 12345 cp theirs.mlir "$mnt/programs/theirs.mlir" &
 	other=$!
 	eventually compiling theirs
 	eventually is_at theirs 2
@@ -131,14 +124,11 @@ if [ -n "$others" ]; then
 	faults compile=held
 	writers=()
 	for n in 6 7 8; do
-		program "mine$n" &
+		put_like_add "mine$n" &
 		writers+=($!)
 		eventually compiling "mine$n"
 	done
-	# shellcheck disable=SC2016 # what another shell expands
-	bounded setpriv --reuid 12345 --clear-groups bash -c \
-		'exec 3<>"$1"; printf "%s\n" "$2" >&3; cat <&3' - "$mnt/control" \
-		'{"op":"compile","program":"mine1","as":"copy"}' >reply &
+	ask_as 12345 '{"op":"compile","program":"mine1","as":"copy"}' >reply &
 	other=$!
 	eventually compiling copy
 	eventually is_at copy 2
@@ -156,10 +146,10 @@ export PJRTFS_FAULTY_CALLS=yes
 mount_pjrtfs faulty --compile-jobs 1 --compile-timeout 5
 bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 faults compile=when:@endless:held
-fails_with 'timed out' program endless
+fails_with 'timed out' put_like_add endless
 shows "$mnt/executables/endless/state" failed
 tells "$mnt/executables/endless/error" '^compile endless: it did not compile within the 5 s of --compile-timeout'
-program quick
+put_like_add quick
 run quick 'x y -> z'
 fails_with '' run endless 'x y -> z'
 shows "$mnt/plugins/faulty/restarts" 0
@@ -167,7 +157,7 @@ faults PJRT_LoadedExecutable_Destroy=held:dropped
 reached dropped # a late result
 faults
 shows "$mnt/executables/endless/state" failed
-program endless
+put_like_add endless
 run endless 'x y -> z'
 unmount_pjrtfs
 
@@ -176,13 +166,13 @@ mount_pjrtfs faulty --compile-jobs 32 --compile-timeout 2
 faults compile=when:@endless:held
 writers=()
 for n in $(seq 16); do
-	program "endless$n" 2>/dev/null &
+	put_like_add "endless$n" 2>/dev/null &
 	writers+=($!)
 done
 for pid in "${writers[@]}"; do
 	! wait "$pid" || fail "an endless one compiles"
 done
-fails_with 'busy' program p
+fails_with 'busy' put_like_add p
 tells "$mnt/executables/p/error" '^compile p: plugin faulty still compiles 16 programs that were given up'
 kill_worker faulty
-program p
+put_like_add p

@@ -8,29 +8,18 @@ mount_pjrtfs faulty --compile-jobs 4
 to=$mnt/programs
 made=$mnt/executables
 cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
-sed 's/@add/@other/' "$data/add.mlir" >other.mlir
+like_add other
 
 # begin NAME [AS]: write it in the background, as process $writer, and hold its compile.  Each time it
 # is another program: the same one would join a compile that still ends.
 begin()
 {
-	sed "s/@add/@${2-$1}/" "$data/add.mlir" >"begin-${2-$1}.mlir"
+	like_add "${2-$1}"
 	faults "compile=held:${2-$1}"
-	bounded cp "begin-${2-$1}.mlir" "$to/$1.mlir" 2>"$1.err" &
+	bounded cp "${2-$1}.mlir" "$to/$1.mlir" 2>"$1.err" &
 	writer=$!
 	reached "${2-$1}"
 	shows "$made/$1/state" compiling
-}
-
-# waits PID: the process, or one that it started, waits for pjrtfs to answer its request.
-waits()
-{
-	local pid
-	grep -qs request_wait_answer "/proc/$1/wchan" && return
-	for pid in $(pgrep -P "$1"); do
-		waits "$pid" && return
-	done
-	return 1
 }
 
 # -- used: an execution waits for it
@@ -90,8 +79,7 @@ run over 'x y -> z'
 faults compile=held:many
 pids=()
 for i in 1 2 3 4; do
-	sed "s/@add/@many$i/" "$data/add.mlir" >"many$i.mlir"
-	bounded cp "many$i.mlir" "$to/" &
+	put_like_add "many$i" &
 	pids+=($!)
 done
 reached many 4

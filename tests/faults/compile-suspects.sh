@@ -4,18 +4,12 @@
 # Programs and cache entries that kill a worker: only they fail.
 . "$srcdir/tests/lib.sh"
 requires jq --version
-program()
+# kept HIT-OR-MISS: the program is written anew, and loaded from the cache or compiled
+kept()
 {
-	sed "s/@add/@$1/" "$data/add.mlir" >"$1.mlir"
-	bounded cp "$1.mlir" "$mnt/programs/$1.mlir"
-}
-restarts()
-{
-	bounded cat "$mnt/plugins/faulty/restarts"
-}
-restarted()
-{
-	[ "$(cat "$mnt/plugins/faulty/restarts")" -ge "$1" ]
+	bounded rm "$mnt/programs/kept.mlir"
+	put_like_add kept
+	equal "kept" "$(bounded jq -r .cache "$mnt/executables/kept/info.json")" "$1"
 }
 has_entry()
 {
@@ -30,15 +24,15 @@ bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 
 # -- one of three compiles kills the worker: the other two succeed
 faults compile=when:@long:held:long 'compile=when:@killer:abort:LLVM ERROR: killer'
-program long1 &
+put_like_add long1 &
 one=$!
-program long2 &
+put_like_add long2 &
 two=$!
 reached long 2
-program killer 2>killed &
+put_like_add killer 2>killed &
 three=$!
 # each of those before is tried alone in the next instance
-eventually restarted 1
+eventually at_least 1 "$mnt/plugins/faulty/restarts"
 faults 'compile=when:@killer:abort:LLVM ERROR: killer'
 ! wait "$three" || fail "killer compiles"
 grep -q 'Input/output error' killed || fail "cp says $(cat killed)"
@@ -49,51 +43,42 @@ tells "$mnt/executables/killer/error" \
 	'^compile killer: the worker of plugin faulty died of signal 6 .*LLVM ERROR: killer$'
 run long1 'x y -> z'
 run long2 'x y -> z'
-equal "restarts" "$(restarts)" 2
+shows "$mnt/plugins/faulty/restarts" 2
 # -- neither the daemon nor an execution compiles it again
 fails_with '' run killer 'x y -> z'
-program another
-equal "restarts" "$(restarts)" 2
+put_like_add another
+shows "$mnt/plugins/faulty/restarts" 2
 shows "$mnt/executables/killer/state" failed
 # but when it is written again
 faults
-program killer
+put_like_add killer
 run killer 'x y -> z'
 
 # -- entries that the plugin refuses, or dies of, are removed, and the programs compiled
 faults serialize=works
-program kept
+put_like_add kept
 eventually has_entry
-bounded rm "$mnt/programs/kept.mlir"
-program kept
-equal "kept" "$(bounded jq -r .cache "$mnt/executables/kept/info.json")" hit
+kept hit
 run kept 'x y -> z'
-bounded rm "$mnt/programs/kept.mlir"
 faults serialize=works load=error:INTERNAL:'not mine'
-program kept
-equal "kept" "$(bounded jq -r .cache "$mnt/executables/kept/info.json")" miss
+kept miss
 run kept 'x y -> z'
 equal "damaged" "$(damaged)" 1
-bounded rm "$mnt/programs/kept.mlir"
 eventually has_entry
 # An entry is not damaged because there is no handler for its program's calls.
 faults serialize=works load=error:NOT_FOUND:'No FFI handler registered for t on'
-program kept
-equal "kept" "$(bounded jq -r .cache "$mnt/executables/kept/info.json")" miss
+kept miss
 equal "damaged" "$(damaged)" 1
-bounded rm "$mnt/programs/kept.mlir"
 faults serialize=works load=abort:'bad entry'
-program kept
-equal "kept" "$(bounded jq -r .cache "$mnt/executables/kept/info.json")" miss
+kept miss
 eventually grep -qx ready "$mnt/plugins/faulty/state"
 run kept 'x y -> z'
 equal "damaged" "$(damaged)" 2
-equal "restarts" "$(restarts)" 3
+shows "$mnt/plugins/faulty/restarts" 3
 
 # -- a program whose serialization ends the plugin is compiled nevertheless
-bounded rm "$mnt/programs/kept.mlir"
 faults serialize=abort:'cannot'
-program other
+put_like_add other
 faults
 eventually grep -qx ready "$mnt/plugins/faulty/state"
 run other 'x y -> z'

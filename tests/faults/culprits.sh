@@ -17,11 +17,8 @@ run_as() # UID PROGRAM
 	as "$1" bash -c 'echo "x y -> all/of$2" >"$1"' - "$mnt/executables/$2/run" "$1"
 }
 bounded mkdir -m 1777 "$mnt/buffers/all"
-cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
-for name in add other; do
-	sed "s/@add/@$name/" "$data/add.mlir" >"$name.mlir"
-	bounded cp "$name.mlir" "$mnt/programs/"
-done
+put_add
+put_like_add other
 
 faults execute=abort:'Check failed: 1 == 2'
 fails_with 'Input/output error' run_as 1001 add
@@ -31,8 +28,7 @@ shows "$at/restarts" 1
 
 # -- refused, though it would work now; the worker gets no request
 fails_with 'Input/output error' run_as 1001 add
-timeout "$patience" setpriv --reuid 1001 --regid 1001 --clear-groups \
-	cat "$mnt/executables/add/run" >reply
+as 1001 cat "$mnt/executables/add/run" >reply
 tells reply '^error: EIO: add: the worker of plugin faulty died of signal 6 \(Aborted\); it printed last: Check failed: 1 == 2 \(the same is refused for another [0-9]+ s\)$'
 shows "$at/restarts" 1
 # -- that user can run another program, and other users can run that program
@@ -44,8 +40,7 @@ run_as 1001 add
 
 # -- a worker that was ended on purpose has no culprit
 faults 'execute=hang:here it hangs'
-timeout "$patience" setpriv --reuid 1001 --regid 1001 --clear-groups bash -c 'exec 3<>"$1"
-	printf "%s\n" "$2" >&3; cat <&3' - "$mnt/control" \
+ask_as 1001 \
 	'{"op":"execute","executable":"other","inputs":["x","y"],"outputs":["all/h"],"async":true}' >reply
 job=$(jq -e .job reply)
 eventually grep -q 'here it hangs' "$at/log"
@@ -74,16 +69,9 @@ native_as 1002 three
 #    loaded again for others at once, and for that user
 compile_as() # UID NAME [AS]
 {
-	sed "s/@add/@$2/" "$data/add.mlir" >"$2.mlir"
-	timeout -k 5 "$((patience + 30))" setpriv --reuid "$1" --regid "$1" --clear-groups \
+	like_add "$2"
+	"$patient" "$((patience + 30))" setpriv --reuid "$1" --regid "$1" --clear-groups \
 		cp "$2.mlir" "$mnt/programs/all/${3-$2}.mlir"
-}
-new_worker() # as after the death of another user's program
-{
-	local pid
-	pid=$(cat "$at/pid")
-	kill -KILL "$pid"
-	eventually sh -c '[ "$(cat "$1/pid")" != "$2" ]' - "$at" "$pid"
 }
 faults
 for name in shared 1 2 3 4 5 6 7 8; do
@@ -101,9 +89,9 @@ compile_as 1001 waits &
 waits=$!
 eventually grep -qx compiling "$mnt/executables/all/waits/state"
 run_as 1002 all/shared
-new_worker
+kill_worker faulty
 run_as 1002 all/shared
-new_worker
+kill_worker faulty
 run_as 1001 all/shared
 shows "$mnt/executables/all/waits/state" compiling
 # Five deaths within a minute make it wait for a second, each later one for twice as long, up to 30 s.
@@ -114,7 +102,7 @@ wait "$waits" || fail "waits: $(cat "$mnt/executables/all/waits/error")"
 
 # -- if a program ends the worker when it is loaded again, the user who runs it is the culprit
 compile_as 1001 shared twin
-new_worker
+kill_worker faulty
 faults compile=when:@shared:abort:'shared no more'
 fails_with 'Input/output error' run_as 1002 all/shared
 shows "$mnt/executables/all/shared/state" failed

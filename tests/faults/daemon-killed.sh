@@ -7,10 +7,9 @@
 . "$srcdir/tests/lib.sh"
 requires python3 --version
 mount_pjrtfs --keep
-bounded cp "$data/add.mlir" "$mnt/programs/"
-bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+put_add
 kills=${PJRTFS_KILLS:-20}
-timeout -k 5 $((patience * 6 + kills * 2)) \
+"$patient" $((patience * 6 + kills * 2)) \
 	python3 -B "$top/tests/tools/survive_clients.py" "$mnt" "$kills" KILL
 eventually grep -qx ready "$mnt/executables/add/state"
 run add 'x y -> z'

@@ -8,8 +8,7 @@ requires jq --version
 mount_pjrtfs "${plugin:-cpu}" "${faulty_options[@]}" --sandbox faulty:off
 at=$mnt/plugins/faulty
 far=$mnt/devices/faulty/0/buffers
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+put_add
 cp "$data/x.npy" "$data/y.npy" "$far/"
 ask '{"op":"compile","program":"add","as":"far","options":{"plugin":"faulty"}}' >reply
 tells reply '"ok":true'

@@ -6,8 +6,7 @@
 requires jq --version
 mount_pjrtfs faulty ${others:+-o allow_other}
 chmod 0755 "$work"
-bounded cp "$data/add.mlir" "$mnt/programs/"
-bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+put_add
 bounded mkdir -m 0777 "$mnt/buffers/all"
 places=4 # the plugin's devices are not this host's processors
 
@@ -93,13 +92,7 @@ equal "the last one's place" "$(place "$last")" $((38 - places))
 
 # -- another user's command does not wait for all of them, only for a slot
 if [ -n "$others" ]; then
-	as() # COMMAND
-	{
-		# shellcheck disable=SC2016 # what another shell expands
-		bounded setpriv --reuid 12345 --clear-groups bash -c \
-			'exec 3<>"$1"; printf "%s\n" "$2" >&3; cat <&3' - "$mnt/control" "$1"
-	}
-	other=$(as "$(execute mine ',"async":true')" | jq -r .job)
+	other=$(ask_as 12345 "$(execute mine ',"async":true')" | jq -r .job)
 	theirs=$(place "$other")
 	# running executions may have exceeded long_ms by now; then it runs
 	[ "$theirs" = none ] || [ "$theirs" -le 2 ] || fail "its place is $theirs"
@@ -129,7 +122,7 @@ if [ -n "$others" ]; then
 	}
 	eventually hang
 	faults
-	as "$(execute free)" >told
+	ask_as 12345 "$(execute free)" >told
 	tells told '"ok":true'
 	equal "those that hang" "$(state "$first")" running
 	equal "their user's next" "$(place $((last - 1)))" 1

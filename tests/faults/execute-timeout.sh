@@ -7,8 +7,7 @@
 requires jq --version
 mount_pjrtfs faulty --execute-timeout 2
 b=$mnt/buffers
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$b/"
+put_add
 run add 'x y -> z'
 why='an execution took longer than the time of --execute-timeout'
 

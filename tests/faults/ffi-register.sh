@@ -22,8 +22,7 @@ ends=(crash exit)
 ! sanitized || ends=(crash) # ThreadSanitizer reports an exit(3) within dlopen(3) itself
 for how in "${ends[@]}" why; do
 	mount_pjrtfs --plugin-env "$name:FFI_FAULT=$how"
-	bounded cp "$data/add.mlir" "$mnt/programs/"
-	bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+	put_add
 	pid=$(bounded cat "$mnt/plugins/$name/pid")
 	want="EIO.*register: plugin $name: the worker of plugin $name .*FFI library $fault ended the process while it was loaded"
 	[ "$how" != why ] || want="EOPNOTSUPP.*register: plugin $name: FFI library $fault: it needs a library that is not there"

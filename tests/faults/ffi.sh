@@ -58,8 +58,7 @@ for how in -1 -3; do
 	fails_with 'Input/output error' run "dies$how" 'x -> z'
 	tells "$mnt/executables/dies$how/run" "^error: EIO: dies$how: the worker of plugin $name (died of signal 6|exited with status 5)"
 	restarts=$((restarts + 1))
-	eventually grep -qx "$restarts" "$at/restarts"
-	eventually grep -qx ready "$at/state"
+	restarted "$restarts"
 	run works 'x -> y'
 	shows "$mnt/buffers/y.txt" '1 2 3 4'
 done
@@ -68,8 +67,7 @@ done
 program hangs -2
 fails_with 'Input/output error' run hangs 'x -> z'
 tells "$mnt/executables/hangs/run" 'an execution took longer than the time of --execute-timeout'
-eventually grep -qx "$((restarts + 1))" "$at/restarts"
-eventually grep -qx ready "$at/state"
+restarted "$((restarts + 1))"
 run works 'x -> y'
 
 # -- the program of another user is refused after it has ended the worker
@@ -81,8 +79,7 @@ if [ -n "$others" ]; then
 		as 1001 bash -c 'echo "x -> all/y" >"$1"' - "$mnt/executables/$1/run"
 	}
 	fails_with 'Input/output error' run_as dies-1
-	eventually grep -qx "$((restarts + 2))" "$at/restarts"
-	eventually grep -qx ready "$at/state"
+	restarted "$((restarts + 2))"
 	fails_with 'Input/output error' run_as dies-1
 	shows "$at/restarts" "$((restarts + 2))"
 	run_as works

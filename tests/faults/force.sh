@@ -9,8 +9,7 @@ first=${plugin:-cpu}
 mount_pjrtfs "$first" "${faulty_options[@]}" --compile-jobs 1
 pid=$(bounded cat "$mnt/plugins/$first/pid")
 f=$mnt/devices/faulty/0/buffers
-bounded cp "$data/add.mlir" "$mnt/programs/"
-bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+put_add
 bounded cp "$data/x.npy" "$data/y.npy" "$f/"
 # restarts PLUGIN: how often it was started again
 restarts()
@@ -89,8 +88,7 @@ others_go_on
 
 # -- a compile that hangs: without force it is given up, with it it is ended
 faults 'compile=when:@stuck:hang:here it hangs'
-sed 's/@add/@stuck/' "$data/add.mlir" >stuck.mlir
-bounded cp stuck.mlir "$mnt/programs/stuck.mlir"
+put_like_add stuck
 compile='{"op":"compile","program":"stuck","as":"far2","options":{"plugin":"faulty"}}'
 j=$(job "$compile")
 eventually grep -qx compiling "$mnt/executables/far2/state"

@@ -8,8 +8,7 @@
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs faulty
 b=$mnt/buffers
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$b/"
+put_add
 
 # meanwhile: everything but what hangs is answered
 meanwhile()

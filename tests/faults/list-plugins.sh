@@ -17,7 +17,7 @@ export PJRT_PLUGIN_PATH=$work/d
 lists()
 {
 	local status=0
-	timeout -k 5 $((patience * 10)) "$pjrtfs" --list-plugins "${@:2}" >out 2>err || status=$?
+	"$patient" $((patience * 10)) "$pjrtfs" --list-plugins "${@:2}" >out 2>err || status=$?
 	equal "status ($(cat err))" "$status" "$1"
 	grep -A 5 '^good$' out | grep -q '^    platform  cpu' || fail "the good one is lost: $(cat out err)"
 }
@@ -87,7 +87,7 @@ if [ "$(id -u)" = 0 ] && setpriv --version >/dev/null 2>&1; then
 	# It must reach the programs, too.
 	if setpriv --reuid 1001 --regid 1001 --clear-groups test -x "$pjrtfs" -a -r "$so"; then
 		status=0
-		PJRT_PLUGIN_PATH=$work/closed:$work/d timeout -k 5 $((patience * 10)) \
+		PJRT_PLUGIN_PATH=$work/closed:$work/d "$patient" $((patience * 10)) \
 			setpriv --reuid 1001 --regid 1001 --clear-groups \
 			env HOME=/ PATH=/usr/bin "$pjrtfs" --list-plugins >out 2>err || status=$?
 		equal "status as a user ($(cat err))" "$status" 1

@@ -9,8 +9,7 @@ requires setfattr --version
 mount_pjrtfs faulty
 b=$mnt/buffers
 b1=$mnt/devices/faulty/1/buffers
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$b/"
+put_add
 told()
 {
 	bounded jq -c '[.state, .device, .error]' "$1"

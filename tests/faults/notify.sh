@@ -66,10 +66,6 @@ quiet()
 	seen
 	equal "signs" "$(beats)" "$n"
 }
-stopped() # PID
-{
-	! grep -h '^State:' "/proc/$1/task/"*/status | grep -qv 'T (stopped)'
-}
 has_returned()
 {
 	[ "$(grep -c '^STATUS=faulty: 2 devices$' said)" = 2 ]

@@ -7,7 +7,6 @@
 requires jq --version
 mount_pjrtfs faulty --fault client=print:3:early
 log=$mnt/plugins/faulty/log
-b=$mnt/buffers
 # told PATTERN: the number of lines in the daemon's log that match
 told()
 {
@@ -27,8 +26,7 @@ eventually grep -q 'info: plugin faulty: early 3$' "$mnt.log"
 equal "early lines" "$(told 'info: plugin faulty: early [123]$')" 3
 equal "mode" "$(bounded stat -c %a "$log")" 440
 equal "size" "$(bounded stat -c %s "$log")" "$(bounded cat "$log" | wc -c)"
-bounded cp "$data/add.mlir" "$mnt/programs/"
-bounded cp "$data/x.npy" "$data/y.npy" "$b/"
+put_add
 
 # -- tail -f shows new lines
 tail -n 1 -s 0.1 -f "$log" >followed 2>followed.err &
@@ -74,8 +72,7 @@ mount_pjrtfs "$first" "${faulty_options[@]}" \
 	--fault execute=babble
 log=$mnt/plugins/faulty/log
 far=$mnt/devices/faulty/0/buffers
-bounded cp "$data/add.mlir" "$mnt/programs/"
-bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+put_add
 bounded cp "$data/x.npy" "$data/y.npy" "$far/"
 ask '{"op":"compile","program":"add","as":"far","options":{"plugin":"faulty"}}' | jq -e .ok >/dev/null
 run far 'x y -> z'
@@ -107,8 +104,7 @@ if ! sanitized; then
 	[ $((used * 5000)) -lt $((ms * $(getconf CLK_TCK))) ] || fail "it takes $used ticks in $ms ms"
 fi
 kill -KILL "$(cat "$mnt/plugins/faulty/pid")"
-eventually grep -qx 1 "$mnt/plugins/faulty/restarts"
-eventually grep -qx ready "$mnt/plugins/faulty/state"
+restarted 1 faulty
 run far 'x y -> z'
 bounded tail -n 1 "$log" >/dev/null
 

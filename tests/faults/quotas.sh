@@ -3,7 +3,6 @@
 # SANITIZE: asan
 # Quotas of what takes time: executions at once, of the mount and of a device, jobs, and the seconds
 # of compiles.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0
 requires setpriv --reuid 12345 --clear-groups true
@@ -11,16 +10,11 @@ requires jq --version
 mount_pjrtfs faulty -o allow_other,mode=1777 --quota 1001:executions=2 --quota 1001:jobs=2
 chmod 755 "$work"
 u=$mnt/users
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+put_add
 cp "$data/add.mlir" .
-sed 's/@add/@other/' add.mlir >other.mlir
-sed 's/@add/@third/' add.mlir >third.mlir
+like_add other
+like_add third
 chmod 644 ./*.mlir
-command() # UID COMMAND: its reply
-{
-	as "$1" bash -c 'exec 3<>"$1"; printf "%s\n" "$2" >&3; cat <&3' - "$mnt/control" "$2"
-}
 execute() # OUTPUT [MORE]
 {
 	printf '{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["%s"]%s}' "$1" "${2:-}"
@@ -32,16 +26,16 @@ has() # UID RESOURCE NUMBER
 
 # -- executions at once: the third is refused, other users' are not
 faults execute=held
-command 1001 "$(execute a1)" >one &
+ask_as 1001 "$(execute a1)" >one &
 first=$!
-command 1001 "$(execute a2)" >two &
+ask_as 1001 "$(execute a2)" >two &
 second=$!
 eventually has 1001 executions 2
 eventually has 1001 faulty:0/executions 2
-command 1001 "$(execute a3)" >three || fail "the third execution is not refused: it waits"
+ask_as 1001 "$(execute a3)" >three || fail "the third execution is not refused: it waits"
 jq -e '.error.errno == "EDQUOT"' three >/dev/null || fail "$(cat three)"
 tells three 'user 1001 has 2 of 2 executions that have not ended: users/1001/executions.max'
-command 1002 "$(execute b1)" >four &
+ask_as 1002 "$(execute b1)" >four &
 third=$!
 eventually has 1002 executions 1
 faults
@@ -52,18 +46,18 @@ done
 eventually has 1001 executions 0
 eventually has 1001 faulty:0/executions 0
 faults execute=error:INTERNAL # those that fail do not count any more
-command 1001 "$(execute a4)" >reply
+ask_as 1001 "$(execute a4)" >reply
 tells reply '"ok":false'
 eventually has 1001 executions 0
 faults
 for _ in 1 2 3; do
-	command 1001 "$(execute a4)" >reply
+	ask_as 1001 "$(execute a4)" >reply
 	tells reply '"ok":true'
 done
 
 # -- on one device
 echo 0 >"$u/1001/faulty:0/executions.max"
-command 1001 "$(execute a5)" >reply
+ask_as 1001 "$(execute a5)" >reply
 tells reply 'user 1001 has 0 of 0 executions .*: users/1001/faulty:0/executions.max'
 equal "at once" "$(cat "$u/1001/executions.current")" 0
 echo max >"$u/1001/faulty:0/executions.max"
@@ -71,14 +65,14 @@ echo max >"$u/1001/faulty:0/executions.max"
 # -- jobs
 faults execute=held
 for job in 1 2; do
-	command 1001 "$(execute "j$job" ',"async":true')" >reply
+	ask_as 1001 "$(execute "j$job" ',"async":true')" >reply
 	tells reply '"ok":true'
 done
-command 1001 "$(execute j3 ',"async":true')" >reply
+ask_as 1001 "$(execute j3 ',"async":true')" >reply
 tells reply 'user 1001 has 2 of 2 jobs that have not ended: users/1001/jobs.max'
 faults
 eventually has 1001 jobs 0
-command 1001 "$(execute j3 ',"async":true')" >reply
+ask_as 1001 "$(execute j3 ',"async":true')" >reply
 tells reply '"ok":true'
 
 # -- seconds of compiles: one that has begun ends; the next needs a higher maximum

@@ -12,8 +12,7 @@ begin()
 	faults "$1"
 	mount_pjrtfs faulty
 	b=$mnt/buffers
-	bounded cp "$data/add.mlir" "$mnt/programs/"
-	bounded cp "$data/x.npy" "$data/y.npy" "$b/"
+	put_add
 	run add 'x y -> zeros'
 }
 # state NAME: x is what repetitions made, which is zeros on this plugin, and of NAME

@@ -7,8 +7,7 @@
 export PJRTFS_FAULTY_CALLS=yes
 mount_pjrtfs faulty --no-cache --fault serialize=works
 at=$mnt/plugins/faulty
-bounded cp "$data/add.mlir" "$mnt/programs/"
-bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+put_add
 
 # timed_out FILE: it fails after the second that these files give the plugin
 timed_out()

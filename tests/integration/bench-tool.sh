@@ -4,8 +4,7 @@
 . "$srcdir/tests/lib.sh"
 bench=$build/pjrtfs-bench
 mount_pjrtfs
-bounded cp "$data/add.mlir" "$mnt/programs/"
-bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+put_add
 
 # ended STATUS MESSAGE COMMAND...: the command ends with the status and says the message.
 ended()

@@ -9,8 +9,7 @@ st() # FORMAT FILE
 {
 	bounded stat -c "$1" "$2"
 }
-cp "$data/x.npy" "$data/y.npy" "$b/"
-cp "$data/add.mlir" "$mnt/programs/"
+put_add
 
 # -- touch -d, chmod
 bounded touch -d '2001-02-03 04:05:06 UTC' "$b/x.npy" "$mnt/programs/add.mlir"

@@ -9,8 +9,7 @@ listed()
 {
 	equal "what is listed" "$(bounded ls "$b" | tr '\n' ' ')" "$1"
 }
-cp "$data/x.npy" "$data/y.npy" "$b/"
-cp "$data/add.mlir" "$mnt/programs/"
+put_add
 
 # -- mv, also over another, whose views go too
 bounded mv "$b/x.npy" "$b/a.npy"

@@ -90,9 +90,8 @@ equal "entries" "$(bounded jq .entries "$mnt/cache/stats.json")" "$most"
 equal "damaged" "$(bounded jq .damaged "$mnt/cache/stats.json")" 0
 one=$(bounded ls "$mnt/cache/entries" | head -n 1)
 one=$(bounded jq -r .program "$mnt/cache/entries/$one")
-sed "s/@add/@$one/" "$data/add.mlir" >p.mlir
-bounded cp p.mlir "$mnt/programs/"
-equal "$one" "$(bounded jq -r .cache "$mnt/executables/p/info.json")" hit
+put_like_add "$one"
+equal "$one" "$(bounded jq -r .cache "$mnt/executables/$one/info.json")" hit
 
 # -- two at once, puts, hits and evictions: none is lost
 "$stress" mixed "$work/shared" 1 $((1000 * times)) 3000000 >one &

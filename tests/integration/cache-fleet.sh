@@ -13,8 +13,7 @@ chmod 755 "$work"
 # program NAME HIT-OR-MISS: NAME.mlir compiles, or is found in the cache
 program()
 {
-	sed "s/@add/@$1/" "$data/add.mlir" >"$1.mlir"
-	bounded cp "$1.mlir" "$mnt/programs/"
+	put_like_add "$1"
 	equal "$1" "$(bounded jq -r .cache "$mnt/executables/$1/info.json")" "$2"
 }
 # keeps N: the cache has so many entries; a program is ready before its own is written
@@ -158,10 +157,10 @@ unmount_pjrtfs
 
 stress=$build/tests/tools/cache_stress
 long=$((patience * 6))
-timeout "$long" "$stress" mixed "$work/a/stress" 1 400 300000 >one &
+"$patient" "$long" "$stress" mixed "$work/a/stress" 1 400 300000 >one &
 one=$!
-timeout "$long" "$stress" mixed "$work/b/stress" 2 400 300000 >two
+"$patient" "$long" "$stress" mixed "$work/b/stress" 2 400 300000 >two
 wait "$one"
-timeout "$long" "$stress" check "$work/shared/stress" >said
+"$patient" "$long" "$stress" check "$work/shared/stress" >said
 tells said 'good [1-9].* damaged 0'
 grep -q 'hits [1-9]' two || fail "no hit: $(cat two)"

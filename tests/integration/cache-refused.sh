@@ -10,8 +10,7 @@ works()
 	local n
 	bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 	for n in 1 2 3; do
-		sed "s/@add/@add$n/" "$data/add.mlir" >"p$n.mlir"
-		bounded cp "p$n.mlir" "$mnt/programs/"
+		put_like_add "p$n"
 		run "p$n" 'x y -> z'
 		shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
 	done
@@ -65,13 +64,6 @@ kept()
 	tells "$mnt.log" 'compiled programs are kept in the cache .* again$'
 	equal "said of the cache" "$(grep -c 'warning: .*cache' "$mnt.log")" 2
 }
-# other NAME: one more program compiles
-other()
-{
-	sed "s/@add/@$1/" "$data/add.mlir" >"$1.mlir"
-	bounded cp "$1.mlir" "$mnt/programs/"
-}
-
 # -- a disk that is full
 if mkdir full && mount -t tmpfs -o size=64k,mode=0700 none full 2>/dev/null; then
 	dd if=/dev/zero of=full/rest bs=4k count=14 status=none
@@ -82,22 +74,22 @@ if mkdir full && mount -t tmpfs -o size=64k,mode=0700 none full 2>/dev/null; the
 	warned 'cannot be kept in the cache .*full: No space left on device'
 	# -- room again: they are kept
 	rm full/rest
-	other more
+	put_like_add more
 	kept
 	# and not, once more
 	dd if=/dev/zero of=full/rest bs=4k status=none 2>/dev/null || :
-	other evenmore
+	put_like_add evenmore
 	refused 'No space left on device'
 	unmount_pjrtfs || fail "it ends badly"
 	# -- what was kept is found when the directory is read-only
 	mount -o remount,ro full
 	mount_pjrtfs --cache-dir "$work/full"
-	other more
+	put_like_add more
 	works
 	[ "$(bounded jq .hits "$mnt/cache/stats.json")" -ge 1 ] || fail "nothing is found"
 	tells "$mnt/cache/stats.json" '"writable":false'
 	fails_with 'Read-only' say "$mnt/cache/clear" x
-	other other
+	put_like_add other
 	eventually grep -q 'cannot be kept in the cache .*: Read-only file system' "$mnt.log"
 	shows "$mnt/health" ok # it was meant so
 	unmount_pjrtfs
@@ -118,7 +110,7 @@ if [ "$(id -u)" != 0 ]; then
 	works
 	refused 'Permission denied'
 	chmod 0700 closed/tmp
-	other more
+	put_like_add more
 	kept
 	unmount_pjrtfs
 fi

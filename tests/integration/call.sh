@@ -13,7 +13,7 @@ chmod 755 "$work" # other users take part
 if sanitized; then
 	export SANITIZED=1
 fi
-timeout -k 5 $((patience * 6)) python3 -B "$top/tests/tools/call.py" "$mnt"
+"$patient" $((patience * 6)) python3 -B "$top/tests/tools/call.py" "$mnt"
 shows "$mnt/health" ok
 equal "buffers" "$(bounded ls "$mnt/buffers")" ''
 

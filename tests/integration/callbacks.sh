@@ -8,7 +8,7 @@
 requires python3 --version
 mount_pjrtfs ${others:+-o allow_other}
 chmod 755 "$work" # other users take part
-timeout -k 5 $((patience * 6)) python3 -B "$top/tests/tools/callbacks.py" "$mnt"
+"$patient" $((patience * 6)) python3 -B "$top/tests/tools/callbacks.py" "$mnt"
 shows "$mnt/health" ok
 equal "buffers" "$(bounded ls "$mnt/buffers")" ''
 
@@ -62,7 +62,7 @@ run tell 'x2 -> x3'
 eventually eval '[ "$(wc -l <log)" = 2 ]'
 tells log '^[-0-9T:]* 1 2 3 4 5 6$'
 stop
-timeout -k 5 "$patience" cat "$x/tell/callbacks/0.txt" >log &
+"$patient" "$patience" cat "$x/tell/callbacks/0.txt" >log &
 host=$! # not that of a shell, which would leave cat behind
 eventually eval 'echo "x -> x2" >"$x/tell/run" && grep -qx "1 2 3 4 5 6" log'
 stop

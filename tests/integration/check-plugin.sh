@@ -9,9 +9,9 @@ faulty=$build/tests/faults/faulty_plugin.so
 long=$((patience * 6))
 
 # By path, and by name.
-timeout -k 5 $long "$pjrtfs" --check-plugin "$so" >json 2>err || fail "$(cat err)"
+"$patient" $long "$pjrtfs" --check-plugin "$so" >json 2>err || fail "$(cat err)"
 equal "what is said beside it" "$(cat err)" ''
-timeout -k 5 $long "$pjrtfs" --check-plugin "$name" --plugin-dir "$plugins" --json >named
+"$patient" $long "$pjrtfs" --check-plugin "$name" --plugin-dir "$plugins" --json >named
 python3 - "$name" <<'END'
 import json, sys
 
@@ -41,7 +41,7 @@ cp "$build/tests/faults/ffi_library.so" library.so
 cat >config.json <<END
 {"ffi_libraries": ["$work/library.so", {"path": "$work/none.so", "plugin": "other"}]}
 END
-timeout -k 5 $long "$pjrtfs" --check-plugin "$so" --config config.json --no-lapack >json 2>err || fail "$(cat err)"
+"$patient" $long "$pjrtfs" --check-plugin "$so" --config config.json --no-lapack >json 2>err || fail "$(cat err)"
 python3 - "$work/library.so" <<'END'
 import json, sys
 
@@ -75,7 +75,7 @@ wrong upload=error:INTERNAL:'cannot upload' 'upload an array: .*cannot upload'
 wrong compile=abort:'dies now' 'compile a program: .*signal 6.*dies now'
 wrong open=hang 'plugin faulty_plugin: it was not loaded within 1 s' --timeout 1
 wrong compile=hang 'compile a program: no answer within 1 s' --timeout 1
-timeout -k 5 $long "$pjrtfs" --check-plugin "$faulty" >out 2>err && fail "a wrong result is fine"
+"$patient" $long "$pjrtfs" --check-plugin "$faulty" >out 2>err && fail "a wrong result is fine"
 python3 -c '
 import json
 o = json.load(open("out"))

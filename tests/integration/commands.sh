@@ -4,5 +4,5 @@
 # Commands: batches, repetitions, directories as arguments, several devices, jobs, timeouts.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs
-timeout -k 5 $((patience * 6)) python3 -B "$top/tests/tools/commands.py" "$mnt"
+"$patient" $((patience * 6)) python3 -B "$top/tests/tools/commands.py" "$mnt"
 shows "$mnt/health" ok

@@ -7,8 +7,7 @@ requires jq --version
 mount_pjrtfs
 me=${plugin:-cpu}
 x=$mnt/executables
-bounded cp "$data/add.mlir" "$mnt/programs/"
-bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+put_add
 bounded cp "$data/x.npy" "$data/y.npy" "$mnt/devices/$me/2/buffers/"
 
 # knows FILE FILTER: the JSON in the file fulfils jq's filter.

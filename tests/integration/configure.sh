@@ -24,7 +24,7 @@ configured()
 {
 	rm -rf tree
 	mkdir tree
-	(cd tree && timeout -k 5 $((patience * 10)) "$top/configure" CC="$work/linker" "${@:2}" \
+	(cd tree && "$patient" $((patience * 10)) "$top/configure" CC="$work/linker" "${@:2}" \
 		--with-pjrt-include="$header" >../said 2>&1) || fail "configure failed: $(cat said)"
 	tells said "^checking for liblapack\.so\.3\.\.\. $1\$" "^ *LAPACK +$1\$"
 }
@@ -41,7 +41,7 @@ mkdir bin
 configured 'none, so programs with linear algebra cannot run: apt install libopenblas0-pthread' \
 	PKG_CONFIG="$work/pkg-config" CFLAGS=-O0
 tells said '^ *--group +no, for lack of libhiredis: apt install libhiredis-dev$'
-timeout -k 5 $((patience * 30)) make -C tree pjrtfs-worker >said 2>&1 || fail "$(cat said)"
+"$patient" $((patience * 30)) make -C tree pjrtfs-worker >said 2>&1 || fail "$(cat said)"
 requires_mount
 cp "$pjrtfs" tree/pjrtfs-worker bin
 pjrtfs=bin/pjrtfs

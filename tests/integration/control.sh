@@ -8,8 +8,7 @@ requires jq --version
 requires python3 --version
 mount_pjrtfs
 c=$mnt/control
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+put_add
 add() # OUTPUT [MORE]
 {
 	printf '{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["%s"]%s}' "$1" "${2-}"

@@ -11,8 +11,7 @@ b=$mnt/buffers
 cpu=${plugin:-cpu}
 b1=$mnt/devices/$cpu/1/buffers
 b2=$mnt/devices/$cpu/2/buffers
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$b/"
+put_add
 used()
 {
 	bounded df --output=used -B1 "$mnt" | tail -n 1

@@ -13,16 +13,11 @@ as() # UID COMMAND...
 {
 	local uid=$1
 	shift
-	timeout -k 5 $((patience + 60)) setpriv --reuid "$uid" --regid "$uid" --clear-groups "$@"
+	"$patient" $((patience + 60)) setpriv --reuid "$uid" --regid "$uid" --clear-groups "$@"
 }
 restarts()
 {
 	bounded cat "$mnt/plugins/$p/restarts"
-}
-# A worker's restart is counted after the command has failed that ended it.
-restarted() # TIMES
-{
-	[ "$(restarts)" -eq "$1" ]
 }
 # overflow TEXT: a program on which compilers abort; TEXT makes it another one
 overflow()
@@ -31,8 +26,7 @@ overflow()
 	cat "$data/overflow.mlir"
 }
 bounded mkdir -m 1777 "$mnt/programs/all" "$mnt/buffers/all"
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+put_add
 run add 'x y -> all/z'
 bounded chmod 666 "$mnt/buffers/all/z.npy"
 
@@ -56,10 +50,10 @@ equal "restarts" "$(restarts)" "$before"
 # another program of that user compiles, and so does the same one for others: it ends a worker
 as 1001 cp "$data/add.mlir" "$mnt/programs/all/mine.mlir"
 fails_with 'Input/output error' as 1002 cp once.mlir "$mnt/programs/all/three.mlir"
-eventually restarted $((before + 1))
+restarted $((before + 1))
 # the mount's owner may have it tried again
 fails_with 'Input/output error' cp once.mlir "$mnt/programs/four.mlir"
-eventually restarted $((before + 2))
+restarted $((before + 2))
 
 # -- one user executes, alone and then while another user's programs, all different, end workers
 seconds=$((3 + times))

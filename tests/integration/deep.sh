@@ -5,8 +5,7 @@
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs
 b=$mnt/buffers
-bounded cp "$data/add.mlir" "$mnt/programs/"
-bounded cp "$data/x.npy" "$data/y.npy" "$b/"
+put_add
 
 # descend DIRECTORY: make d/d/d/... in it until that is refused; prints the errno and how deep
 descend()

@@ -14,7 +14,7 @@ sed -i "s|/mnt/pjrt|$mnt|g" demo/README.md demo/continue
 # One shell runs all; a line of the test's own marks where each heading begins.
 sed -n 's/^## /echo "## /p; t head; s/^    //p; b; :head' demo/README.md | sed '/^echo "##/s/$/"/' >lines
 [ "$(grep -vc '^echo "##' lines)" -ge 18 ] || fail "the page shows $(cat lines)"
-timeout -k 5 $((patience * 6)) bash -eu lines >out 2>err </dev/null || fail "demo/README.md: $(cat out err)"
+"$patient" $((patience * 6)) bash -eu lines >out 2>err </dev/null || fail "demo/README.md: $(cat out err)"
 
 # section HEADING: what the lines below it print
 section()

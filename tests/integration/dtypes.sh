@@ -5,6 +5,6 @@
 # Every element type in every format and shape: its bytes, its numbers, its description.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs
-timeout -k 5 $((patience * 6)) python3 -B "$top/tests/tools/dtypes.py" "$mnt"
+"$patient" $((patience * 6)) python3 -B "$top/tests/tools/dtypes.py" "$mnt"
 shows "$mnt/health" ok
 shows "$mnt/plugins/${plugin:-cpu}/restarts" 0

@@ -179,7 +179,7 @@ events=50000
 if sanitized; then
 	events=20000
 fi
-grown=$(timeout -k 5 $((patience * 6)) python3 "$tool" "$mnt" flood "$events")
+grown=$("$patient" $((patience * 6)) python3 "$tool" "$mnt" flood "$events")
 if ! sanitized && [ "$grown" -gt 1024 ]; then
 	fail "the daemon's memory grew by $grown KiB"
 fi

@@ -46,7 +46,7 @@ build()
 	local program
 	program=$work/$(basename "${*: -2:1}").out
 	[ -e "$program" ] || "${@:1:$#-2}" -o "$program" "${*: -2:1}" || return
-	timeout -k 5 "$patience" "$program" "${*: -1}"
+	bounded "$program" "${*: -1}"
 }
 export GOCACHE=$work/go
 language C c cc build cc -Wall -Wextra -Werror
@@ -76,7 +76,7 @@ if [ -z "${PJRTFS_TEST_WITHOUT-}" ]; then
 	for wanted in '' 'Go'; do
 		status=0
 		(cd "$build" && PATH=$work/without PJRTFS_TEST_WITHOUT=yes PJRTFS_TEST_LANGUAGES=$wanted \
-			timeout -k 5 $((patience * 6)) bash "$top/tests/integration/examples.sh") >out 2>&1 || status=$?
+			"$patient" $((patience * 6)) bash "$top/tests/integration/examples.sh") >out 2>&1 || status=$?
 		tells out '^without a toolchain here: Go Java Lua Node Rust$'
 		equal "status without them, if '$wanted' must be there ($(cat out))" "$status" "$([ -z "$wanted" ] && echo 0 || echo 1)"
 	done
@@ -99,7 +99,7 @@ ln -sfn "$top/docs" docs
 ln -sfn "$data" tests/data
 while read -r line; do
 	command -v "${line%% *}" >/dev/null || continue
-	timeout -k 5 "$patience" bash -eu -c "$line" >out 2>&1 </dev/null || fail "$line: $(cat out)"
+	bounded bash -eu -c "$line" >out 2>&1 </dev/null || fail "$line: $(cat out)"
 	case $line in
 	cp*) ;;
 	*) equal "$line" "$(numbers out)" '11 22 33 44 55 66' ;;

@@ -18,7 +18,7 @@ n=0
 fio_verifies()
 {
 	n=$((n + 1))
-	timeout -k 5 $((patience * 3)) fio --directory="$b" --filename_format='$jobname-$jobnum.raw' \
+	"$patient" $((patience * 3)) fio --directory="$b" --filename_format='$jobname-$jobnum.raw' \
 		--name="f$n" --numjobs=2 --size="$size" --verify=crc32c --verify_fatal=1 \
 		--do_verify=1 --verify_dump=0 --randrepeat=1 --fallocate=none --output=fio.out "$@" ||
 		fail "fio $*: $(cat fio.out)"

@@ -15,17 +15,13 @@ mkdir -m 700 rootonly
 cp "$data/add.mlir" .
 chmod 644 add.mlir
 bounded mkdir -m 1777 "$p"
-as() # COMMAND... as a user who does not own the mount
-{
-	timeout -k 5 "$patience" setpriv --reuid 1001 --regid 1001 --clear-groups "$@"
-}
 as_say() # FILE TEXT
 {
-	as bash -c 'printf "%s\n" "$2" >"$1"' - "$1" "$2"
+	as 1001 bash -c 'printf "%s\n" "$2" >"$1"' - "$1" "$2"
 }
 as_ask() # COMMAND
 {
-	as bash -c 'exec 3<>"$1"; printf "%s\n" "$2" >&3; cat <&3' - "$mnt/control" "$1" >reply
+	as 1001 bash -c 'exec 3<>"$1"; printf "%s\n" "$2" >&3; cat <&3' - "$mnt/control" "$1" >reply
 }
 dump='{"env_option_overrides":{"xla_dump_to":"'$work/rootonly/byB'","xla_dump_hlo_as_text":true}}'
 only="xla_dump_to: only the mount's owner may set this flag"
@@ -35,15 +31,15 @@ nothing() # was written for the user
 }
 
 # -- in options.json, at once and in pieces, with the sentence
-as touch "$p/mine.mlir"
+as 1001 touch "$p/mine.mlir"
 fails_with 'not permitted' as_say "$x/mine/options.json" "$dump"
 tells "$x/mine/error" "^options of mine: .*$only|^options of all/mine: .*$only"
-if as bash -c 'exec 3>"$1"; printf "%s" "${2:0:30}" >&3; printf "%s\n" "${2:30}" >&3' - \
+if as 1001 bash -c 'exec 3>"$1"; printf "%s" "${2:0:30}" >&3; printf "%s\n" "${2:30}" >&3' - \
 	"$x/mine/options.json" "$dump"; then
 	fail "written in pieces it is taken"
 fi
 shows "$x/mine/options.json" '{}'
-as cp add.mlir "$p/mine.mlir"
+as 1001 cp add.mlir "$p/mine.mlir"
 shows "$x/mine/state" ready
 nothing
 
@@ -67,23 +63,23 @@ bounded chmod 666 "$p/shared.mlir"
 say "$x/shared/options.json" '{"env_option_overrides":{"xla_dump_max_hlo_modules":7,"xla_dump_hlo_as_text":false}}'
 shows "$x/shared/state" ready
 owners='xla_dump_hlo_as_text: only the mount.s owner'
-fails_with 'not permitted' as bash -c 'cat add.mlir >"$1"' - "$p/shared.mlir"
+fails_with 'not permitted' as 1001 bash -c 'cat add.mlir >"$1"' - "$p/shared.mlir"
 tells "$x/shared/error" "^options of all/shared: .*$owners"
 as_ask '{"op":"compile","program":"all/shared"}'
 tells reply '"errno":"EPERM"' "$owners"
 # that user does not empty it, either
-fails_with 'not permitted' as perl -e 'truncate($ARGV[0], 0) or die "$!\n"' "$p/shared.mlir"
+fails_with 'not permitted' as 1001 perl -e 'truncate($ARGV[0], 0) or die "$!\n"' "$p/shared.mlir"
 bounded cmp add.mlir "$p/shared.mlir"
 shows "$x/shared/state" ready
 bounded cp add.mlir "$p/shared.mlir"
 shows "$x/shared/state" ready
 # an editor's way: a scratch file that takes the program's name takes its options
 bounded chmod 777 "$p"
-as cp add.mlir "$p/.scratch"
-fails_with 'not permitted' as mv "$p/.scratch" "$p/shared.mlir"
+as 1001 cp add.mlir "$p/.scratch"
+fails_with 'not permitted' as 1001 mv "$p/.scratch" "$p/shared.mlir"
 # a user with write permission sets harmless options, and then the program compiles
 as_say "$x/shared/options.json" '{}'
-as bash -c 'cat add.mlir >"$1"' - "$p/shared.mlir"
+as 1001 bash -c 'cat add.mlir >"$1"' - "$p/shared.mlir"
 shows "$x/shared/state" ready
 
 # -- the owner may

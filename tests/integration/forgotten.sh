@@ -14,7 +14,7 @@ few()
 # The daemon collects 256 names before the kernel drops them.
 more()
 {
-	timeout -k 5 "$patience" python3 -c '
+	bounded python3 -c '
 import os, sys
 for i in range(300):
     os.mkdir(sys.argv[1] + f"/d{i}")
@@ -23,7 +23,7 @@ for i in range(300):
 before=$(nodes)
 
 # -- the other views of a buffer
-timeout -k 5 $((patience * 2)) python3 - "$mnt/buffers" <<'END'
+"$patient" $((patience * 2)) python3 - "$mnt/buffers" <<'END'
 import os, sys
 
 os.chdir(sys.argv[1])
@@ -49,7 +49,7 @@ eventually few
 
 # -- jobs: the last 1000 are kept
 cp "$data/add.mlir" "$mnt/programs/"
-timeout -k 5 $((patience * 2)) python3 - "$mnt" <<'END'
+"$patient" $((patience * 2)) python3 - "$mnt" <<'END'
 import json, os, sys
 
 os.chdir(sys.argv[1])

@@ -14,7 +14,7 @@ fi
 # fsx FILE OPTION...: the same, or the test ends with what was done last
 fsx()
 {
-	timeout -k 5 $((patience * 6 * times)) python3 -B "$top/tests/tools/fsx.py" "${@:2}" "$1" ||
+	"$patient" $((patience * 6 * times)) python3 -B "$top/tests/tools/fsx.py" "${@:2}" "$1" ||
 		fail "$1: not as in tmpfs"
 }
 

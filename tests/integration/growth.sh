@@ -17,7 +17,7 @@ bounded cp add.mlir "$mnt/programs/"
 ask '{"op":"batch","steps":[{"op":"create","buffer":"x","dtype":"F32","shape":[],"fill":2},{"op":"create","buffer":"y","dtype":"F32","shape":[],"fill":3}]}' >reply
 tells reply '"ok":true'
 commands=${GROWTH_COMMANDS:-$((few * times))}
-timeout -k 5 $((patience * 6 + commands / 500)) \
+"$patient" $((patience * 6 + commands / 500)) \
 	python3 -B "$top/tests/tools/growth.py" "$mnt" "${plugin:-cpu}" "$commands" $growth
 shows "$mnt/buffers/z1.txt" 5
 shows "$mnt/plugins/${plugin:-cpu}/restarts" 0
