@@ -2,29 +2,70 @@
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
 # COST: 1 CPU-s in 25 s
-# A worker that gives no heartbeat: the mount says so after ten seconds, and takes it back when the
-# worker goes on; after --worker-timeout pjrtfs ends it, and the next one serves.
+# A worker that does not answer: reading a file that only it can fill ends nevertheless, so that programs
+# that read the whole mount end.  After ten seconds without a heartbeat the mount says so, and takes it
+# back when the worker goes on; after --worker-timeout pjrtfs ends it, and the next one serves.
 . "$srcdir/tests/lib.sh"
 p=${plugin:-cpu}
 # begin SECONDS: mount with that --worker-timeout
 begin()
 {
-	mount_pjrtfs --worker-timeout "$1"
-	cp "$data/add.mlir" "$mnt/programs/"
-	cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+	mount_pjrtfs --no-cache --worker-timeout "$1"
+	put_add
 	run add 'x y -> z'
 	pid=$(cat "$mnt/plugins/$p/pid")
 	state=$mnt/plugins/$p/state
 }
 
-# The kernel stops each thread when it next runs it.
-stopped()
-{
-	! grep -h '^State:' "/proc/$pid/task/"*/status | grep -qv 'T (stopped)'
-}
-
-# -- silent, and back -------------------------------------------------------------------------
+# -- files that only it can fill
 begin 600
+bounded cp "$data/add.mlir" "$mnt/programs/b.mlir"
+bounded cat "$mnt/executables/add/optimized.hlo.pb" >before
+[ -s before ] || fail "there is no optimized program"
+stats=$mnt/devices/$p/0/memory_stats.json
+no_answer="\"unavailable\":\"the worker of plugin $p did not answer within 1000 ms\""
+
+kill -STOP "$pid"
+eventually stopped "$pid"
+tells "$stats" "$no_answer"
+fails_with 'timed out' cat "$mnt/executables/add/optimized.hlo.pb"
+fails_with 'timed out' cat "$mnt/executables/add/serialized"
+# everything, in any order; tar and grep name the files that they could not open
+status=0
+bounded tar -C "$mnt" -cf all.tar . 2>err || status=$?
+[ "$status" -le 2 ] || fail "tar ended with $status: $(tail -n 3 err)"
+tar -tf all.tar >list
+grep -qx './devices/'"$p"'/0/memory_stats.json' list || fail "tar passed over memory_stats.json"
+grep -qx './buffers/x.npy' list || fail "tar passed over x.npy"
+status=0
+bounded grep -r 'did not answer' "$mnt/devices" >found 2>err || status=$?
+[ "$status" -le 2 ] || fail "grep ended with $status: $(tail -n 3 err)"
+grep -q "memory_stats.json:.*$no_answer" found || fail "grep found nothing"
+
+# the files are filled again once it answers
+kill -CONT "$pid"
+answers()
+{
+	! grep -q 'did not answer' "$stats" &&
+		cat "$mnt/executables/add/optimized.hlo.pb" >after && [ -s after ]
+}
+eventually answers
+eventually test -s "$mnt/executables/add/state"
+run add 'x y -> z'
+shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
+shows "$mnt/plugins/$p/restarts" 0
+
+# the first call takes longer; its late reply is dropped
+kill -STOP "$pid"
+fails_with 'timed out' cat "$mnt/executables/b/optimized.hlo.pb"
+kill -CONT "$pid"
+eventually answers
+kill -STOP "$pid"
+fails_with 'timed out' cat "$mnt/executables/b/serialized"
+kill -CONT "$pid"
+eventually answers
+
+# -- silent, and back
 began=$SECONDS
 kill -STOP "$pid"
 eventually grep -qx silent "$state"
@@ -48,10 +89,10 @@ shows "$mnt/plugins/$p/restarts" 0
 run add 'x y -> z'
 unmount_pjrtfs
 
-# -- silent for too long: an execution under way fails, later ones run -------------------------
+# -- silent for too long: an execution under way fails, later ones run
 begin 14
 kill -STOP "$pid"
-eventually stopped
+eventually stopped "$pid"
 bounded bash -c "echo 'x y -> late' >$mnt/executables/add/run" 2>err &&
 	fail "a stopped worker executed"
 grep -q 'Input/output error' err || fail "it failed with: $(cat err)"

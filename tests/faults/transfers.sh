@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
-# Transfers that fail, are late, or run out of memory: the writer gets the error, other buffers
+# Transfers that fail, are late, or find the device full: the writer gets the error, other buffers
 # stay.
 . "$srcdir/tests/lib.sh"
 requires jq --version
 mount_pjrtfs faulty
 b=$mnt/buffers
-cp "$data/add.mlir" "$mnt/programs/"
-cp "$data/x.npy" "$data/y.npy" "$b/"
+put_add
 state()
 {
 	bounded jq -c '[.state, .error]' "$b/$1.json"
@@ -61,6 +60,22 @@ faults
 tells <(ask '{"op":"wait","job":'"$job"'}') '"state":"done"'
 wait "$upload"
 equal "slow" "$(state slow)" '["ready",null]'
+
+# -- the device is full: what it has stays, and later calls work
+full=error:RESOURCE_EXHAUSTED:full
+faults upload=$full compile=$full execute=$full
+fails_with 'No space left' cp "$data/x.npy" "$b/n.npy"
+equal "n" "$(state n)" '["error","full"]'
+fails_with 'No space left' cp "$data/add.mlir" "$mnt/programs/n.mlir"
+shows "$mnt/executables/n/error" 'compile n: full'
+fails_with 'No space left' run add 'x y -> n2'
+shows "$mnt/executables/add/run" 'error: ENOSPC: add: full'
+gone "$b/n2.npy"
+faults
+same "$b/x.npy" "$data/x.npy"
+bounded cp "$data/x.npy" "$b/n.npy"
+bounded cp "$data/add.mlir" "$mnt/programs/n.mlir"
+run n 'n x -> z'
 
 # -- renamed into place it is uploaded behind; a failure is in x.json
 faults 'upload=error:UNAVAILABLE:no device'
