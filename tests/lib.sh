@@ -168,6 +168,12 @@ own_namespace()
 	forget_mounts
 }
 
+# isolated: tests/run gave this test namespaces of its own; for requires.
+isolated()
+{
+	[ "$(id -u)" = 0 ] && tr '\0' '\n' </proc/1/cmdline | grep -q '/tools/init\.py$'
+}
+
 # ordinary COMMAND...: the command by an ordinary user, with $top, $build and $so, the plugin's
 # file, where that user can read them, and HOME a folder in $work.  Root becomes one, in a mount
 # namespace where others may read the tree, wherever it lies, and open /dev/fuse, as is usual.

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Help for tests of groups: a Redis server, and members with the faulty plugin.  After lib.sh, in network
-# and mount namespaces of the test's own.
+# Help for tests of groups: a Redis server, and members with the faulty plugin.  After lib.sh, in
+# namespaces of the test's own.
 # shellcheck shell=bash disable=SC2034,SC2154
 requires redis-server --version
-ip link set lo up
 redis=
 sleepers=() # other processes that the end kills
 end_all()

@@ -7,7 +7,7 @@
 # shellcheck disable=SC2034 # what members.sh uses
 . "$srcdir/tests/lib.sh"
 requires test -w /dev/fuse
-own_namespace --net --mount --propagation private
+requires isolated
 . "$top/tests/members.sh"
 requires openssl version
 

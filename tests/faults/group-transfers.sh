@@ -7,7 +7,7 @@
 # shellcheck disable=SC2016,SC2034 # what another shell expands; what members.sh uses
 . "$srcdir/tests/lib.sh"
 requires test -w /dev/fuse
-own_namespace --net --mount --propagation private
+requires isolated
 . "$top/tests/members.sh"
 
 # on I TEXT: the replies of member I to commands

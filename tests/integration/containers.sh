@@ -10,7 +10,7 @@ requires crun --version
 requires_mount
 validators=$plugins/validators # of scripts/setup --tests
 requires test -x "$validators/bin/hadolint"
-own_namespace --mount --propagation private --pid --fork --kill-child --mount-proc
+requires isolated
 
 # -- the image has the libraries that the programs need, and what is copied is there
 # The paths of libraries as dpkg knows them: some systems have /lib as a link to /usr/lib.
@@ -65,7 +65,7 @@ END
 # validate FILE: against the schemas of Kubernetes
 validate()
 {
-	PYTHONPATH=$validators timeout -k 5 $((patience * 3)) /usr/bin/python3 -B -m kubernetes_validate --strict "$1"
+	PYTHONPATH=$validators "$patient" $((patience * 3)) /usr/bin/python3 -B -m kubernetes_validate --strict "$1"
 }
 validate "$top/docs/examples/kubernetes.yaml"
 sed 's/hostPath:/hostPaths:/' "$top/docs/examples/kubernetes.yaml" >wrong.yaml
@@ -150,7 +150,7 @@ page()
 	sed -n "/^## $1/,/^## $2/s/^    //p" "$top/docs/containers.md" |
 		sed "s|/srv|$work/srv|g" >block
 	[ -s block ] || fail "docs/containers.md shows nothing of $1"
-	timeout -k 5 $((patience * 3)) bash -eu block >out 2>err </dev/null ||
+	"$patient" $((patience * 3)) bash -eu block >out 2>err </dev/null ||
 		fail "docs/containers.md, $1: $(cat out err)"
 }
 export -f podman fail

@@ -5,7 +5,7 @@
 # own.  In a mount namespace of its own, so that /dev/fuse can be open to ordinary users.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
-own_namespace --mount --propagation private
+requires isolated
 requires_mount
 requires setpriv --version
 chmod 755 "$work"

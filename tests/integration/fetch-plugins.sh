@@ -6,7 +6,7 @@
 # file that has other links; the form that is installed; what is wrong is refused with a sentence.
 # pip takes small wheels made here.
 . "$srcdir/tests/lib.sh"
-own_namespace --mount --propagation private
+requires isolated
 requires /usr/bin/python3 -m pip --version
 mkdir -p tree/scripts wheels
 cp "$top/scripts/fetch-plugins" tree/scripts/
@@ -42,7 +42,7 @@ official=(xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so xla_plugins/xla_cpu_pjrt/incl
 
 fetch()
 {
-	timeout -k 5 $((patience * 3)) tree/scripts/fetch-plugins "$@" >out 2>&1
+	"$patient" $((patience * 3)) tree/scripts/fetch-plugins "$@" >out 2>&1
 }
 # fetched N FILE...: N wheels were downloaded, and these are all files in DIR
 fetched()
