@@ -81,10 +81,6 @@ import json
 o = json.load(open("out"))
 assert o["ok"] is False and "argument 0" in o["error"] and o["platform"] == "faulty", o'
 
-# Wrong command lines.
-fails_with 'expected one of --list-plugins, --check-plugin and --status' "$pjrtfs" --list-plugins \
-	--check-plugin x
-fails_with "expected no word beside --list-plugins, found 'm'" "$pjrtfs" --list-plugins m
-fails_with '--json is for --list-plugins and --check-plugin' "$pjrtfs" --json m
+# Wrong values; check_cmdline.c has wrong combinations.
 fails_with 'timeout in seconds: expected a number from 1 to 3600, found 0' "$pjrtfs" --timeout 0 m
 fails_with 'plugin nothing_such: not found' "$pjrtfs" --check-plugin nothing_such

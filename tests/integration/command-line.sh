@@ -27,8 +27,6 @@ refused()
 	! mountpoint -q m || fail "mounted: ${*:3}"
 }
 refused 2 'unknown option --nothing; see --help' --nothing m
-refused 2 'memory limit.*from 1M on.*10Q' --plugin-dir "$plugins" "$name" m --memory-limit 10Q
-refused 2 'plugin nothing: not found: looked for nothing/pjrt_plugin.so' --plugin-dir "$plugins" nothing m
 refused 2 'mount point nowhere: No such file or directory$' "$name" nowhere --plugin-dir "$plugins"
 if [ -w /dev/fuse ]; then
 	touch file

@@ -10,15 +10,8 @@ mkdir m home config
 # -- errors name file, line and column
 echo '{"plugin_dir": 5,' >bad.json
 refuses 2 'bad.json:2:1: expected a key in double quotes, found its end' "$name" m --config bad.json
-printf '{\n  "memory_limits": "4G"\n}\n' >bad.json
-refuses 2 'bad.json:2:3: memory_limits: unknown key \(did you mean "memory_limit"\?\); expected one of foreground' \
-	"$name" m --config bad.json
 printf '{\n "compile_jobs":\n  "2"}' >bad.json
 refuses 2 'bad.json:2:2: compile_jobs: expected an integer, found "2"' m -o config=bad.json
-printf '{"plugins": [{"name": "%s",\n\t"options": 5}]}' "$name" >bad.json
-refuses 2 'bad.json:2:2: plugins\[0\].options: expected an object, found 5' --config bad.json m
-printf '{"devices": 2,\n "devices": 3}' >bad.json
-refuses 2 'bad.json:2:2: the key "devices" is given twice' --config bad.json --dump-config
 refuses 2 'read the configuration none.json: No such file' m --config none.json
 echo '{}' >open.json
 chmod g+w open.json
