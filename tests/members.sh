@@ -69,6 +69,24 @@ complete()
 		eventually states "$m" connected
 	done
 }
+# whole SIZE [option...]: a new group of so many members, who are all there
+whole()
+{
+	local i
+	size=$1
+	group "${@:2}"
+	for ((i = 0; i < size; i++)); do member "$i"; done
+	complete
+}
+# stores: all members have found in the store, by the fault client=store, what they put there
+stores()
+{
+	local m
+	for m in "${members[@]}"; do
+		eventually tells "$m/plugins/faulty/log" 'store: large same' 'store: empty same' \
+			'store: twice 6, missing 5, late 4' 'store: 64 waiters woke'
+	done
+}
 # states MOUNT STATE...: of the members, in processes.json; the last one is that of those that follow
 states()
 {

@@ -41,14 +41,6 @@ configure()
 {
 	equal "config set $*" "$(ask_redis config set "$@")" OK
 }
-stores()
-{
-	local m
-	for m in "${members[@]}"; do
-		eventually tells "$m/plugins/faulty/log" 'store: large same' 'store: empty same' \
-			'store: twice 6, missing 5, late 4' 'store: 64 waiters woke'
-	done
-}
 has_member()
 {
 	ask_redis --scan | grep -q ":member:$1\$"
@@ -94,9 +86,7 @@ says "${server}it has sent tlsv13 alert certificate required\$" --group-ca ca.pe
 says "${server}it has sent tlsv1 alert unknown ca\$" --group-ca ca.pem --group-cert stranger.pem --group-key key.pem
 configure tls-protocols TLSv1.2
 says "${server}it has sent .* alert handshake failure\$" --group-ca ca.pem
-group --group-ca ca.pem "${mine[@]}"
-for i in 0 1; do member $i; done
-complete
+whole 2 --group-ca ca.pem "${mine[@]}"
 leave
 configure tls-auth-clients no tls-protocols ""
 

@@ -84,11 +84,7 @@ ended()
 }
 two()
 {
-	size=2
-	group "$@"
-	member 0
-	member 1
-	complete
+	whole 2 "$@"
 	a=${members[0]} b=${members[1]}
 	cp "$data/x.npy" "$a/buffers/"
 	cp "$data/y.npy" "$b/buffers/"

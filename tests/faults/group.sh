@@ -114,16 +114,9 @@ leave
 eventually no_keys
 
 # -- what the store must do: large, empty and late values, 64 threads that wait; and nothing shows the secret
-size=2
 faults client=store
-group
-member 0
-member 1
-complete
-for m in "${members[@]}"; do
-	eventually tells "$m/plugins/faulty/log" 'store: large same' 'store: empty same' \
-		'store: twice 6, missing 5, late 4' 'store: 64 waiters woke'
-done
+whole 2
+stores
 m=${members[0]}
 for pid in "${daemons[0]}" "$(cat "$m/plugins/faulty/pid")"; do
 	tr '\0' '\n' <"/proc/$pid/cmdline" >>seen
@@ -179,10 +172,7 @@ faults
 
 # -- kill -9 of a worker, of a daemon, and SIGSTOP: the others end for good, for one reason
 for how in worker daemon stop; do
-	size=3
-	group
-	for i in 0 1 2; do member $i; done
-	complete
+	whole 3
 	for m in "${members[@]}"; do
 		cp "$data/x.npy" "$m/buffers/"
 		echo 'module @everywhere' >"$m/programs/all.mlir"
@@ -225,11 +215,7 @@ for how in worker daemon stop; do
 done
 
 # -- a member that dies while the server is away is gone when it is back
-size=2
-group
-member 0
-member 1
-complete
+whole 2
 no_redis
 kill -KILL "$(cat "${members[1]}/plugins/faulty/pid")"
 # real time: twice --group-lost
@@ -241,11 +227,7 @@ leave
 eventually no_keys
 
 # -- the same name, anew, when the keys of the dead have expired; a second process with a number
-size=2
-group
-member 0
-member 1
-complete
+whole 2
 started=${daemons[0]}
 refuses 1 "process 0 of group g$n runs already on .*, pid [0-9]+" -f --no-cache "${faulty_options[@]}" \
 	"$work" --group "$url" --group-secret secret --group-name "g$n" --group-process 0/2 --group-lost "$lost"
@@ -292,16 +274,9 @@ ask_redis acl setuser ours on '>ourpassword' '~pjrtfs:ours:*' +@all >/dev/null
 echo ours:ourpassword >ours
 chmod 600 ours
 refuses 1 'NOPERM' "${few[@]}" --group "$url" --group-secret ours
-size=1
-group --group-secret ours --group-name ours
-member 0
-complete
+whole 1 --group-secret ours --group-name ours
 first=("${members[@]}")
-size=2
-group --group-name another
-member 0
-member 1
-complete
+whole 2 --group-name another
 eventually states "${first[0]}" connected
 
 # -- no library is registered while the group is there
