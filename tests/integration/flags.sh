@@ -19,10 +19,6 @@ as_say() # FILE TEXT
 {
 	as 1001 bash -c 'printf "%s\n" "$2" >"$1"' - "$1" "$2"
 }
-as_ask() # COMMAND
-{
-	as 1001 bash -c 'exec 3<>"$1"; printf "%s\n" "$2" >&3; cat <&3' - "$mnt/control" "$1" >reply
-}
 dump='{"env_option_overrides":{"xla_dump_to":"'$work/rootonly/byB'","xla_dump_hlo_as_text":true}}'
 only="xla_dump_to: only the mount's owner may set this flag"
 nothing() # was written for the user
@@ -44,9 +40,9 @@ shows "$x/mine/state" ready
 nothing
 
 # -- in the commands
-as_ask '{"op":"compile","program":"all/mine","options":'"$dump"'}'
+ask_as 1001 '{"op":"compile","program":"all/mine","options":'"$dump"'}' >reply
 tells reply '"errno":"EPERM"' "$only"
-as_ask '{"op":"compile","program":"all/mine","as":"all/other","options":'"$dump"'}'
+ask_as 1001 '{"op":"compile","program":"all/mine","as":"all/other","options":'"$dump"'}' >reply
 tells reply '"errno":"EPERM"' "$only"
 gone "$x/other"
 nothing
@@ -65,7 +61,7 @@ shows "$x/shared/state" ready
 owners='xla_dump_hlo_as_text: only the mount.s owner'
 fails_with 'not permitted' as 1001 bash -c 'cat add.mlir >"$1"' - "$p/shared.mlir"
 tells "$x/shared/error" "^options of all/shared: .*$owners"
-as_ask '{"op":"compile","program":"all/shared"}'
+ask_as 1001 '{"op":"compile","program":"all/shared"}' >reply
 tells reply '"errno":"EPERM"' "$owners"
 # that user does not empty it, either
 fails_with 'not permitted' as 1001 perl -e 'truncate($ARGV[0], 0) or die "$!\n"' "$p/shared.mlir"
