@@ -114,6 +114,38 @@ eventually another "$daemon"
 eventually more_beats $(($(beats) + 2))
 ends
 
+# -- a daemon that reads no request gives no sign, though its other threads go on
+# As a debugger does: the thread that reads stops until the input ends.
+cat >stop.py <<'PYTHON'
+import ctypes, glob, os, sys
+SEIZE, INTERRUPT, WALL = 0x4206, 0x4207, 0x40000000
+libc = ctypes.CDLL(None, use_errno=True)
+readers = []
+while not readers:
+    readers = [path for path in glob.glob(f"/proc/{sys.argv[1]}/task/*/wchan")
+               if open(path).read().startswith("fuse_dev_")]
+thread = int(readers[0].split("/")[4])
+for request in SEIZE, INTERRUPT:
+    if libc.ptrace(request, thread, None, None):
+        sys.exit(os.strerror(ctypes.get_errno()))
+os.waitpid(thread, WALL)
+sys.stdin.read()
+PYTHON
+asks()
+{
+	grep -qs request_wait_answer "/proc/$daemon/task/"*/wchan
+}
+begin "@$work/notify" --no-keep
+daemon=$(bounded cat "$mnt/pid")
+mkfifo input
+python3 stop.py "$daemon" <input &
+exec 3<>input
+eventually asks
+quiet
+exec 3>&-
+eventually more_beats $(($(beats) + 1))
+ends
+
 # -- a watchdog for another process, none, and addresses that are none
 watchdog=
 export WATCHDOG_PID=1 WATCHDOG_USEC=200000
