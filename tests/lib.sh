@@ -354,7 +354,8 @@ kill_worker()
 	local of=$mnt/plugins/${1:-${plugin:-cpu}} restarts
 	restarts=$(bounded cat "$of/restarts")
 	kill -KILL "$(bounded cat "$of/pid")"
-	restarted $((restarts + 1)) "${1:-}"
+	eventually at_least $((restarts + 1)) "$of/restarts"
+	eventually grep -qx ready "$of/state"
 }
 
 # put_add: the program add, and its inputs x and y, are in the mount.
