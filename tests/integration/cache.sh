@@ -67,18 +67,6 @@ func.func @main(%a: tensor<2x3xf32>, %b: tensor<2x3xf32> {tf.aliasing_output = 0
 }
 END
 
-cat >sum.mlir <<'END'
-module @sum attributes {mhlo.num_replicas = 2 : i32} {
-  func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> {
-    %0 = "stablehlo.all_reduce"(%x) ({
-    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-      %s = stablehlo.add %a, %b : tensor<f32>
-      stablehlo.return %s : tensor<f32>
-    }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<3xf32>) -> tensor<3xf32>
-    return %0 : tensor<3xf32>
-  }
-}
-END
 programs='add alias export far flags two replicas four as sum any'
 put_all()
 {
@@ -90,7 +78,7 @@ put_all()
 	put two two.mlir
 	put replicas "$data/jax/two-replicas.mlirbc" '{"device_assignment":[[3],[1]]}'
 	put four cases/multi/matmul_2x2_gspmd/program.mlir
-	put sum sum.mlir
+	put sum "$data/sum.mlir"
 	put any "$data/add.mlir" '{"compile_portable_executable":true}'
 	ask '{"op":"compile","program":"add","as":"as","options":{"device":"'"$p"':1"}}' >reply
 	tells reply '"ok":true'

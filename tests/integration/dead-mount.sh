@@ -66,12 +66,14 @@ use()
 	replaced
 	equal "health" "$(bounded "${as[@]}" cat "$mnt/health")" ok
 	kill_daemon
+	eventually looks_dead # a process that the daemon was starting may have the device open
 	mnt=$mnt/ start
 	replaced
 	"${as[@]}" bash -c 'cd "$1/programs" && exec sleep infinity' - "$mnt" &
 	sleeper=$!
 	eventually is_busy
 	kill_daemon
+	eventually looks_dead
 	start
 	replaced
 	kill "$sleeper"
