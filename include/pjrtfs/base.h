@@ -196,6 +196,35 @@ void pf_buf_release(struct pf_buf *buf);
 
 #define pf_autobuf PF_CLEANUP(pf_buf_release)
 
+/*
+ * Bytes that another process, which is not trusted, can change at any moment, also between two reads
+ * of the same byte.  They can only be copied: what looks at them looks at a copy of its own.
+ */
+struct pf_shared_bytes {
+	const void *shared; /* borrowed; NULL: there are none */
+	uint64_t len;
+};
+
+#define PF_SHARED_NONE ((struct pf_shared_bytes){ NULL, 0 })
+
+static inline struct pf_shared_bytes pf_shared_of(const void *shared, uint64_t len)
+{
+	return (struct pf_shared_bytes){ shared, len };
+}
+
+/* The LEN bytes at OFF of ALL, or none if they are not inside. */
+struct pf_shared_bytes pf_shared_part(struct pf_shared_bytes all, uint64_t off,
+				      uint64_t len);
+
+/*
+ * Append a copy of BYTES to *RET.  WHAT names them in errors ("the worker's description of the
+ * program").
+ *
+ * 0; -EPROTO: there are none, or more than LIMIT, of which none is touched; -ENOMEM.
+ */
+int pf_shared_copy(struct pf_shared_bytes bytes, const char *what, uint64_t limit,
+		   struct pf_buf *ret, struct pf_err *err);
+
 /* Clocks and durations.  Nothing here blocks; each costs some 20 ns. */
 
 /* By CLOCK_MONOTONIC (clock_gettime(2)): nanoseconds, milliseconds. */

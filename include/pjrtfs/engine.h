@@ -321,9 +321,14 @@ bool pf_instance_was_stopped(const struct pf_instance *instance);
  * (pf_call.n_asked); 0 while it lives. */
 unsigned pf_instance_lost(struct pf_instance *instance, enum pf_op op);
 
-/* The address of the LEN bytes at OFF of the pool, or NULL if they are not inside it.  Readable
- * as long as INSTANCE is referenced, also when the process is dead. */
-const void *pf_instance_pool(struct pf_instance *instance, uint64_t off, uint64_t len);
+/* The LEN bytes at OFF of the pool, which the process can change at any moment; none if they are not
+ * inside it.  Readable as long as INSTANCE is referenced, also when the process is dead. */
+struct pf_shared_bytes pf_instance_pool(struct pf_instance *instance, uint64_t off,
+					uint64_t len);
+
+/* The same for the bytes of an array, which are only handed on: no length, count or offset is among
+ * them.  NULL: they are not inside. */
+const void *pf_instance_array(struct pf_instance *instance, uint64_t off, uint64_t len);
 
 /*
  * The instance of an earlier life, dead, whose pool was kept (pf_shm_keep) as NAME in FD, which

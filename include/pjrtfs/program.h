@@ -70,15 +70,15 @@ struct pf_signature {
  * with an array that is not row-major, more than 256 callbacks; ENOMEM.  Does not block.
  * Source: xla/service/hlo.proto, xla/xla_data.proto.
  */
-int pf_signature_parse(const void *proto, size_t len, bool with_config,
+int pf_signature_parse(struct pf_shared_bytes proto, bool with_config,
 		       struct pf_signature **ret, struct pf_err *err);
 
 /*
- * Where the HloModuleProto is in PROTO, which is one, or with WITH_CONFIG holds one: *OFF
- * and *MODULE_LEN, in bytes.  -EINVAL: it holds none.
+ * The HloModuleProto in PROTO, which is one, or with WITH_CONFIG holds one: *RET is a part of PROTO.
+ * -EINVAL: it holds none.
  */
-int pf_hlo_unwrap(const void *proto, size_t len, bool with_config, size_t *off,
-		  size_t *module_len, struct pf_err *err);
+int pf_hlo_unwrap(struct pf_shared_bytes proto, bool with_config,
+		  struct pf_shared_bytes *ret, struct pf_err *err);
 
 /*
  * NAME, a parameter's as JAX writes the place of a leaf in its arguments, as a path:

@@ -74,7 +74,8 @@ int pf_invocation_parse(struct pf_instance *instance, const void *message, size_
 		return -EPROTO;
 	if (m.n_args == 0)
 		m.off = PF_NO_OFFSET;
-	else if (m.off % ALIGNMENT || !(block = pf_instance_pool(instance, m.off, m.len)))
+	else if (m.off % ALIGNMENT ||
+		 !(block = pf_instance_array(instance, m.off, m.len)))
 		return -EPROTO;
 	*ret = (struct pf_invocation){
 		.number = m.number,

@@ -127,12 +127,18 @@ static bool is_inside(const struct pf_instance *instance, uint64_t off, uint64_t
 	return off <= size && len <= size - off;
 }
 
-const void *pf_instance_pool(struct pf_instance *instance, uint64_t off, uint64_t len)
+const void *pf_instance_array(struct pf_instance *instance, uint64_t off, uint64_t len)
 {
 	if (!is_inside(instance, off, len))
 		return NULL;
 	note_end(instance, off, len);
 	return is_inside(instance, off, len) ? instance->pool + off : NULL;
+}
+
+struct pf_shared_bytes pf_instance_pool(struct pf_instance *instance, uint64_t off,
+					uint64_t len)
+{
+	return pf_shared_of(pf_instance_array(instance, off, len), len);
 }
 
 bool pf_instance_damaged(const struct pf_instance *instance)

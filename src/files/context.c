@@ -113,6 +113,8 @@ struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len,
 	return NULL;
 }
 
+enum { MAX_ANSWER = 1 << 20 }; /* bytes of a text, or of statistics */
+
 int files_ask_worker(struct pf_worker *worker, enum pf_op op, uint64_t id,
 		     unsigned seconds, struct pf_buf *out, struct pf_err *err)
 {
@@ -125,7 +127,6 @@ int files_ask_worker(struct pf_worker *worker, enum pf_op op, uint64_t id,
 				     .len = sizeof(req),
 				     .timeout_s = seconds,
 				     .brief = true };
-	const char *text;
 	int r = instance ? pf_sync_call(&call, &rep, sizeof(rep), err) : err->code;
 
 	if (r == -ETIMEDOUT)
@@ -133,10 +134,10 @@ int files_ask_worker(struct pf_worker *worker, enum pf_op op, uint64_t id,
 			   pf_worker_name(worker), seconds * 1000);
 	if (r < 0)
 		return r;
-	text = pf_instance_pool(instance, rep.off, rep.len);
-	pf_buf_append(out, text ? text : "", text ? rep.len : 0);
+	r = pf_shared_copy(pf_instance_pool(instance, rep.off, rep.len),
+			   "the worker's answer", MAX_ANSWER, out, err);
 	pf_instance_free_block(instance, rep.off);
-	return 0;
+	return r;
 }
 
 bool files_may_abandon(const struct pf_fs *fs, uid_t user)

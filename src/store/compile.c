@@ -177,29 +177,30 @@ static void compare_versions(struct compile *c)
 }
 
 enum {
-	MAX_GIVEN_UP = 16, /* each has a thread of the worker */
-	REPORT_MS = 10000, /* a compile that goes on is an event each time */
+	MAX_GIVEN_UP = 16,  /* each has a thread of the worker */
+	REPORT_MS = 10000,  /* a compile that goes on is an event each time */
+	MAX_INFO = 8 << 20, /* bytes: 65536 results have some 3 MiB */
 };
 
 /* Read the worker's description of the new executable. */
 static int read_reply(struct compile *c, const struct pf_rep_compile *rep,
 		      struct pf_loaded *l, struct pf_err *err)
 {
-	const char *info = pf_instance_pool(c->instance, rep->info_off, rep->info_len);
-	const void *hlo =
+	struct pf_shared_bytes hlo =
 		rep->hlo_off == PF_NO_OFFSET
-			? NULL
+			? PF_SHARED_NONE
 			: pf_instance_pool(c->instance, rep->hlo_off, rep->hlo_len);
+	pf_autobuf struct pf_buf info = PF_BUF_INIT;
 	struct json_object *facts;
-	int r;
+	int r = pf_shared_copy(pf_instance_pool(c->instance, rep->info_off,
+						rep->info_len),
+			       "what the plugin tells of the program", MAX_INFO, &info,
+			       err);
 
-	if (!info)
-		return pf_err_set(err, -EPROTO,
-				  "the worker's answer lies outside its pool");
-	r = pf_compile_facts(info, rep->info_len, &facts, err);
+	if (r == 0)
+		r = pf_compile_facts(info.data, info.len, &facts, err);
 	return r < 0 ? r
-		     : pf_loaded_describe(c, l, facts, hlo, rep->hlo_len,
-					  rep->hlo_with_config, err);
+		     : pf_loaded_describe(c, l, facts, hlo, rep->hlo_with_config, err);
 }
 
 /* --- on a thread of the compiler ----------------------------------------------------------- */
@@ -708,22 +709,22 @@ static int take_optimized(struct pf_instance *instance,
 			  const struct pf_rep_optimized *rep, struct pf_optimized **ret,
 			  struct pf_err *err)
 {
-	const char *proto = pf_instance_pool(instance, rep->off, rep->len);
+	struct pf_shared_bytes proto = pf_instance_pool(instance, rep->off, rep->len),
+			       module;
 	struct pf_optimized *o;
-	size_t off, len;
 	int r;
 
-	if (!proto)
+	if (!proto.shared)
 		return pf_err_set(err, -EPROTO,
 				  "the worker's answer lies outside its pool");
-	r = pf_hlo_unwrap(proto, rep->len, rep->with_config, &off, &len, err);
+	r = pf_hlo_unwrap(proto, rep->with_config, &module, err);
 	if (r < 0)
 		return r;
 	o = calloc(1, sizeof(*o));
 	if (!o)
 		return pf_err_set(err, -ENOMEM, "no memory for an optimized program");
-	o->bytes = proto + off;
-	o->len = len;
+	o->bytes = module.shared;
+	o->len = module.len;
 	o->instance = pf_instance_ref(instance);
 	o->block = rep->off;
 	*ret = o;

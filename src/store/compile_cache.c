@@ -315,13 +315,16 @@ static int describe(struct compile *c, struct pf_loaded *l,
 		    const struct pf_cache_header *h, const struct pf_bytes *body,
 		    uint64_t at, const struct load_reply *reply, struct pf_err *err)
 {
-	uint64_t hlo_len = h->len[PF_CACHE_HLO];
+	struct pf_shared_bytes hlo = PF_SHARED_NONE;
 	struct json_object *meta, *info = NULL, *with = NULL, *any = NULL;
 	int r = pf_compile_facts(pf_bytes_at(body, at), h->len[PF_CACHE_META], &meta,
 				 err);
 
 	if (r < 0)
 		return r;
+	if (h->len[PF_CACHE_HLO])
+		hlo = pf_shared_of(pf_bytes_at(body, at + h->len[PF_CACHE_META]),
+				   h->len[PF_CACHE_HLO]);
 	json_object_object_get_ex(meta, "info", &info);
 	json_object_object_get_ex(meta, "hlo_with_config", &with);
 	json_object_object_get_ex(meta, "for_topology", &any);
@@ -331,11 +334,8 @@ static int describe(struct compile *c, struct pf_loaded *l,
 	if (!json_object_is_type(info, json_type_object) || !matches(info, &reply->rep))
 		r = pf_err_set(err, -EPROTO, "the plugin loaded another program");
 	else
-		r = pf_loaded_describe(c, l, json_object_get(info),
-				       hlo_len ? pf_bytes_at(body,
-							     at + h->len[PF_CACHE_META])
-					       : NULL,
-				       hlo_len, json_object_get_boolean(with), err);
+		r = pf_loaded_describe(c, l, json_object_get(info), hlo,
+				       json_object_get_boolean(with), err);
 	if (r == 0 && c->from_group && !l->wide)
 		r = pf_err_set(err, -EPROTO,
 			       "the plugin loaded a program for this process alone");
@@ -348,16 +348,14 @@ static int describe(struct compile *c, struct pf_loaded *l,
 /* The size in bytes of the loaded program's own module, which REP names; 0: it has none. */
 static uint64_t module_len(const struct compile *c, const struct pf_rep_load *rep)
 {
-	const void *hlo =
+	struct pf_shared_bytes hlo =
 		rep->hlo_off == PF_NO_OFFSET
-			? NULL
+			? PF_SHARED_NONE
 			: pf_instance_pool(c->instance, rep->hlo_off, rep->hlo_len);
-	size_t off, len;
 
-	if (!hlo ||
-	    pf_hlo_unwrap(hlo, rep->hlo_len, rep->hlo_with_config, &off, &len, NULL) < 0)
+	if (!hlo.shared || pf_hlo_unwrap(hlo, rep->hlo_with_config, &hlo, NULL) < 0)
 		return 0;
-	return len;
+	return hlo.len;
 }
 
 /*
@@ -506,10 +504,11 @@ static struct json_object *make_parts(struct pf_compiler *compiler,
 	parts[PF_CACHE_META].len = text ? strlen(text) : 0;
 	if (hlo->off != PF_NO_OFFSET) {
 		parts[PF_CACHE_HLO].data =
-			pf_instance_pool(l->instance, hlo->off, hlo->len);
+			pf_instance_pool(l->instance, hlo->off, hlo->len).shared;
 		parts[PF_CACHE_HLO].len = hlo->len;
 	}
-	parts[PF_CACHE_CODE].data = pf_instance_pool(l->instance, code->off, code->len);
+	parts[PF_CACHE_CODE].data =
+		pf_instance_pool(l->instance, code->off, code->len).shared;
 	parts[PF_CACHE_CODE].len = code->len;
 	return meta;
 }

@@ -272,18 +272,18 @@ static int no_arguments(const struct compile *c, struct json_object *info,
 }
 
 int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_object *info,
-		       const void *hlo, uint64_t hlo_len, bool hlo_with_config,
+		       struct pf_shared_bytes hlo, bool hlo_with_config,
 		       struct pf_err *err)
 {
-	size_t off, len = 0;
+	struct pf_shared_bytes module = PF_SHARED_NONE;
 	int r;
 
 	l->info = info;
 	if (!json_object_is_type(info, json_type_object))
 		return pf_err_set(err, -EPROTO, "the worker told nothing of the program");
-	if (!hlo)
+	if (!hlo.shared)
 		return no_arguments(c, info, err);
-	r = pf_signature_parse(hlo, hlo_len, hlo_with_config, &l->signature, err);
+	r = pf_signature_parse(hlo, hlo_with_config, &l->signature, err);
 	if (r == 0 && l->platform)
 		r = pf_signature_drop_platform(l->signature, err);
 	if (r == 0 &&
@@ -291,8 +291,8 @@ int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_objec
 				   c->facts.off + c->facts.len, l->signature) < 0)
 		r = pf_err_set(err, -ENOMEM, "no memory for the program's signature");
 	if (r == 0)
-		r = pf_hlo_unwrap(hlo, hlo_len, hlo_with_config, &off, &len, err);
-	l->hlo_len = len;
+		r = pf_hlo_unwrap(hlo, hlo_with_config, &module, err);
+	l->hlo_len = module.len;
 	if (r == 0)
 		r = find_devices(l, err);
 	if (l->wide && !l->native)

@@ -611,7 +611,7 @@ static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep,
 	    out->len <= len - out->off)
 		data = (const char *)rep + out->off;
 	else if (out->where == PF_WHERE_POOL || out->where == PF_WHERE_BLOCK)
-		data = pf_instance_pool(e->instance, out->off, out->len);
+		data = pf_instance_array(e->instance, out->off, out->len);
 	if (out->len != bytes || out->dtype != (uint32_t)want->dtype ||
 	    !(data || (out->where == PF_WHERE_DEVICE && !e->take)))
 		return pf_err_set(err, -EPROTO,

@@ -409,10 +409,10 @@ bool pf_loaded_use(struct pf_loaded *loaded);
 
 /*
  * Describe L by the worker's INFO (given; or NULL) and the optimized module HLO (or
- * NULL).  -EPROTO, -EOPNOTSUPP, -EINVAL: the program cannot be used.
+ * none).  -EPROTO, -EOPNOTSUPP, -EINVAL: the program cannot be used.
  */
 int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_object *info,
-		       const void *hlo, uint64_t hlo_len, bool hlo_with_config,
+		       struct pf_shared_bytes hlo, bool hlo_with_config,
 		       struct pf_err *err);
 
 /* --- custom_calls.c -------------------------------------------------------------------- */

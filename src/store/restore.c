@@ -153,7 +153,7 @@ static bool find_host(struct pf_restore *restore, struct pf_value *v,
 		return find_in_arena(restore, v, r, arena);
 	case PF_KEPT_IN_POOL:
 		pool = pf_map_get(&restore->pools, r->id);
-		if (!pool || !pf_instance_pool(pool, r->off, v->len))
+		if (!pool || !pf_instance_array(pool, r->off, v->len))
 			return false;
 		pf_value_set_pool_locked(v, pool, r->off, false);
 		return true;

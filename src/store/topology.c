@@ -108,6 +108,8 @@ int pf_topology_append_named(struct pf_compiler *c, const char *name, size_t len
 	return pf_topology_append(t->bytes, t->len, plan, err);
 }
 
+enum { MAX_ANSWER = 1 << 20 }; /* bytes */
+
 /* --- what plugins say --------------------------------------------------------------------- */
 
 /* Have INSTANCE give WHAT of the LEN bytes at BYTES, or of its own topology, and append it. */
@@ -123,19 +125,14 @@ static int ask(struct pf_instance *instance, unsigned what, const void *bytes, s
 				     .timeout_s = bytes ? CHECK_S : READ_S,
 				     .keeps = !bytes };
 	struct pf_rep_block rep;
-	const void *text;
 	int r = pf_sync_call(&call, &rep, sizeof(rep), err);
 
 	if (r < 0)
 		return r;
-	text = pf_instance_pool(instance, rep.off, rep.len);
-	if (text)
-		pf_buf_append(out, text, rep.len);
+	r = pf_shared_copy(pf_instance_pool(instance, rep.off, rep.len),
+			   "the worker's answer", MAX_ANSWER, out, err);
 	pf_instance_free_block(instance, rep.off);
-	if (!text)
-		return pf_err_set(err, -EPROTO,
-				  "the worker's answer lies outside its pool");
-	return out->failed ? pf_err_set(err, -ENOMEM, "no memory for a topology") : 0;
+	return r;
 }
 
 int pf_topology_of(struct pf_worker *worker, unsigned what, struct pf_buf *out,

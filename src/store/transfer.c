@@ -177,7 +177,7 @@ static void download_done(struct pf_call *call, int code, const struct pf_err *e
 
 	(void)len;
 	if (code == 0 && (rep->len != t->value->len ||
-			  !pf_instance_pool(t->instance, rep->off, rep->len))) {
+			  !pf_instance_array(t->instance, rep->off, rep->len))) {
 		code = pf_err_set(&wrong, -EPROTO,
 				  "the worker sent %llu bytes, expected %llu",
 				  (unsigned long long)rep->len,
@@ -400,7 +400,7 @@ static void made_done(struct pf_call *call, int code, const struct pf_err *err,
 	if (code == 0 &&
 	    (rep->out.len != v->len || rep->out.dtype != (uint32_t)v->dtype ||
 	     (rep->out.where == PF_WHERE_POOL &&
-	      !pf_instance_pool(t->instance, rep->out.off, v->len)))) {
+	      !pf_instance_array(t->instance, rep->out.off, v->len)))) {
 		pf_instance_free_id(t->instance, PF_OP_BUFFER_FREE, t->id);
 		code = pf_err_set(
 			&wrong, -EPROTO,

@@ -401,7 +401,7 @@ const void *pf_value_host_locked(const struct pf_value *v)
 	if (v->small)
 		return v->small;
 	if (v->pool_instance)
-		return pf_instance_pool(v->pool_instance, v->pool_off, v->len);
+		return pf_instance_array(v->pool_instance, v->pool_off, v->len);
 	return NULL;
 }
 

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signatures: any bytes as an optimized program, plain and with a configuration. */
+/*
+ * Signatures: any bytes as an optimized program, plain and with a configuration; and bytes that
+ * another thread changes meanwhile, as a worker can.
+ */
 #include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
 
 #include "pjrtfs/program.h"
 
@@ -54,16 +60,55 @@ static void check_callbacks(const struct pf_signature *sig)
 	}
 }
 
+/* Bytes that change until they are over. */
+struct changing {
+	uint8_t *bytes;
+	size_t len;
+	atomic_bool over;
+};
+
+static void *change(void *arg)
+{
+	struct changing *c = arg;
+
+	for (uint32_t n = 1; !c->over; n = n * 1664525 + 1013904223)
+		((volatile uint8_t *)c->bytes)[(n >> 8) % c->len] ^= (uint8_t)(n >> 24);
+	return NULL;
+}
+
+/* What is read of them may be anything; the sanitizers see what it does. */
+static void parse_changing(const uint8_t *data, size_t size)
+{
+	struct changing c = { .bytes = malloc(size), .len = size };
+	pthread_t thread;
+
+	memcpy(c.bytes, data, size);
+	if (pthread_create(&thread, NULL, change, &c))
+		abort();
+	for (int i = 0; i < 10; i++) {
+		struct pf_signature *sig = NULL;
+
+		if (pf_signature_parse(pf_shared_of(c.bytes, size), false, &sig, NULL) ==
+		    0)
+			pf_signature_free(sig);
+	}
+	c.over = true;
+	pthread_join(thread, NULL);
+	free(c.bytes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	const struct pf_shared_bytes bytes = pf_shared_of(data, size);
+
 	for (int with_config = 0; with_config < 2; with_config++) {
 		struct pf_signature *sig = NULL;
 		struct pf_err err = PF_ERR_INIT;
-		int r = pf_signature_parse(data, size, with_config, &sig, &err);
-		size_t off, len;
+		int r = pf_signature_parse(bytes, with_config, &sig, &err);
+		struct pf_shared_bytes module;
 
-		if (pf_hlo_unwrap(data, size, with_config, &off, &len, NULL) == 0)
-			assert(off <= size && len <= size - off);
+		if (pf_hlo_unwrap(bytes, with_config, &module, NULL) == 0)
+			assert(module.len <= size);
 		else
 			assert(r < 0);
 
@@ -78,5 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		json_object_put(pf_signature_json(sig, "cpu", "device"));
 		pf_signature_free(sig);
 	}
+	if (size && data[size - 1] % 8 == 0) /* a thread costs as much as twenty inputs */
+		parse_changing(data, size);
 	return 0;
 }

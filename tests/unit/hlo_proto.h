@@ -195,11 +195,11 @@ static inline int parse(const struct pf_buf *module, struct pf_signature **ret,
 	int r;
 
 	*ret = NULL;
-	r = pf_signature_parse(copy, module->len, false, ret, err);
+	r = pf_signature_parse(pf_shared_of(copy, module->len), false, ret, err);
 	put_bytes(&wrapped, 1, module->data, module->len);
 	put_string(&wrapped, 2, "the configuration");
-	ck_assert_int_eq(pf_signature_parse(wrapped.data, wrapped.len, true, &wrapped_sig,
-					    &wrapped_err),
+	ck_assert_int_eq(pf_signature_parse(pf_shared_of(wrapped.data, wrapped.len), true,
+					    &wrapped_sig, &wrapped_err),
 			 r);
 	if (r == 0)
 		ck_assert_uint_eq(wrapped_sig->n_inputs, (*ret)->n_inputs);

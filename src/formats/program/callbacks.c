@@ -15,12 +15,6 @@
 #include "pjrtfs/program.h"
 
 enum {
-	INSTRUCTION_SHAPE = 3, /* HloInstructionProto: xla/service/hlo.proto */
-	INSTRUCTION_ID = 35,
-	INSTRUCTION_OPERANDS = 36,
-	INSTRUCTION_BACKEND_CONFIG = 43,
-	INSTRUCTION_SIDE_EFFECT = 65,
-
 	MAX_CALLBACKS = 256,
 	MAX_ARRAYS = 4096, /* of all callbacks; limits the memory of malformed protos */
 };
@@ -94,8 +88,8 @@ static int list_instructions(struct search *s)
 	while (pf_proto_next(&rest, &field) > 0) {
 		struct instruction i = { 0 };
 		const struct pf_wanted wanted[] = {
-			{ INSTRUCTION_SHAPE, &i.shape, NULL },
-			{ INSTRUCTION_ID, NULL, &i.id },
+			{ PF_INSTRUCTION_SHAPE, &i.shape, NULL },
+			{ PF_INSTRUCTION_ID, NULL, &i.id },
 		};
 
 		if (field.number != PF_COMPUTATION_INSTRUCTIONS ||
@@ -189,7 +183,7 @@ static int take_operands(struct search *s, struct pf_slice instruction)
 	int r = 0;
 
 	while (r == 0 && pf_proto_next(&instruction, &field) > 0) {
-		if (field.number != INSTRUCTION_OPERANDS)
+		if (field.number != PF_INSTRUCTION_OPERANDS)
 			continue;
 		if (field.type == PF_WIRE_VARINT)
 			r = take_operand(s, field.value);
@@ -227,10 +221,11 @@ static int add(struct search *s)
 	return 0;
 }
 
-static const char *target_of(struct pf_slice name)
+const char *pf_callback_target(struct pf_slice opcode, struct pf_slice target)
 {
-	for (size_t i = 0; i < PF_ARRAY_SIZE(targets); i++)
-		if (equal(name, targets[i]))
+	for (size_t i = 0; i < PF_ARRAY_SIZE(targets) && equal(opcode, "custom-call");
+	     i++)
+		if (equal(target, targets[i]))
 			return targets[i];
 	return NULL;
 }
@@ -253,17 +248,17 @@ static int read_instruction(struct search *s, struct pf_slice proto)
 	uint64_t side_effect = 0, index;
 	const struct pf_wanted wanted[] = {
 		{ PF_INSTRUCTION_OPCODE, &opcode, NULL },
-		{ INSTRUCTION_SHAPE, &shape, NULL },
+		{ PF_INSTRUCTION_SHAPE, &shape, NULL },
 		{ PF_INSTRUCTION_TARGET, &name, NULL },
-		{ INSTRUCTION_BACKEND_CONFIG, &config, NULL },
-		{ INSTRUCTION_SIDE_EFFECT, NULL, &side_effect },
+		{ PF_INSTRUCTION_BACKEND_CONFIG, &config, NULL },
+		{ PF_INSTRUCTION_SIDE_EFFECT, NULL, &side_effect },
 	};
 	const char *target;
 	int r;
 
 	if (pf_proto_find_all(&rest, wanted, PF_ARRAY_SIZE(wanted)) < 0)
 		return malformed(s);
-	target = equal(opcode, "custom-call") ? target_of(name) : NULL;
+	target = pf_callback_target(opcode, name);
 	if (!target)
 		return 0;
 	if (!pf_mlir_ui64((const char *)config.p, config.len, "index", &index))

@@ -15,7 +15,8 @@ static int varint(const struct pf_slice *s, size_t *pos, uint64_t *ret)
 	for (unsigned shift = 0; shift < 64; shift += 7) {
 		if (*pos == s->len)
 			return -EINVAL;
-		uint8_t byte = s->p[(*pos)++];
+		/* Once, also where another process changes it meanwhile (skeleton.c). */
+		uint8_t byte = ((const volatile uint8_t *)s->p)[(*pos)++];
 
 		/* Of the tenth byte only one bit is left to use. */
 		if (shift == 63 && byte > 1)
@@ -103,25 +104,7 @@ int pf_proto_find(struct pf_slice *rest, uint32_t number, struct pf_slice *ret)
  * gigabytes: a generated decoder would copy them all.
  */
 
-/* Field numbers: xla/service/hlo.proto and, for OpMetadata, xla/xla_data.proto. */
-enum {
-	CONFIG_MODULE = 1, /* HloModuleProtoWithConfig */
-
-	MODULE_NAME = 1, /* HloModuleProto */
-	MODULE_ENTRY_NAME = 2,
-	MODULE_HOST_PROGRAM_SHAPE = 4,
-	MODULE_ENTRY_ID = 6,
-	MODULE_INPUT_OUTPUT_ALIAS = 8,
-	MODULE_BUFFER_DONOR = 18,
-
-	COMPUTATION_NAME = 1, /* HloComputationProto */
-	COMPUTATION_ID = 5,
-
-	INSTRUCTION_METADATA = 7, /* HloInstructionProto */
-	INSTRUCTION_PARAMETER_NUMBER = 9,
-
-	METADATA_OP_NAME = 2, /* OpMetadata */
-};
+enum { METADATA_OP_NAME = 2 }; /* OpMetadata: xla/xla_data.proto */
 
 static int malformed(struct pf_err *err, const char *what, const struct pf_slice *all,
 		     const struct pf_slice *rest)
@@ -131,42 +114,22 @@ static int malformed(struct pf_err *err, const char *what, const struct pf_slice
 			  (size_t)(rest->p - all->p));
 }
 
-int pf_hlo_module_find(struct pf_slice proto, bool with_config, struct pf_hlo_module *ret,
+int pf_hlo_module_find(struct pf_slice proto, struct pf_hlo_module *ret,
 		       struct pf_err *err)
 {
 	const struct pf_wanted wanted[] = {
-		{ MODULE_NAME, &ret->name, NULL },
-		{ MODULE_ENTRY_NAME, &ret->entry_name, NULL },
-		{ MODULE_HOST_PROGRAM_SHAPE, &ret->program_shape, NULL },
-		{ MODULE_INPUT_OUTPUT_ALIAS, &ret->input_output_alias, NULL },
-		{ MODULE_BUFFER_DONOR, &ret->buffer_donor, NULL },
-		{ MODULE_ENTRY_ID, NULL, &ret->entry_id },
+		{ PF_MODULE_NAME, &ret->name, NULL },
+		{ PF_MODULE_ENTRY_NAME, &ret->entry_name, NULL },
+		{ PF_MODULE_PROGRAM_SHAPE, &ret->program_shape, NULL },
+		{ PF_MODULE_ALIASES, &ret->input_output_alias, NULL },
+		{ PF_MODULE_DONORS, &ret->buffer_donor, NULL },
+		{ PF_MODULE_ENTRY_ID, NULL, &ret->entry_id },
 	};
-	struct pf_slice rest;
+	struct pf_slice rest = proto;
 
 	*ret = (struct pf_hlo_module){ .all = proto };
-	if (with_config &&
-	    (pf_proto_find(&proto, CONFIG_MODULE, &ret->all) < 0 || !ret->all.p))
-		return pf_err_set(err, -EINVAL,
-				  "the optimized program is not a valid "
-				  "HloModuleProtoWithConfig");
-	rest = ret->all;
 	if (pf_proto_find_all(&rest, wanted, PF_ARRAY_SIZE(wanted)) < 0)
 		return malformed(err, "HloModuleProto", &ret->all, &rest);
-	return 0;
-}
-
-int pf_hlo_unwrap(const void *proto, size_t len, bool with_config, size_t *off,
-		  size_t *module_len, struct pf_err *err)
-{
-	const struct pf_slice all = { proto, len };
-	struct pf_hlo_module module;
-	int r = pf_hlo_module_find(all, with_config, &module, err);
-
-	if (r < 0)
-		return r;
-	*off = (size_t)(module.all.p - all.p);
-	*module_len = module.all.len;
 	return 0;
 }
 
@@ -177,8 +140,8 @@ static int read_instruction(struct pf_slice proto, struct pf_slice *names, size_
 	uint64_t number = 0;
 	const struct pf_wanted wanted[] = {
 		{ PF_INSTRUCTION_OPCODE, &opcode, NULL },
-		{ INSTRUCTION_METADATA, &metadata, NULL },
-		{ INSTRUCTION_PARAMETER_NUMBER, NULL, &number },
+		{ PF_INSTRUCTION_METADATA, &metadata, NULL },
+		{ PF_INSTRUCTION_PARAMETER_NUMBER, NULL, &number },
 	};
 	int r = pf_proto_find_all(&proto, wanted, PF_ARRAY_SIZE(wanted));
 
@@ -209,14 +172,13 @@ static int read_computation(struct pf_slice proto, struct pf_slice *names, size_
 	return r;
 }
 
-/* Steps over a computation's instructions without looking into them. */
-static int is_entry(const struct pf_hlo_module *module, struct pf_slice proto, bool *ret)
+int pf_hlo_is_entry(const struct pf_hlo_module *module, struct pf_slice proto, bool *ret)
 {
 	struct pf_slice name = { NULL, 0 };
 	uint64_t id = 0;
 	const struct pf_wanted wanted[] = {
-		{ COMPUTATION_NAME, &name, NULL },
-		{ COMPUTATION_ID, NULL, &id },
+		{ PF_COMPUTATION_NAME, &name, NULL },
+		{ PF_COMPUTATION_ID, NULL, &id },
 	};
 	int r = pf_proto_find_all(&proto, wanted, PF_ARRAY_SIZE(wanted));
 
@@ -239,7 +201,7 @@ int pf_hlo_module_names(const struct pf_hlo_module *module, struct pf_slice *nam
 	while ((r = pf_proto_next(&rest, &field)) > 0) {
 		if (field.number != PF_MODULE_COMPUTATIONS || field.type != PF_WIRE_BYTES)
 			continue;
-		r = is_entry(module, field.bytes, &entry);
+		r = pf_hlo_is_entry(module, field.bytes, &entry);
 		if (r == 0 && entry)
 			r = read_computation(field.bytes, names, n);
 		if (r < 0)

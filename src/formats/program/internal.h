@@ -67,7 +67,7 @@ enum {
 	PF_XLA_TOKEN = 17,
 };
 
-/* All slices point into the module's bytes; p is NULL for parts that it lacks. */
+/* All slices point into the module's bytes, which are the caller's own; p is NULL for parts that it lacks. */
 struct pf_hlo_module {
 	struct pf_slice all;
 	struct pf_slice name;
@@ -78,12 +78,23 @@ struct pf_hlo_module {
 	struct pf_slice buffer_donor;       /* pjrtfs.hlo.BufferDonor */
 };
 
-/*
- * Find the parts of the module in PROTO, or with WITH_CONFIG of the one in its field 1.
- * 0, or -EINVAL: PROTO is something else.  Copies nothing.
- */
-int pf_hlo_module_find(struct pf_slice proto, bool with_config, struct pf_hlo_module *ret,
+/* Find the parts of the module in PROTO.  0, or -EINVAL: PROTO is something else.  Copies nothing. */
+int pf_hlo_module_find(struct pf_slice proto, struct pf_hlo_module *ret,
 		       struct pf_err *err);
+
+/* Is PROTO, a computation, MODULE's entry?  It steps over instructions without looking into them.
+ * 0, or -EINVAL: it is none. */
+int pf_hlo_is_entry(const struct pf_hlo_module *module, struct pf_slice proto, bool *ret);
+
+/*
+ * Append a HloModuleProto to *RET that has of PROTO, a module or with WITH_CONFIG one in its field
+ * 1, what this library reads: the module's own fields, the entry's parameters, and the computations
+ * with callbacks.  Reads each byte of PROTO at most once.
+ *
+ * 0; -EINVAL: PROTO is something else, or that is more than 64 MiB; -ENOMEM.
+ */
+int pf_hlo_skeleton(struct pf_shared_bytes proto, bool with_config, struct pf_buf *ret,
+		    struct pf_err *err);
 
 /*
  * Find the names that the framework gave to the entry computation's parameters
@@ -94,11 +105,34 @@ int pf_hlo_module_names(const struct pf_hlo_module *module, struct pf_slice *nam
 
 /* Fields of HloModuleProto, HloComputationProto, HloInstructionProto: xla/service/hlo.proto. */
 enum {
+	PF_MODULE_NAME = 1,
+	PF_MODULE_ENTRY_NAME = 2,
 	PF_MODULE_COMPUTATIONS = 3,
+	PF_MODULE_PROGRAM_SHAPE = 4, /* host_program_shape */
+	PF_MODULE_ENTRY_ID = 6,
+	PF_MODULE_ALIASES = 8, /* input_output_alias */
+	PF_MODULE_OUTPUT_SHARDING = 12,
+	PF_MODULE_PARAMETER_SHARDINGS = 14,
+	PF_MODULE_DONORS = 18, /* buffer_donor */
+
+	PF_COMPUTATION_NAME = 1,
 	PF_COMPUTATION_INSTRUCTIONS = 2,
+	PF_COMPUTATION_ID = 5,
+
 	PF_INSTRUCTION_OPCODE = 2,
+	PF_INSTRUCTION_SHAPE = 3,
+	PF_INSTRUCTION_METADATA = 7,
+	PF_INSTRUCTION_PARAMETER_NUMBER = 9,
 	PF_INSTRUCTION_TARGET = 28,
+	PF_INSTRUCTION_ID = 35,
+	PF_INSTRUCTION_OPERANDS = 36,
+	PF_INSTRUCTION_BACKEND_CONFIG = 43,
+	PF_INSTRUCTION_SIDE_EFFECT = 65,
 };
+
+/* The name of the callback's target, static, if an instruction with this OPCODE and TARGET is one;
+ * else NULL. */
+const char *pf_callback_target(struct pf_slice opcode, struct pf_slice target);
 
 struct Pjrtfs__Hlo__Shape;
 

@@ -91,9 +91,6 @@ char *pf_param_path(const char *name)
  */
 
 enum {
-	MODULE_OUTPUT_SHARDING = 12, /* HloModuleProto: xla/service/hlo.proto */
-	MODULE_PARAMETER_SHARDINGS = 14,
-
 	TYPE_REPLICATED = 0, /* OpSharding.Type: xla/xla_data.proto */
 	TYPE_TUPLE = 2,
 	TYPE_TILED = 3, /* called OTHER there */
@@ -199,7 +196,7 @@ static bool counts_match(const struct pf_hlo_module *module,
 	size_t n = 0;
 
 	while (pf_proto_next(&rest, &field) > 0)
-		n += field.number == MODULE_PARAMETER_SHARDINGS;
+		n += field.number == PF_MODULE_PARAMETER_SHARDINGS;
 	return n == sig->n_inputs;
 }
 
@@ -218,9 +215,9 @@ static int read_all_tiles(const struct pf_hlo_module *module, struct pf_signatur
 	while (r == 0 && pf_proto_next(&rest, &field) > 0) {
 		if (field.type != PF_WIRE_BYTES)
 			continue;
-		if (field.number == MODULE_OUTPUT_SHARDING)
+		if (field.number == PF_MODULE_OUTPUT_SHARDING)
 			r = tell_outputs(field.bytes, sig, &left);
-		else if (field.number == MODULE_PARAMETER_SHARDINGS && inputs)
+		else if (field.number == PF_MODULE_PARAMETER_SHARDINGS && inputs)
 			r = tell_proto(field.bytes, &sig->inputs[i++], &left);
 	}
 	return r;
@@ -506,15 +503,13 @@ static int read_donors(struct parse *ps)
 	return r;
 }
 
-static int parse(const void *proto, size_t len, bool with_config,
-		 struct pf_signature **ret, struct pf_err *err)
+static int parse(struct pf_slice module, struct pf_signature **ret, struct pf_err *err)
 {
 	PF_CLEANUP(parse_release) struct parse ps = { .err = err };
 	const struct path top = { 0 };
 	int r;
 
-	r = pf_hlo_module_find((struct pf_slice){ proto, len }, with_config, &ps.module,
-			       err);
+	r = pf_hlo_module_find(module, &ps.module, err);
 	if (r < 0)
 		return r;
 	if (!ps.module.program_shape.p)
@@ -552,15 +547,19 @@ static int parse(const void *proto, size_t len, bool with_config,
 	return 0;
 }
 
-int pf_signature_parse(const void *proto, size_t len, bool with_config,
+int pf_signature_parse(struct pf_shared_bytes proto, bool with_config,
 		       struct pf_signature **ret, struct pf_err *err)
 {
+	pf_autobuf struct pf_buf module = PF_BUF_INIT;
 	struct pf_signature *sig = NULL;
-	int r;
+	int r = pf_hlo_skeleton(proto, with_config, &module, err);
 
+	if (r < 0)
+		return r;
 	/* Without memory, protobuf-c takes every message for a malformed one. */
 	errno = 0;
-	r = parse(proto, len, with_config, &sig, err);
+	r = parse((struct pf_slice){ (const uint8_t *)module.data, module.len }, &sig,
+		  err);
 	if (errno == ENOMEM) {
 		pf_signature_free(sig);
 		return pf_err_set(err, -ENOMEM, "no memory for the program's signature");

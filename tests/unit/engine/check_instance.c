@@ -246,14 +246,14 @@ TEST(after_the_end_every_call_fails)
 	pf_instance_free_id(instance, PF_OP_BUFFER_FREE, 1);
 	pf_instance_spin(instance, &late.done, 1000);
 	strcpy(pool + 100, "still here");
-	ck_assert_str_eq(pf_instance_pool(instance, 100, 11), "still here");
+	ck_assert_str_eq(pf_instance_array(instance, 100, 11), "still here");
 }
 
 TEST(a_dead_pool_is_as_long_as_what_was_looked_at)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), off = 2 * page + 100;
-	const char *held = pf_instance_pool(instance, off, 5);
-	char *mapped = (char *)(uintptr_t)pf_instance_pool(instance, 0, page);
+	const char *held = pf_instance_array(instance, off, 5);
+	char *mapped = (char *)(uintptr_t)pf_instance_array(instance, 0, page);
 	unsigned char there[3];
 
 	strcpy(pool + off, "held");
@@ -265,9 +265,9 @@ TEST(a_dead_pool_is_as_long_as_what_was_looked_at)
 	pf_instance_shorten_pools(0);
 	ck_assert_uint_eq(instance->pool_size, 3 * page);
 	ck_assert_str_eq(held, "held");
-	ck_assert_ptr_eq(pf_instance_pool(instance, off, 5), held);
-	ck_assert_ptr_nonnull(pf_instance_pool(instance, 3 * page - 1, 1));
-	ck_assert_ptr_null(pf_instance_pool(instance, 3 * page, 1));
+	ck_assert_ptr_eq(pf_instance_array(instance, off, 5), held);
+	ck_assert_ptr_nonnull(pf_instance_array(instance, 3 * page - 1, 1));
+	ck_assert_ptr_null(pf_instance_array(instance, 3 * page, 1));
 	ck_assert_int_eq(mincore(mapped, 3 * page, there), 0);
 	ck_assert_int_eq(mincore(mapped + 3 * page, page, there), -1);
 }
@@ -279,8 +279,8 @@ TEST(a_dead_pool_that_was_not_looked_at)
 	end_instance();
 	pf_instance_shorten_pools(0);
 	pf_instance_shorten_pools(0);
-	ck_assert_ptr_nonnull(pf_instance_pool(instance, 0, page));
-	ck_assert_ptr_null(pf_instance_pool(instance, 0, page + 1));
+	ck_assert_ptr_nonnull(pf_instance_array(instance, 0, page));
+	ck_assert_ptr_null(pf_instance_array(instance, 0, page + 1));
 }
 
 /* --- the end of an idle instance ------------------------------------------------------- */

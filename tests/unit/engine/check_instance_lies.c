@@ -23,7 +23,7 @@ static const struct {
 
 TEST_EACH(results_outside_the_pool_are_refused, places)
 {
-	const char *p = pf_instance_pool(instance, places[_i].off, places[_i].len);
+	const char *p = pf_instance_array(instance, places[_i].off, places[_i].len);
 
 	ck_assert_int_eq(p != NULL, places[_i].inside);
 	if (p && places[_i].len)
@@ -151,7 +151,7 @@ TEST_EACH(a_broken_reply_ring_ends_the_calls, damages)
 /* A page of the pool is lost: the instance must end, and this process must not. */
 TEST(a_lost_page_ends_the_instance)
 {
-	const char *far = pf_instance_pool(instance, POOL - 4096, 4096);
+	const char *far = pf_instance_array(instance, POOL - 4096, 4096);
 	uint64_t count;
 
 	pool[0] = pool[POOL - 4096] = 'x';
@@ -162,7 +162,7 @@ TEST(a_lost_page_ends_the_instance)
 	ck_assert(pf_instance_damaged(instance));
 	ck_assert_int_eq(read(broken, &count, sizeof(count)), sizeof(count));
 	ck_assert_ptr_nonnull(strstr(pf_instance_unfit(instance), "could not be read"));
-	ck_assert_int_eq(*(const char *)pf_instance_pool(instance, 0, 1), 'x');
+	ck_assert_int_eq(*(const char *)pf_instance_array(instance, 0, 1), 'x');
 }
 
 static bool is_reported(void)

@@ -187,13 +187,14 @@ static const struct {
 
 TEST_EACH(modules_are_unwrapped, wrappings)
 {
-	size_t off = 0, len = 0;
+	const char *bytes = wrappings[_i].bytes;
+	struct pf_shared_bytes module = pf_shared_of(bytes, 0);
 
-	ck_assert_int_eq(pf_hlo_unwrap(wrappings[_i].bytes, wrappings[_i].len,
-				       wrappings[_i].wrapped, &off, &len, NULL),
+	ck_assert_int_eq(pf_hlo_unwrap(pf_shared_of(bytes, wrappings[_i].len),
+				       wrappings[_i].wrapped, &module, NULL),
 			 wrappings[_i].want);
-	ck_assert_uint_eq(off, wrappings[_i].off);
-	ck_assert_uint_eq(len, wrappings[_i].len_within);
+	ck_assert_ptr_eq(module.shared, bytes + wrappings[_i].off);
+	ck_assert_uint_eq(module.len, wrappings[_i].len_within);
 }
 
 /* The first input is removed if it is a number; the later ones keep their facts. */
@@ -232,8 +233,9 @@ TEST(memory_spaces)
 	struct pf_err err = PF_ERR_INIT;
 	struct pf_signature *sig;
 
-	check_result(pf_signature_parse(module, sizeof(module) - 1, false, &sig, &err), 0,
-		     &err, NULL);
+	check_result(pf_signature_parse(pf_shared_of(module, sizeof(module) - 1), false,
+					&sig, &err),
+		     0, &err, NULL);
 	ck_assert_int_eq(sig->inputs[0].memory_space, 5);
 	ck_assert_int_eq(sig->outputs[0].memory_space, 0);
 	pf_signature_free(sig);

@@ -117,7 +117,7 @@ TEST_ON_PLUGINS(the_optimized_program_is_what_was_compiled)
 	/* A module alone: it can be compiled as it is. */
 	ok(pf_program_check(PF_PROGRAM_HLO, a->bytes, a->len, &facts, &err));
 	ck_assert_uint_eq(facts.off, 0);
-	ok(pf_signature_parse(a->bytes, a->len, false, &signature, &err));
+	ok(pf_signature_parse(pf_shared_of(a->bytes, a->len), false, &signature, &err));
 	ck_assert_uint_eq(signature->n_inputs, 2);
 	pf_signature_free(signature);
 	pf_optimized_free(a);
