@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -518,19 +519,19 @@ static const int refused_calls[] = {
 	SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_pidfd_open,
 	SYS_pidfd_getfd, SYS_pidfd_send_signal, SYS_kcmp, SYS_tkill, SYS_rt_sigqueueinfo,
 	SYS_rt_tgsigqueueinfo, SYS_setpriority, SYS_ioprio_set, SYS_migrate_pages,
-	SYS_move_pages,
+	SYS_move_pages, SYS_process_madvise, SYS_process_mrelease,
 	/* parts of the kernel in which bugs were found often */
 	SYS_bpf, SYS_perf_event_open, SYS_keyctl, SYS_add_key, SYS_request_key,
 	SYS_io_uring_setup, SYS_userfaultfd,
 	/* mounts and namespaces */
 	SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_setns, SYS_unshare,
-	SYS_fsopen, SYS_fsconfig, SYS_fsmount, SYS_move_mount, SYS_open_tree,
-	SYS_open_by_handle_at, SYS_name_to_handle_at,
+	SYS_fsopen, SYS_fsconfig, SYS_fsmount, SYS_fspick, SYS_move_mount, SYS_open_tree,
+	SYS_mount_setattr, SYS_open_by_handle_at, SYS_name_to_handle_at,
 	/* the machine */
 	SYS_init_module, SYS_finit_module, SYS_delete_module, SYS_kexec_load, SYS_reboot,
-	SYS_swapon, SYS_swapoff, SYS_acct, SYS_quotactl, SYS_settimeofday,
-	SYS_clock_settime, SYS_adjtimex, SYS_sethostname, SYS_setdomainname, SYS_syslog,
-	SYS_personality, SYS_vhangup,
+	SYS_swapon, SYS_swapoff, SYS_acct, SYS_quotactl, SYS_quotactl_fd,
+	SYS_settimeofday, SYS_clock_settime, SYS_adjtimex, SYS_sethostname,
+	SYS_setdomainname, SYS_syslog, SYS_personality, SYS_vhangup,
 	/* files' attributes, of which Landlock knows nothing */
 	SYS_truncate, SYS_fchmod, SYS_fchmodat, SYS_fchown, SYS_fchownat, SYS_utimensat,
 	SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr, SYS_removexattr, SYS_lremovexattr,
@@ -542,11 +543,28 @@ static const int refused_calls[] = {
 #endif
 };
 
+/* Allow clone(2) but for new namespaces, in which a process has all capabilities. */
+static void allow_clone(struct program *p)
+{
+	const uint32_t namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS |
+				    CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |
+				    CLONE_NEWNET;
+
+	if_equal(p, SYS_clone, 0, 4);
+	load(p, argument(0, 0));
+	emit(p, BPF_JMP | BPF_JSET | BPF_K, namespaces, 0, 1);
+	answer(p, REFUSE(EPERM));
+	answer(p, ALLOW);
+	/* Its flags lie in memory, where no filter sees them; glibc falls back to clone(2). */
+	one(p, SYS_clone3, REFUSE(ENOSYS));
+}
+
 static void device(struct program *p, const struct pf_sandbox *s)
 {
 	uint32_t self = (uint32_t)getpid();
 
 	each(p, refused_calls, PF_ARRAY_SIZE(refused_calls), REFUSE(EPERM));
+	allow_clone(p);
 	ALLOW_IF(p, SYS_tgkill, 0, self);
 	ALLOW_IF(p, SYS_kill, 0, self);
 	if (!s->network)
@@ -557,8 +575,13 @@ static void device(struct program *p, const struct pf_sandbox *s)
 	ALLOW_IF(p, SYS_sched_setscheduler, 0, 0);
 	ALLOW_IF(p, SYS_sched_setparam, 0, 0);
 	ALLOW_IF(p, SYS_sched_setattr, 0, 0);
+	/* Signals of the kernel's to other processes, and input for a terminal's owner. */
 	REFUSE_IF(p, SYS_fcntl, 1, F_SETOWN, F_SETSIG, F_SETOWN_EX);
+	REFUSE_IF(p, SYS_ioctl, 1, FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX);
 	REFUSE_IF(p, SYS_prctl, 0, PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_PTRACER);
+	/* A newer kernel's calls do what these rules refuse in older ways (fchmodat2(2)). */
+	emit(p, BPF_JMP | BPF_JGE | BPF_K, UNKNOWN, 0, 1);
+	answer(p, REFUSE(ENOSYS));
 	answer(p, ALLOW);
 }
 
