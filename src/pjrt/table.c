@@ -89,10 +89,11 @@ static const struct {
 
 enum { N_FUNCTIONS = PF_ARRAY_SIZE(functions) };
 
+/* A newer header has more functions, at the table's end. */
 _Static_assert(offsetof(PJRT_Api, PJRT_Error_Destroy) +
-			       N_FUNCTIONS * sizeof(void (*)(void)) ==
+			       N_FUNCTIONS * sizeof(void (*)(void)) <=
 		       sizeof(PJRT_Api),
-	       "every function of the header has a row");
+	       "every row is a function of the header");
 
 static bool is_there(const void *table, size_t off)
 {

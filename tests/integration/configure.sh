@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
 # COST: 18 CPU-s in 20 s
-# configure: a system without a LAPACK, or without libhiredis, is configured, and the package that has it is named.
+# configure: a system without a LAPACK, or without libhiredis, is configured, and the package that has it is named;
+# so is one with a newer pjrt_c_api.h, whose functions pjrtfs does not know.
 . "$srcdir/tests/lib.sh"
 requires test ! -e "$top/config.status" # one that is configured in place refuses another folder
 header=$(sed -n 's/^PJRT_INCLUDE = //p' "$build/Makefile")
@@ -25,10 +26,23 @@ configured()
 	rm -rf tree
 	mkdir tree
 	(cd tree && "$patient" $((patience * 10)) "$top/configure" CC="$work/linker" "${@:2}" \
-		--with-pjrt-include="$header" >../said 2>&1) || fail "configure failed: $(cat said)"
+		--with-pjrt-include="${include:-$header}" >../said 2>&1) || fail "configure failed: $(cat said)"
 	tells said "^checking for liblapack\.so\.3\.\.\. $1\$" "^ *LAPACK +$1\$"
 }
 lapack=yes configured 'liblapack\.so\.3'
+
+# A header with one function more, and one that is too old.
+mkdir header
+sed -e 's/^\(#define PJRT_API_MINOR\) .*/\1 82/' \
+	-e 's/^ *_PJRT_API_STRUCT_FIELD(PJRT_LoadedExecutable_GetDeviceAssignment);/&\n  void (*PJRT_Newer)(void);/' \
+	"$header/pjrt_c_api.h" >header/pjrt_c_api.h
+tells header/pjrt_c_api.h PJRT_Newer
+include=$work/header lapack=yes configured 'liblapack\.so\.3' CFLAGS=-O0
+tells said '^ *pjrt_c_api\.h .*, API 0\.82; pjrtfs uses the functions up to 0\.81$'
+"$patient" $((patience * 30)) make -C tree src/pjrt/libpjrt_a-table.o >said 2>&1 || fail "$(cat said)"
+sed -i 's/^\(#define PJRT_API_MINOR\) .*/\1 80/' header/pjrt_c_api.h
+(cd tree && fails_with 'pjrt_c_api.h of API 0.80 is too old: pjrtfs needs 0.81 or newer' \
+	"$top/configure" --with-pjrt-include="$work/header")
 
 # Without libhiredis all is built, and a group is refused with a sentence.
 cat >pkg-config <<'END'
