@@ -61,7 +61,7 @@ static inline struct json_object *json(const char *text)
 	enum json_tokener_error e;
 	struct json_object *o = json_tokener_parse_verbose(copy, &e);
 
-	ck_assert_msg(e == json_tokener_success, "bad test: %s", text);
+	ck_assert_msg(e == json_tokener_success, "bad test: %s", copy);
 	return o;
 }
 
