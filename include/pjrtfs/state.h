@@ -101,8 +101,12 @@ static inline void pf_state_drop(enum pf_state_type type, uint64_t id)
 /* --- after a restart ---------------------------------------------------------------- */
 
 /* The record (TYPE, ID) and its length in *LEN; NULL: there is none.  Aligned to 8 bytes; valid
- * until the next put. */
+ * until pf_state_restored, also when the record is replaced or dropped meanwhile. */
 const void *pf_state_get(enum pf_state_type type, uint64_t id, size_t *len);
+
+/* What is restored has been restored: from now on the journal gives back the room of records that
+ * were replaced, and moves the others.  Does not block. */
+void pf_state_restored(void);
 
 /* The numbers of all records of TYPE, ascending, in an array of *N that the caller frees; NULL: no
  * memory, or none. */

@@ -718,6 +718,7 @@ int pf_mount_run(struct pf_mount *mount, struct pf_err *err)
 		pf_device_clone(mount);
 		pf_device_ask_again(mount);
 	}
+	pf_state_restored();
 	sigaction(SIGURG, &wake, &before);
 	n = start_threads(mount, threads, err);
 	wait_for_threads(mount, threads, n);

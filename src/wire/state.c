@@ -62,6 +62,7 @@ static struct state {
 	pthread_mutex_t lock; /* rank 10; protects the fields below, and the halves */
 	struct pf_state_index index; /* of the active half */
 	uint64_t live;               /* bytes of the records in index */
+	bool restored;               /* no reader has a record */
 	uint64_t recent[RECENT];
 	unsigned n_recent;
 	_Atomic unsigned n_threads; /* that have a place in at_work */
@@ -193,8 +194,11 @@ static int room_locked(uint64_t size)
 {
 	uint64_t used = atomic_load(&state.head->tail[state.head->active]);
 
-	if (used + size <= HALF && used <= 4 * state.live + SLACK)
+	if (used + size <= HALF && (!state.restored || used <= 4 * state.live + SLACK))
 		return 0;
+	/* Threads that restore have pointers to records. */
+	if (!state.restored)
+		return -ENOSPC;
 	if (compact_locked() < 0 && used + size > HALF)
 		return -ENOMEM;
 	used = atomic_load(&state.head->tail[state.head->active]);
@@ -271,6 +275,12 @@ const void *pf_state_get(enum pf_state_type type, uint64_t id, size_t *len)
 		return NULL;
 	*len = r->len;
 	return r + 1;
+}
+
+void pf_state_restored(void)
+{
+	PF_LOCK_SCOPE(&state.lock);
+	state.restored = true;
 }
 
 static int compare(const void *a, const void *b)
@@ -495,6 +505,7 @@ int pf_state_fd(void)
 void pf_state_close(void)
 {
 	pf_state_is_open = false;
+	state.restored = false;
 	pf_state_index_release(&state.index);
 	state.live = 0;
 	memset(state.recent, 0, sizeof(state.recent));

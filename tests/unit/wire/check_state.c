@@ -150,12 +150,26 @@ TEST(objects_are_found_among_many)
 	check_all_but_thirds(N);
 }
 
+/* A thread that restores reads a record while others replace records of 64 MiB. */
+TEST(records_stay_where_they_are_until_all_is_restored)
+{
+	static char text[1 << 20];
+	const char *before;
+
+	put(PF_STATE_NODE, 1, "stays");
+	before = get(PF_STATE_NODE, 1);
+	for (unsigned i = 0; i < 64; i++)
+		pf_state_put(PF_STATE_OBJECT, 2, text, sizeof(text), NULL, 0);
+	ck_assert_str_eq(before, "stays");
+}
+
 /* More than the journal's room, were it not compacted. */
 TEST(superseded_records_make_room)
 {
 	static char text[1 << 20];
 	size_t len;
 
+	pf_state_restored();
 	put(PF_STATE_NODE, 1, "stays");
 	memset(text, 'x', sizeof(text));
 	for (unsigned i = 0; i < 5000; i++) {
