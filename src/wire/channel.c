@@ -207,6 +207,12 @@ int pf_channel_recv(int sock, struct pf_buf *text, int *fds, int n, int timeout_
 			return pf_err_set(err, -EPROTO,
 					  "the other process sent more than "
 					  "it announced");
+		/* TIMEOUT_MS is for each packet: there are no more than the text needs. */
+		if ((uint64_t)r != (total < PACKET ? total : PACKET))
+			return pf_err_set(err, -EPROTO,
+					  "the other process sent a packet of %zd bytes "
+					  "while %" PRIu64 " are left",
+					  r, total);
 		text->len += (size_t)r;
 		text->data[text->len] = '\0';
 		total -= (uint64_t)r;

@@ -207,6 +207,8 @@ static const struct {
 	{ "a long announcement", 10, 1, 0, false, false, -EPROTO, LARGE },
 	{ "more than announced", 8, 3, 4, false, false, -EPROTO,
 	  "the other process sent more than it announced" },
+	{ "a part of a packet", 8, 100000, 1, false, false, -EPROTO,
+	  "the other process sent a packet of 1 bytes while 100000 are left" },
 	{ "a large packet", 8, 200000, KIB64 + 1, false, false, -EPROTO, LARGE },
 };
 
