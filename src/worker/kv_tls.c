@@ -164,18 +164,19 @@ int pf_tls_ask(SSL *tls, const redisContext *c, int n, const char **words,
 {
 	char *text, part[16384];
 	int len = redisFormatCommandArgv(&text, n, words, lens), r = 0, got;
+	int64_t end = pf_now_ms() + timeout_ms;
 	void *reply = NULL;
 
 	if (len < 0)
 		return pf_err_set(err, -ENOMEM, "no memory for a command");
 	ERR_clear_error();
 	while (r == 0 && (got = SSL_write(tls, text, len)) <= 0)
-		r = await(tls, got, timeout_ms, err);
+		r = await(tls, got, end - pf_now_ms(), err);
 	redisFreeCommand(text);
 	while (r == 0 && !reply) {
 		got = SSL_read(tls, part, sizeof(part));
 		if (got <= 0)
-			r = await(tls, got, timeout_ms, err);
+			r = await(tls, got, end - pf_now_ms(), err);
 		else if (redisReaderFeed(c->reader, part, (size_t)got) ||
 			 redisReaderGetReply(c->reader, &reply))
 			r = pf_err_set(err, -EAGAIN, "%s", c->reader->errstr);

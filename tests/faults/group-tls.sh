@@ -111,7 +111,7 @@ url=rediss://localhost:6380
 says 'rediss localhost:6380: TLS: its certificate is refused: hostname mismatch$' --group-ca ca.pem
 configure tls-cert-file server.pem
 
-# -- the other kind of server, and one that hangs
+# -- the other kind of server, one that hangs, and one that never comes to an end
 url=rediss://127.0.0.1:6379
 says 'rediss 127\.0\.0\.1:6379: it does not speak TLS: expected --group redis://' --group-ca ca.pem
 url=redis://127.0.0.1:6380
@@ -121,3 +121,24 @@ url=rediss://127.0.0.1:6380
 says "${server}the server does not answer\$" --group-ca ca.pem --group-timeout 1
 no_redis
 says 'rediss 127\.0\.0\.1:6380: Connection refused$' --group-ca ca.pem --group-timeout 1
+python3 -c '
+import socket, ssl, threading, time
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain("server.pem", "key.pem")
+def answer(link):
+    link = context.wrap_socket(link, server_side=True)
+    link.recv(65536)
+    try:
+        link.send(b"+")
+        while True:
+            link.send(b"a")
+            time.sleep(0.1)  # real time: each byte comes in time
+    except OSError:
+        pass
+server = socket.create_server(("127.0.0.1", 6380))
+print("it listens", flush=True)
+while True:
+    threading.Thread(target=answer, args=(server.accept()[0],), daemon=True).start()' >server.log &
+sleepers+=($!)
+eventually test -s server.log
+says "${server}the server does not answer\$" --group-ca ca.pem --group-timeout 1
