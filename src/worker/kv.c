@@ -133,6 +133,34 @@ static int explain_silence(const struct pf_kv *kv, redisContext *c, struct pf_er
 			  kv->name);
 }
 
+/* hiredis limits each recv(2): a server that sends a byte just before each limit, or without end,
+ * would be waited for without end.  As redisCommandArgv, with a limit of MS for all. */
+static redisReply *ask_plain(redisContext *c, int n, const char **words,
+			     const size_t *lens, int ms)
+{
+	int64_t end = pf_now_ms() + ms, left;
+	void *reply = NULL;
+	int done = 0;
+
+	if (redisAppendCommandArgv(c, n, words, lens))
+		return NULL;
+	while (!reply && (left = end - pf_now_ms()) > 0) {
+		if (redisSetTimeout(c, time_of((int)left)) ||
+		    (!done && redisBufferWrite(c, &done)) ||
+		    (done && redisBufferRead(c)) || redisGetReplyFromReader(c, &reply))
+			return NULL;
+		if (pf_kv_is_too_long(c))
+			break;
+	}
+	if (!reply) {
+		c->err = REDIS_ERR_OTHER;
+		snprintf(c->errstr, sizeof(c->errstr), "%s",
+			 pf_kv_is_too_long(c) ? "its answer is too long"
+					      : "its answer does not end");
+	}
+	return reply;
+}
+
 /* The server's answer, *RET, to be freed, to N WORDS of LENS bytes (NULL: they end with a NUL). */
 static int exchange(const struct pf_kv *kv, struct link *link, int n, const char **words,
 		    const size_t *lens, int ms, redisReply **ret, struct pf_err *err)
@@ -147,8 +175,7 @@ static int exchange(const struct pf_kv *kv, struct link *link, int n, const char
 		if (r < 0)
 			return pf_err_wrap(err, r, "%s", kv->name);
 	} else {
-		redisSetTimeout(link->context, time_of(ms));
-		*ret = redisCommandArgv(link->context, n, words, lens);
+		*ret = ask_plain(link->context, n, words, lens, ms);
 		if (!*ret && !link->answered)
 			return explain_silence(kv, link->context, err);
 		if (!*ret)

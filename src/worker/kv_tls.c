@@ -180,6 +180,10 @@ int pf_tls_ask(SSL *tls, const redisContext *c, int n, const char **words,
 		else if (redisReaderFeed(c->reader, part, (size_t)got) ||
 			 redisReaderGetReply(c->reader, &reply))
 			r = pf_err_set(err, -EAGAIN, "%s", c->reader->errstr);
+		else if (!reply && pf_kv_is_too_long(c))
+			r = pf_err_set(err, -EAGAIN, "its answer is too long");
+		else if (!reply && pf_now_ms() >= end)
+			r = pf_err_set(err, -EAGAIN, "its answer does not end");
 	}
 	*ret = reply;
 	return r == -ETIMEDOUT ? -EAGAIN : r;

@@ -25,8 +25,14 @@ int pf_tls_new(const struct pf_kv_config *config, SSL_CTX **ret, struct pf_err *
 int pf_tls_connect(SSL_CTX *tls, const char *host, int fd, int timeout_ms, SSL **ret,
 		   struct pf_err *err);
 
+/* Has C got more of an answer than any that is right has? */
+static inline bool pf_kv_is_too_long(const redisContext *c)
+{
+	return c->reader->len > 64 << 20;
+}
+
 /* redisCommandArgv on TLS, with the parser of C: send N WORDS of LENS bytes (NULL: they end with a NUL), and wait for the
- * answer, *RET, to be freed.  No part of it may take longer than TIMEOUT_MS: -EAGAIN; -EACCES as above. */
+ * answer, *RET, to be freed.  -EAGAIN: that takes longer than TIMEOUT_MS, or more than 64 MiB; -EACCES as above. */
 int pf_tls_ask(SSL *tls, const redisContext *c, int n, const char **words,
 	       const size_t *lens, int timeout_ms, redisReply **ret, struct pf_err *err);
 

@@ -121,24 +121,21 @@ url=rediss://127.0.0.1:6380
 says "${server}the server does not answer\$" --group-ca ca.pem --group-timeout 1
 no_redis
 says 'rediss 127\.0\.0\.1:6380: Connection refused$' --group-ca ca.pem --group-timeout 1
-python3 -c '
-import socket, ssl, threading, time
-context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain("server.pem", "key.pem")
-def answer(link):
-    link = context.wrap_socket(link, server_side=True)
-    link.recv(65536)
-    try:
-        link.send(b"+")
-        while True:
-            link.send(b"a")
-            time.sleep(0.1)  # real time: each byte comes in time
-    except OSError:
-        pass
-server = socket.create_server(("127.0.0.1", 6380))
-print("it listens", flush=True)
-while True:
-    threading.Thread(target=answer, args=(server.accept()[0],), daemon=True).start()' >server.log &
-sleepers+=($!)
-eventually test -s server.log
+# endless PORT MODE [CERTIFICATE KEY]
+endless()
+{
+	python3 "$top/tests/tools/endless_store.py" "$@" >"endless-$1.log" &
+	sleepers+=($!)
+	eventually test -s "endless-$1.log"
+}
+endless 6380 slow server.pem key.pem
 says "${server}the server does not answer\$" --group-ca ca.pem --group-timeout 1
+endless 6381 fast server.pem key.pem
+url=rediss://127.0.0.1:6381
+says 'rediss 127\.0\.0\.1:6381: its answer (is too long|does not end)$' --group-ca ca.pem --group-timeout 1
+endless 6382 slow
+url=redis://127.0.0.1:6382
+says 'redis 127\.0\.0\.1:6382: (its answer does not end|Resource temporarily unavailable)$' --group-timeout 1
+endless 6383 fast
+url=redis://127.0.0.1:6383
+says 'redis 127\.0\.0\.1:6383: its answer (is too long|does not end)$' --group-timeout 1
