@@ -10,7 +10,7 @@ static struct pf_invocation *got; /* by the last asked */
 static int n_asked;
 static struct event arrived;
 
-static bool deaf; /* executions cannot be asked */
+static _Atomic bool deaf; /* executions cannot be asked */
 
 static void *hold(struct pf_call *call)
 {
