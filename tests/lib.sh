@@ -434,11 +434,12 @@ ask()
 		"${2:-$mnt/control}" "$1"
 }
 
-# ask_as UID TEXT: as ask, of control, by the user with that number.
+# ask_as UID TEXT [FILE]: as ask, by the user with that number.
 ask_as()
 {
 	# shellcheck disable=SC2016 # the other shell's words
-	as "$1" bash -c 'exec 3<>"$1" && printf "%s\n" "$2" >&3 && exec cat <&3' ask "$mnt/control" "$2"
+	as "$1" bash -c 'exec 3<>"$1" && printf "%s\n" "$2" >&3 && exec cat <&3' ask \
+		"${3:-$mnt/control}" "$2"
 }
 
 # settle [MNT]: all is visible that was done in the mount before: events, logs, the cache, frees.

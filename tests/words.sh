@@ -81,18 +81,10 @@ bad()
 	tells reply '"ok":false' "${@:2}"
 }
 
-# as_ask UID COMMAND [FILE]: the reply to that user.
-as_ask()
-{
-	# shellcheck disable=SC2016 # the other shell's words
-	as "$1" bash -c 'exec 3<>"$1" && printf "%s\n" "$2" >&3 && exec cat <&3' ask \
-		"${3:-$mnt/control}" "$2"
-}
-
 # allowed UID COMMAND: it succeeds for that user; its reply is in the file reply.
 allowed()
 {
-	as_ask "$@" >reply
+	ask_as "$@" >reply
 	tells reply '"ok":true'
 }
 

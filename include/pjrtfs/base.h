@@ -212,10 +212,6 @@ static inline struct pf_shared_bytes pf_shared_of(const void *shared, uint64_t l
 	return (struct pf_shared_bytes){ shared, len };
 }
 
-/* The LEN bytes at OFF of ALL, or none if they are not inside. */
-struct pf_shared_bytes pf_shared_part(struct pf_shared_bytes all, uint64_t off,
-				      uint64_t len);
-
 /*
  * Append a copy of BYTES to *RET.  WHAT names them in errors ("the worker's description of the
  * program").

@@ -322,7 +322,7 @@ bool pf_instance_was_stopped(const struct pf_instance *instance);
 unsigned pf_instance_lost(struct pf_instance *instance, enum pf_op op);
 
 /* The LEN bytes at OFF of the pool, which the process can change at any moment; none if they are not
- * inside it.  Readable as long as INSTANCE is referenced, also when the process is dead. */
+ * inside it, as at PF_NO_OFFSET.  Readable as long as INSTANCE is referenced, also when the process is dead. */
 struct pf_shared_bytes pf_instance_pool(struct pf_instance *instance, uint64_t off,
 					uint64_t len);
 

@@ -187,9 +187,7 @@ static int read_reply(struct compile *c, const struct pf_rep_compile *rep,
 		      struct pf_loaded *l, struct pf_err *err)
 {
 	struct pf_shared_bytes hlo =
-		rep->hlo_off == PF_NO_OFFSET
-			? PF_SHARED_NONE
-			: pf_instance_pool(c->instance, rep->hlo_off, rep->hlo_len);
+		pf_instance_pool(c->instance, rep->hlo_off, rep->hlo_len);
 	pf_autobuf struct pf_buf info = PF_BUF_INIT;
 	struct json_object *facts;
 	int r = pf_shared_copy(pf_instance_pool(c->instance, rep->info_off,

@@ -349,9 +349,7 @@ static int describe(struct compile *c, struct pf_loaded *l,
 static uint64_t module_len(const struct compile *c, const struct pf_rep_load *rep)
 {
 	struct pf_shared_bytes hlo =
-		rep->hlo_off == PF_NO_OFFSET
-			? PF_SHARED_NONE
-			: pf_instance_pool(c->instance, rep->hlo_off, rep->hlo_len);
+		pf_instance_pool(c->instance, rep->hlo_off, rep->hlo_len);
 
 	if (!hlo.shared || pf_hlo_unwrap(hlo, rep->hlo_with_config, &hlo, NULL) < 0)
 		return 0;

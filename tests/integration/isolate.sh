@@ -32,7 +32,7 @@ equal "the rights of the log" "$(bounded stat -c '%u %a' "$u/1001/log")" '1001 4
 
 # -- another user's aborts end only this user's process, and no execution of others
 furnish 1002
-as_ask 1001 '{"op":"execute","executable":"1001/add","inputs":["1001/x","1001/y"],"outputs":["1001/x"],"repeat":200000}' >reply &
+ask_as 1001 '{"op":"execute","executable":"1001/add","inputs":["1001/x","1001/y"],"outputs":["1001/x"],"repeat":200000}' >reply &
 running=$!
 for n in 1 2 3; do
 	sed "1i // $n" "$data/overflow.mlir" >"o$n.mlir"
@@ -51,12 +51,12 @@ equal "lines about it" "$(grep -c overflow "$u/1001/log" "$mnt/plugins/$p/log" |
 # -- nor do endless programs keep others waiting; their owner ends them
 as 1002 cp endless.mlir "$mnt/programs/1002/"
 for n in 1 2 3 4 5 6; do
-	as_ask 1002 "{\"op\":\"execute\",\"executable\":\"1002/endless\",\"inputs\":[\"1002/x\"],\"outputs\":[\"1002/e$n\"],\"async\":true}" >"job$n"
+	ask_as 1002 "{\"op\":\"execute\",\"executable\":\"1002/endless\",\"inputs\":[\"1002/x\"],\"outputs\":[\"1002/e$n\"],\"async\":true}" >"job$n"
 done
 as_run 1001 1001/add '1001/y 1001/y -> 1001/z'
 as 1001 cp mul.mlir "$mnt/programs/1001/"
 for n in 6 5 4 3 2 1; do
-	as_ask 1002 "{\"op\":\"cancel\",\"job\":$(jq -e .job "job$n"),\"force\":true}" >/dev/null
+	ask_as 1002 "{\"op\":\"cancel\",\"job\":$(jq -e .job "job$n"),\"force\":true}" >/dev/null
 done
 shows "$u/1001/restarts" 0
 
@@ -98,7 +98,7 @@ furnish 1001
 furnish 1002
 as 1001 cp add.mlir "$mnt/programs/1001/"
 as_run 1001 1001/add '1001/x 1001/y -> 1001/z'
-as_ask 1001 '{"op":"execute","executable":"1001/add","inputs":["1001/x","1001/y"],"outputs":["1001/x"],"repeat":1000000000,"async":true}' >job
+ask_as 1001 '{"op":"execute","executable":"1001/add","inputs":["1001/x","1001/y"],"outputs":["1001/x"],"repeat":1000000000,"async":true}' >job
 pid=$(bounded cat "$u/1001/pid")
 fails_with 'Too many users' as 1002 cp add.mlir "$mnt/programs/1002/"
 tells "$mnt/executables/1002/add/error" "1 users have a process of plugin $p, the most that --isolate-max allows"

@@ -23,7 +23,7 @@ repeats() # UID EXECUTABLE INPUT: a job that repeats for ever
 {
 	local command='{"op":"execute","executable":"'$2'","inputs":["'$3'","y"],"outputs":["'$3'"],
 		"repeat":1000000000,"async":true}'
-	as_ask "$1" "${command//$'\n'/}" | jq -e .job >>started
+	ask_as "$1" "${command//$'\n'/}" | jq -e .job >>started
 }
 n=$(nproc)
 n=$((n < 4 ? 4 : n > 32 ? 32 : n)) # slots

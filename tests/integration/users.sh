@@ -9,7 +9,7 @@ b=$mnt/buffers
 # denied UID COMMAND
 denied()
 {
-	as_ask "$@" >reply
+	ask_as "$@" >reply
 	tells reply '"errno":"EACCES"'
 }
 prepare
@@ -59,19 +59,19 @@ for view in npy raw txt json; do
 done
 as 1001 cat "$b/all/z.txt" >/dev/null
 fails_with 'ermission denied' as_run 1002 add 'x all/z -> all/w'
-as_ask 1002 'x all/z -> all/w' "$mnt/executables/add/run" >reply
+ask_as 1002 'x all/z -> all/w' "$mnt/executables/add/run" >reply
 tells reply '^error: EACCES: add: input 1: .*all/z.*ermission'
 denied 1002 '{"op":"stat","buffer":"all/z"}'
 # as an output, and to delete: the directory is sticky, the file is not theirs
 fails_with 'ermission denied' as_run 1002 add 'x y -> all/z'
-as_ask 1002 '{"op":"delete","buffer":"all/z"}' >reply
+ask_as 1002 '{"op":"delete","buffer":"all/z"}' >reply
 tells reply '"ok":false' '"errno":"E(ACCES|PERM)"'
 shows "$b/all/z.txt" "$sum"
 gone "$b/all/w.npy"
 
 # -- an array that another user may only read cannot be donated
 as 1001 chmod 644 "$b/all/z.npy"
-as_ask 1002 'x all/z -> all/w donate=all/z' "$mnt/executables/add/run" >reply
+ask_as 1002 'x all/z -> all/w donate=all/z' "$mnt/executables/add/run" >reply
 tells reply '^error: EACCES: add: input 1: .*all/z.*ermission'
 shows "$b/all/z.txt" "$sum"
 gone "$b/all/w.npy"

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "pjrtfs/json.h"
+#include "quoted.h"
 #include "unit.h"
 
 /* Has TEXT the PARTS, between which there is *, in their order? */
@@ -43,21 +44,10 @@ static inline void *exact_copy(const void *bytes, size_t len)
 	return copy;
 }
 
-/* A copy of TEXT with " for '; the caller frees it. */
-static inline char *quoted(const char *text)
-{
-	char *copy = strdup(text);
-
-	for (char *p = copy; *p; p++)
-		if (*p == '\'')
-			*p = '"';
-	return copy;
-}
-
 /* The value of a JSON text with ' for "; NULL has none. */
 static inline struct json_object *json(const char *text)
 {
-	pf_autofree char *copy = quoted(text ? text : "null");
+	const char *copy = quoted(text ? text : "null");
 	enum json_tokener_error e;
 	struct json_object *o = json_tokener_parse_verbose(copy, &e);
 
@@ -68,9 +58,7 @@ static inline struct json_object *json(const char *text)
 /* O is WANT, with ' for "; and free it. */
 static inline void check_json(struct json_object *o, const char *want)
 {
-	pf_autofree char *text = quoted(want);
-
-	ck_assert_str_eq(pf_json_text(o), text);
+	ck_assert_str_eq(pf_json_text(o), quoted(want));
 	json_object_put(o);
 }
 

@@ -7,7 +7,7 @@ static int read_text(const char *text, const char *mesh, unsigned rank,
 		     const struct pf_device_names *devices, struct pf_sharding *ret,
 		     struct pf_err *err)
 {
-	char *t = quoted(text), *m = mesh ? quoted(mesh) : NULL;
+	const char *t = quoted(text), *m = mesh ? quoted(mesh) : NULL;
 	struct pf_sharding_words words = { .text = t, .devices = devices };
 	int r;
 
@@ -15,8 +15,6 @@ static int read_text(const char *text, const char *mesh, unsigned rank,
 		words.mesh = *m == '{' ? json(m) : json_object_new_string(m);
 	r = pf_sharding_read(&words, rank, ret, err);
 	json_object_put(words.mesh);
-	free(t);
-	free(m);
 	return r;
 }
 
