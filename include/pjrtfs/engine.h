@@ -326,7 +326,12 @@ unsigned pf_instance_lost(struct pf_instance *instance, enum pf_op op);
 struct pf_shared_bytes pf_instance_pool(struct pf_instance *instance, uint64_t off,
 					uint64_t len);
 
-/* The same for the bytes of an array, which are only handed on: no length, count or offset is among
+/* Append the worker's answer of LEN bytes at OFF of the pool, a text or statistics, to *OUT, and free
+ * its block.  0; -EPROTO: it is not inside, or has more than 1 MiB; -ENOMEM.  Does not block. */
+int pf_instance_take_answer(struct pf_instance *instance, uint64_t off, uint64_t len,
+			    struct pf_buf *out, struct pf_err *err);
+
+/* As pf_instance_pool for the bytes of an array, which are only handed on: no length, count or offset is among
  * them.  NULL: they are not inside. */
 const void *pf_instance_array(struct pf_instance *instance, uint64_t off, uint64_t len);
 

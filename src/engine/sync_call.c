@@ -273,3 +273,14 @@ int pf_sync_call(struct pf_sync_call *c, void *reply, size_t reply_min,
 	shared_unref(s);
 	return r;
 }
+
+int pf_instance_take_answer(struct pf_instance *instance, uint64_t off, uint64_t len,
+			    struct pf_buf *out, struct pf_err *err)
+{
+	enum { MAX_ANSWER = 1 << 20 };
+	int r = pf_shared_copy(pf_instance_pool(instance, off, len),
+			       "the worker's answer", MAX_ANSWER, out, err);
+
+	pf_instance_free_block(instance, off);
+	return r;
+}

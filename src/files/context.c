@@ -113,8 +113,6 @@ struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len,
 	return NULL;
 }
 
-enum { MAX_ANSWER = 1 << 20 }; /* bytes of a text, or of statistics */
-
 int files_ask_worker(struct pf_worker *worker, enum pf_op op, uint64_t id,
 		     unsigned seconds, struct pf_buf *out, struct pf_err *err)
 {
@@ -132,12 +130,7 @@ int files_ask_worker(struct pf_worker *worker, enum pf_op op, uint64_t id,
 	if (r == -ETIMEDOUT)
 		pf_err_set(err, r, "the worker of plugin %s did not answer within %u ms",
 			   pf_worker_name(worker), seconds * 1000);
-	if (r < 0)
-		return r;
-	r = pf_shared_copy(pf_instance_pool(instance, rep.off, rep.len),
-			   "the worker's answer", MAX_ANSWER, out, err);
-	pf_instance_free_block(instance, rep.off);
-	return r;
+	return r < 0 ? r : pf_instance_take_answer(instance, rep.off, rep.len, out, err);
 }
 
 bool files_may_abandon(const struct pf_fs *fs, uid_t user)

@@ -108,8 +108,6 @@ int pf_topology_append_named(struct pf_compiler *c, const char *name, size_t len
 	return pf_topology_append(t->bytes, t->len, plan, err);
 }
 
-enum { MAX_ANSWER = 1 << 20 }; /* bytes */
-
 /* --- what plugins say --------------------------------------------------------------------- */
 
 /* Have INSTANCE give WHAT of the LEN bytes at BYTES, or of its own topology, and append it. */
@@ -127,12 +125,7 @@ static int ask(struct pf_instance *instance, unsigned what, const void *bytes, s
 	struct pf_rep_block rep;
 	int r = pf_sync_call(&call, &rep, sizeof(rep), err);
 
-	if (r < 0)
-		return r;
-	r = pf_shared_copy(pf_instance_pool(instance, rep.off, rep.len),
-			   "the worker's answer", MAX_ANSWER, out, err);
-	pf_instance_free_block(instance, rep.off);
-	return r;
+	return r < 0 ? r : pf_instance_take_answer(instance, rep.off, rep.len, out, err);
 }
 
 int pf_topology_of(struct pf_worker *worker, unsigned what, struct pf_buf *out,
