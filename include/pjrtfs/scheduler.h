@@ -65,8 +65,9 @@ struct pf_sched_config {
 	bool long_is_free;
 	/*
 	 * The time of CLOCK_MONOTONIC, in milliseconds, until which requests of USER that are
-	 * neither front nor prompt wait even for a free slot; 0: they need not.  Called under the scheduler's lock,
-	 * so it takes only locks of rank 6 and above.  NULL: no user waits.
+	 * neither front nor prompt wait even for a free slot; 0, or a time that has passed: they
+	 * need not.  Called under the scheduler's lock, so it takes only locks of rank 6 and above.
+	 * NULL: no user waits.
 	 */
 	int64_t (*user_waits_until)(void *arg, uid_t user);
 	void *arg;

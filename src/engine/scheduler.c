@@ -64,18 +64,27 @@ static struct pf_sched_request **user_locked(struct queue *q,
 	return at;
 }
 
-/* The time until which R's user waits; 0: R may be granted. */
-static int64_t waits_until(const struct pf_sched *s, const struct pf_sched_request *r)
+/*
+ * NOW, in all functions below, is CLOCK_MONOTONIC in milliseconds.  Who finds at one reading of
+ * the clock that a request must wait passes the same reading to arm_locked: at a later one the
+ * time at which it may be granted can have passed, and the timer would not be armed for it.
+ */
+
+/* The time, after NOW, until which R's user waits; 0: R may be granted. */
+static int64_t waits_until(const struct pf_sched *s, const struct pf_sched_request *r,
+			   int64_t now)
 {
-	return s->config.user_waits_until && !r->front && !r->prompt
-		       ? s->config.user_waits_until(s->config.arg, r->user)
-		       : 0;
+	int64_t until = 0;
+
+	if (s->config.user_waits_until && !r->front && !r->prompt)
+		until = s->config.user_waits_until(s->config.arg, r->user);
+	return until > now ? until : 0;
 }
 
 /* Have the timer fire when a request queued in Q may be granted though no slot was released. */
-static void arm_locked(struct pf_sched *s, const struct queue *q)
+static void arm_locked(struct pf_sched *s, const struct queue *q, int64_t now)
 {
-	int64_t now = pf_now_ms(), due = INT64_MAX;
+	int64_t due = INT64_MAX;
 
 	for (unsigned i = 0; i < s->config.max_held; i++) {
 		int64_t end = q->slots[i].since + s->config.long_ms;
@@ -84,7 +93,7 @@ static void arm_locked(struct pf_sched *s, const struct queue *q)
 			due = end;
 	}
 	for (const struct pf_sched_request *r = q->users; r; r = r->next_user) {
-		int64_t end = waits_until(s, r);
+		int64_t end = waits_until(s, r, now);
 
 		if (end && end < due)
 			due = end;
@@ -96,17 +105,17 @@ static void arm_locked(struct pf_sched *s, const struct queue *q)
 	s->due = due;
 	/* If the timers have no thread, slots held for long keep counting. */
 	s->armed = pf_timer_arm(s->timers, &s->timer,
-				due > now ? (uint64_t)(due - now) : 1) == 0;
+				(uint64_t)(due - now)) == 0;
 }
 
 static void enqueue_locked(struct pf_sched *s, struct queue *q,
-			   struct pf_sched_request *r)
+			   struct pf_sched_request *r, int64_t now)
 {
 	struct pf_sched_request **at = user_locked(q, r), *first = *at;
 
 	r->queued = true;
 	if (!r->n_held)
-		r->since = pf_now_ms();
+		r->since = now;
 	r->prev = r->next = r->next_user = NULL;
 	r->last = r;
 	if (first) {
@@ -121,7 +130,7 @@ static void enqueue_locked(struct pf_sched *s, struct queue *q,
 	}
 	q->n_queued++;
 	s->n_queued++;
-	arm_locked(s, q);
+	arm_locked(s, q, now);
 }
 
 /* Take R out of Q.  SERVED: its user's next request comes after those of all other users. */
@@ -156,17 +165,16 @@ static void dequeue_locked(struct pf_sched *s, struct queue *q,
 
 /* Is there a slot of Q for R? */
 static bool has_slot_locked(const struct pf_sched *s, const struct queue *q,
-			    const struct pf_sched_request *r)
+			    const struct pf_sched_request *r, int64_t now)
 {
 	const struct pf_sched_config *c = &s->config;
 	unsigned taken = 0, waiting = 0;
-	int64_t long_since;
+	int64_t long_since = now - c->long_ms;
 
 	if (q->alone || q->n_held == c->max_held)
 		return false;
 	if (q->n_held < c->slots && !r->alone)
 		return true;
-	long_since = pf_now_ms() - c->long_ms;
 	for (unsigned i = 0; i < c->max_held; i++)
 		if (q->slots[i].ticket && q->slots[i].waits > 0 &&
 		    waiting < c->max_held / 2)
@@ -177,10 +185,9 @@ static bool has_slot_locked(const struct pf_sched *s, const struct queue *q,
 	return taken < (r->alone ? 1 : c->slots);
 }
 
-static void hold_locked(struct queue *q, struct pf_sched_request *r)
+static void hold_locked(struct queue *q, struct pf_sched_request *r, int64_t now)
 {
 	struct slot *slot = q->slots;
-	int64_t now = pf_now_ms();
 
 	while (slot->ticket)
 		slot++;
@@ -225,30 +232,28 @@ static void give_back_locked(struct pf_sched *s, struct pf_sched_request *r)
 }
 
 /* R, which has several queues, holds all of its slots. */
-static void begin_locked(struct pf_sched *s, const struct pf_sched_request *r)
+static void begin_locked(struct pf_sched *s, const struct pf_sched_request *r, int64_t now)
 {
-	int64_t now = pf_now_ms();
-
 	for (unsigned i = 0; i < r->n_held; i++)
 		slot_locked(s, r, i)->began = r->work.began ? r->work.began : now;
 }
 
 /* Take slots for R up to the first queue that has none: true if it has all. */
-static bool advance_locked(struct pf_sched *s, struct pf_sched_request *r)
+static bool advance_locked(struct pf_sched *s, struct pf_sched_request *r, int64_t now)
 {
 	while (r->n_held < r->n_queues) {
 		struct queue *q = &s->queues[r->queues[r->n_held]];
 
 		/* Front requests and those of the same user come first. */
 		if ((q->users && q->users->front) || *user_locked(q, r) ||
-		    waits_until(s, r) || !has_slot_locked(s, q, r)) {
-			enqueue_locked(s, q, r);
+		    waits_until(s, r, now) || !has_slot_locked(s, q, r, now)) {
+			enqueue_locked(s, q, r, now);
 			return false;
 		}
-		hold_locked(q, r);
+		hold_locked(q, r, now);
 	}
 	if (r->n_queues > 1)
-		begin_locked(s, r);
+		begin_locked(s, r, now);
 	return true;
 }
 
@@ -256,17 +261,18 @@ static bool advance_locked(struct pf_sched *s, struct pf_sched_request *r)
 static void grant_locked(struct pf_sched *s, struct queue *q)
 {
 	struct pf_sched_request *r = q->users;
+	int64_t now = pf_now_ms();
 
 	while (r) {
-		if (waits_until(s, r) || !has_slot_locked(s, q, r)) {
+		if (waits_until(s, r, now) || !has_slot_locked(s, q, r, now)) {
 			/* Other users have a slot if R's own hold theirs for long. */
 			r = r->front || q->n_held == s->config.max_held ? NULL
 									: r->next_user;
 			continue;
 		}
 		dequeue_locked(s, q, r, true);
-		hold_locked(q, r);
-		if (advance_locked(s, r)) {
+		hold_locked(q, r, now);
+		if (advance_locked(s, r, now)) {
 			r->next = NULL;
 			if (s->granted)
 				s->last_granted->next = r;
@@ -277,7 +283,7 @@ static void grant_locked(struct pf_sched *s, struct queue *q)
 		r = q->users;
 	}
 	if (q->users)
-		arm_locked(s, q);
+		arm_locked(s, q, now);
 }
 
 /* --- callbacks ---------------------------------------------------------------------- */
@@ -340,7 +346,7 @@ bool pf_sched_acquire(struct pf_sched *s, struct pf_sched_request *r)
 	r->ticket = ++s->last_ticket;
 	r->n_held = 0;
 	r->queued = false;
-	return advance_locked(s, r);
+	return advance_locked(s, r, pf_now_ms());
 }
 
 bool pf_sched_dequeue(struct pf_sched *s, struct pf_sched_request *r)

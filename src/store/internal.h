@@ -519,7 +519,7 @@ void pf_quarantine_add(struct pf_quarantine *quarantine, enum pf_suspect what,
 int pf_quarantine_check(struct pf_quarantine *quarantine, enum pf_suspect what,
 			const struct pf_cache_key *key, uid_t user, struct pf_err *err);
 
-/* The time, by the clock, until which USER's compiles wait; 0: they need not. */
+/* The time, by the clock, until which USER's compiles wait: 0, or in the past, if they need not. */
 int64_t pf_quarantine_waits_until(struct pf_quarantine *quarantine, uid_t user);
 
 #endif

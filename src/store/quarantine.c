@@ -179,7 +179,7 @@ int64_t pf_quarantine_waits_until(struct pf_quarantine *q, uid_t uid)
 
 	PF_LOCK_SCOPE(&pf_store_lock);
 	u = user_locked(q, uid);
-	return u->uid == uid && u->until > q->now_ms() ? u->until : 0;
+	return u->uid == uid ? u->until : 0;
 }
 
 void pf_quarantine_add(struct pf_quarantine *q, enum pf_suspect what,

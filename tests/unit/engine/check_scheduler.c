@@ -281,6 +281,35 @@ TEST(at_most_max_held_requests_are_granted)
 	}
 }
 
+enum { SLOWLY_MS = 20 };
+
+/* User 4 waits for ever, and the answer takes longer than a slot is held for long. */
+static int64_t user_4_waits(void *arg, uid_t user)
+{
+	int64_t end = pf_now_ms() + SLOWLY_MS + 1;
+
+	(void)arg;
+	if (user != 4)
+		return 0;
+	while (pf_now_ms() < end)
+		;
+	return INT64_MAX;
+}
+
+/* B's slot becomes one that is held for long after c was found to wait, and before the timer is armed. */
+TEST(time_that_passes_meanwhile_hides_no_slot)
+{
+	open_config(&(struct pf_sched_config){ .n_queues = 1,
+					       .slots = 1,
+					       .max_held = 4,
+					       .long_ms = SLOWLY_MS,
+					       .user_waits_until = user_4_waits });
+	for (char i = 'a'; i <= 'd'; i++)
+		take(i, (uid_t)(i - 'a' + 1), 0);
+	wait_for(3);
+	ck_assert(granted("abc"));
+}
+
 static _Atomic int64_t user_1_until;
 
 static int64_t user_waits_until(void *arg, uid_t user)
@@ -288,7 +317,7 @@ static int64_t user_waits_until(void *arg, uid_t user)
 	int64_t until = atomic_load(&user_1_until);
 
 	ck_assert_ptr_eq(arg, &user_1_until);
-	return user == 1 && until > pf_now_ms() ? until : 0;
+	return user == 1 ? until : 0;
 }
 
 TEST(a_blocked_users_requests_wait)
