@@ -70,7 +70,8 @@ bool pf_ring_pending(const struct pf_ring *ring);
 /*
  * Wait until pf_ring_pending(): spin for SPIN_US microseconds (one thread of a side at a
  * time; others sleep at once), then, if TIMEOUT_MS is not 0, sleep for at most so many
- * milliseconds (-1: without a limit).  Returns pf_ring_pending().
+ * milliseconds (-1: without a limit).  Returns pf_ring_pending(): false also before that time,
+ * if another thread took the message, or a post of one that was taken already ends the sleep.
  */
 bool pf_ring_wait(struct pf_ring *ring, unsigned spin_us, int timeout_ms);
 

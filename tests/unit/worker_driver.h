@@ -26,7 +26,7 @@
 #define ARENA_SIZE (UINT64_C(1) << 30)
 #define POOL_SIZE (UINT64_C(4) << 30)
 
-enum { SETUP_MS = 60000, REPLY_MS = 60000 };
+enum { SETUP_MS = 60000 };
 
 /* CompileOptionsProto: executable_build_options { num_replicas: 1 num_partitions: 1 }. */
 static const char one_device[] = { 0x1a, 0x04, 0x20, 0x01, 0x28, 0x01 };
@@ -151,7 +151,7 @@ static inline void take_reply(void *dst)
 	ssize_t n;
 
 	while ((n = pf_ring_take(&d.channel.reply, dst, PF_RING_MESSAGE)) == -EAGAIN)
-		ck_assert_msg(pf_ring_wait(&d.channel.reply, 50, REPLY_MS), "no reply");
+		pf_ring_wait(&d.channel.reply, 50, -1);
 	ck_assert_int_ge(n, (int)sizeof(struct pf_rep_head));
 	ck_assert_uint_eq(((struct pf_rep_head *)dst)->head.len, (uint32_t)n);
 }
