@@ -335,6 +335,9 @@ void pf_map_release(struct pf_map *map);
 /* Put VALUE (not NULL) under KEY, replacing what was there.  0 or -ENOMEM. */
 int pf_map_put(struct pf_map *map, uint64_t key, void *value);
 
+/* The next N keys that are put do not fail, if none is put in between.  0, or -ENOMEM. */
+int pf_map_reserve(struct pf_map *map, size_t n);
+
 /* The value under KEY, or NULL. */
 void *pf_map_get(const struct pf_map *map, uint64_t key);
 

@@ -54,6 +54,15 @@ void pf_map_release(struct pf_map *map)
 	*map = (struct pf_map){ 0 };
 }
 
+int pf_map_reserve(struct pf_map *map, size_t n)
+{
+	int r = 0;
+
+	while (r == 0 && (map->used + n) * 4 > map->cap * 3)
+		r = grow(map);
+	return r;
+}
+
 int pf_map_put(struct pf_map *map, uint64_t key, void *value)
 {
 	size_t i;
@@ -68,11 +77,9 @@ int pf_map_put(struct pf_map *map, uint64_t key, void *value)
 			return 0;
 		}
 	}
-	if ((map->used + 1) * 4 > map->cap * 3) {
-		r = grow(map);
-		if (r < 0)
-			return r;
-	}
+	r = pf_map_reserve(map, 1);
+	if (r < 0)
+		return r;
 	i = find(map, key);
 	map->slots[i].key = key;
 	map->slots[i].value = value;

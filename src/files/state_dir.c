@@ -14,6 +14,7 @@
  * which reads the file when they are used.  If the file is removed or overwritten before, the thread
  * opens it for the backing.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -26,6 +27,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "files/buffers/buffers.h"
@@ -39,10 +41,14 @@ enum {
 	SHARE = 20,      /* or this many times the CPU time of the last walk, */
 	MOST_MS = 60000, /* but no more than this */
 	LAST_MS = 1000,  /* at the end, for files that are not complete */
+	PASS_MS = 1000,  /* of writing, then the tree is compared again */
+	BEHIND_S = 10,   /* that files wait before health says so */
 	NICE = 10,
 };
 
 static const char tmp_dir[] = ".tmp", new_file[] = ".tmp/new", lock_file[] = ".lock";
+static const char place_attr[] =
+	"user.pjrtfs.place"; /* of what is in .tmp: where it goes */
 
 /* --- failures ------------------------------------------------------------------------ */
 
@@ -68,6 +74,11 @@ static void publish(struct pf_state_dir *d)
 	was = d->n_failing;
 	d->n_failing = d->n_failed;
 	d->failing = d->why;
+	d->n_waiting = d->n_behind;
+	if (!d->n_behind)
+		d->behind_since = 0;
+	else if (!d->behind_since)
+		d->behind_since = pf_now_ms();
 	pf_unlock(&d->lock);
 	if (d->n_failed && !was)
 		pf_log(PF_LOG_WARNING,
@@ -80,52 +91,89 @@ static void publish(struct pf_state_dir *d)
 
 bool pf_state_dir_health(struct pf_state_dir *d, struct pf_buf *out)
 {
+	size_t before = out->len;
+	int64_t behind_s;
+
 	PF_LOCK_SCOPE(&d->lock);
+	behind_s = d->behind_since ? (pf_now_ms() - d->behind_since) / 1000 : 0;
 	if (d->n_failing)
 		pf_buf_printf(out, "state-dir: %s; not kept: %u file%s\n",
 			      d->failing.text, d->n_failing,
 			      d->n_failing == 1 ? "" : "s");
-	else if (d->unread.n)
+	if (behind_s >= BEHIND_S)
+		pf_buf_printf(out,
+			      "state-dir: behind for %" PRId64 " s; not kept yet: %u "
+			      "files\n",
+			      behind_s, d->n_waiting);
+	if (d->unread.n)
 		pf_buf_printf(out, "state-dir: not read: %zu file%s; the first: %s\n",
 			      d->unread.n, d->unread.n == 1 ? "" : "s", d->unread.at[0]);
-	return d->n_failing || d->unread.n;
+	return out->len > before;
 }
 
 /* --- changes on disk: names is held -------------------------------------------------- */
 
-/* Before the file of K is gone: keep it open for a value that has not read it. */
-static void hold_backing(struct pf_state_dir *d, struct kept *k)
+/* Before the file of K is gone: keep it open for a value that has not read it.  -errno: it must stay. */
+static int hold_backing(struct pf_state_dir *d, struct kept *k)
 {
-	struct backing *b = pf_steal(&k->backing);
+	struct backing *b = k->backing;
 
 	if (!b)
-		return;
-	if (b->base.refs > 1)
-		b->fd = state_open(d, k, O_NOFOLLOW);
+		return 0;
+	if (b->base.refs > 1) {
+		int fd = state_open(d, k, O_NOFOLLOW);
+
+		if (fd < 0 && fd != -ENOENT) /* a file that others removed cannot stay */
+			return failed(d, "open", k->parent, k->name, fd);
+		b->fd = fd;
+	}
+	k->backing = NULL;
 	b->kept = NULL;
 	pf_backing_unref(&b->base);
+	return 0;
 }
 
 static int rename_to(struct pf_state_dir *d, struct kept *k, struct kept *parent,
 		     const char *name)
 {
 	pf_autobuf struct pf_buf from = PF_BUF_INIT, to = PF_BUF_INIT;
-	char *copy = strdup(name);
-	int r = -ENOMEM;
+	pf_autofree char *copy = strdup(name);
+	int r = copy ? pf_map_reserve(&d->by_place, 1) : -ENOMEM;
 
 	state_path_of(k, &from);
 	state_put_path(parent, name, &to);
-	if (copy && !from.failed && !to.failed)
-		r = renameat(d->fd, from.data, d->fd, to.data) ? -errno : 0;
-	if (r < 0) {
-		free(copy);
+	if (from.failed || to.failed)
+		r = -ENOMEM;
+	if (r == 0 && renameat(d->fd, from.data, d->fd, to.data))
+		r = -errno;
+	if (r < 0)
 		return failed(d, "rename", k->parent, k->name, r);
-	}
-	state_leave(d, k);
-	r = state_take(d, k, parent, copy);
-	if (r < 0) /* the next comparison finds it by its number */
-		free(copy);
-	return r;
+	free(state_leave(d, k));
+	state_take(d, k, parent, pf_steal(&copy));
+	return 0;
+}
+
+/* A and B change places on disk, at once.  -EINVAL: the file system cannot, or one is in the other. */
+static int exchange(struct pf_state_dir *d, struct kept *a, struct kept *b)
+{
+	pf_autobuf struct pf_buf from = PF_BUF_INIT, to = PF_BUF_INIT;
+	struct kept *a_parent = a->parent, *b_parent = b->parent;
+	char *a_name, *b_name;
+	int r = pf_map_reserve(&d->by_place, 2);
+
+	state_path_of(a, &from);
+	state_path_of(b, &to);
+	if (from.failed || to.failed)
+		r = -ENOMEM;
+	if (r == 0 && renameat2(d->fd, from.data, d->fd, to.data, RENAME_EXCHANGE))
+		r = -errno;
+	if (r < 0)
+		return r == -EINVAL ? r : failed(d, "rename", a->parent, a->name, r);
+	a_name = state_leave(d, a);
+	b_name = state_leave(d, b);
+	state_take(d, a, b_parent, b_name);
+	state_take(d, b, a_parent, a_name);
+	return 0;
 }
 
 static bool is_linked(const struct pf_state_dir *d, uint64_t ino)
@@ -139,32 +187,62 @@ static bool is_linked(const struct pf_state_dir *d, uint64_t ino)
 	return changes.linked;
 }
 
+/* Move K, whose place another gets, to .tmp.  If it has a name it says where it goes, so that nothing is
+ * lost if the daemon ends before K is there. */
+static int set_aside(struct pf_state_dir *d, struct kept *k)
+{
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *node = pf_tree_by_ino(d->fs->tree, k->ino);
+	pf_autobuf struct pf_buf path = PF_BUF_INIT;
+	char name[32];
+
+	if (node && is_linked(d, k->ino)) {
+		pf_autoclose int fd = state_open(d, k, O_NOFOLLOW);
+
+		pf_node_path(node, NULL, &path);
+		if (fd < 0 || path.failed ||
+		    fsetxattr(fd, place_attr, path.data, path.len, 0))
+			return failed(d, "note the place of", k->parent, k->name,
+				      fd < 0        ? fd
+				      : path.failed ? -ENOMEM
+						    : -errno);
+	}
+	snprintf(name, sizeof(name), "%" PRIu64, k->ino);
+	return rename_to(d, k, &d->tmp, name);
+}
+
 /* A DIRECTORY or file of the tree, K unless that is NULL, is about to take the place of what is kept
  * there; that moves aside if it still has a name. */
 static int clear_place(struct pf_state_dir *d, const struct kept *k, bool directory,
 		       struct kept *parent, const char *name)
 {
 	struct kept *other = state_kept_at(d, parent, name);
-	char aside[32];
+	int r;
 
 	if (!other || other == k)
 		return 0;
-	if (!other->directory && !directory && !is_linked(d, other->ino)) {
-		hold_backing(d, other);
+	if (other->directory || directory || is_linked(d, other->ino))
+		return set_aside(d, other);
+	r = hold_backing(d, other);
+	if (r == 0)
 		state_forget(d, other);
-		return 0;
-	}
-	snprintf(aside, sizeof(aside), "%" PRIu64, other->ino);
-	return rename_to(d, other, &d->tmp, aside);
+	return r;
 }
 
 static int move(struct pf_state_dir *d, struct kept *k, struct kept *parent,
 		const char *name)
 {
-	int r;
+	struct kept *other;
+	int r = -EINVAL;
 
 	PF_LOCK_SCOPE(&d->names);
-	r = clear_place(d, k, k->directory, parent, name);
+	other = state_kept_at(d, parent, name);
+	if (other && (other->directory || k->directory || is_linked(d, other->ino)))
+		r = exchange(d, k, other);
+	if (r == -EINVAL)
+		r = clear_place(d, k, k->directory, parent, name);
+	else
+		return r;
 	return r < 0 ? r : rename_to(d, k, parent, name);
 }
 
@@ -173,6 +251,7 @@ static struct kept *make_directory(struct pf_state_dir *d, struct kept *parent,
 {
 	pf_autobuf struct pf_buf path = PF_BUF_INIT;
 	struct kept *k = NULL;
+	struct stat st;
 	int r;
 
 	state_put_path(parent, name, &path);
@@ -180,9 +259,13 @@ static struct kept *make_directory(struct pf_state_dir *d, struct kept *parent,
 	r = path.failed ? -ENOMEM : clear_place(d, NULL, true, parent, name);
 	if (r == 0 && mkdirat(d->fd, path.data, 0700) && errno != EEXIST)
 		r = -errno;
+	if (r == 0 && fstatat(d->fd, path.data, &st, AT_SYMLINK_NOFOLLOW))
+		r = -errno;
 	if (r == 0)
-		k = state_kept_new(d, parent, name, node, true);
-	if (!k)
+		k = state_kept_new(d, parent, name, node->ino, true);
+	if (k)
+		state_kept_note(k, &st);
+	else
 		failed(d, "make", parent, name, r < 0 ? r : -ENOMEM);
 	return k;
 }
@@ -193,6 +276,8 @@ static int save_attr(struct pf_state_dir *d, struct kept *k, struct pf_node *nod
 	pf_autoclose int fd = state_open(d, k, O_NOFOLLOW);
 	int r = fd < 0 ? fd : state_file_save_attr(node, fd);
 
+	if (r == 0 && fsync(fd))
+		r = -errno;
 	if (r < 0)
 		return failed(d, "set attributes of", k->parent, k->name, r);
 	version.bytes = k->version.bytes;
@@ -200,27 +285,32 @@ static int save_attr(struct pf_state_dir *d, struct kept *k, struct pf_node *nod
 	return 0;
 }
 
-/* The new file becomes NAME in PARENT. */
+/* The new file FD becomes NAME in PARENT. */
 static int put_file(struct pf_state_dir *d, struct kept *parent, const char *name,
-		    struct pf_node *node)
+		    struct pf_node *node, int fd)
 {
 	pf_autobuf struct pf_buf path = PF_BUF_INIT;
 	struct kept *k = pf_map_get(&d->by_ino, node->ino);
+	struct stat st;
 	int r;
 
 	state_put_path(parent, name, &path);
 	PF_LOCK_SCOPE(&d->names);
 	r = path.failed ? -ENOMEM : clear_place(d, k, false, parent, name);
-	if (k)
-		hold_backing(d, k);
-	if (r == 0 && !k && !(k = state_kept_new(d, parent, name, node, false)))
+	if (r == 0 && k)
+		r = hold_backing(d, k);
+	if (r == 0 && fstat(fd, &st))
+		r = -errno;
+	if (r == 0 && !k && !(k = state_kept_new(d, parent, name, node->ino, false)))
 		r = -ENOMEM;
 	if (r == 0 && renameat(d->fd, new_file, d->fd, path.data)) {
 		r = -errno;
 		k->version = (struct version){ 0 }; /* it is written again */
 	}
-	if (r == 0)
+	if (r == 0) {
+		state_kept_note(k, &st);
 		parent->touched = true;
+	}
 	return r;
 }
 
@@ -238,7 +328,7 @@ static int save_file(struct pf_state_dir *d, struct kept *parent, const char *na
 	if (r == STATE_SAVED && fsync(fd))
 		r = -errno;
 	if (r == STATE_SAVED)
-		r = put_file(d, parent, name, node);
+		r = put_file(d, parent, name, node, fd);
 	if (r < 0)
 		failed(d, "write", parent, name, r);
 	k = pf_map_get(&d->by_ino, node->ino);
@@ -251,33 +341,72 @@ static int save_file(struct pf_state_dir *d, struct kept *parent, const char *na
 
 /* --- comparing ----------------------------------------------------------------------- */
 
-/* A file to be written when all directories and names are there. */
-struct todo {
-	struct todo *next;
-	struct kept *parent; /* lives until the removals */
-	uint64_t ino;
-	char name[];
-};
-
-static void todo_add(struct pf_state_dir *d, struct todo **list, struct kept *parent,
-		     const char *name, uint64_t ino)
+static int by_owner(const void *a, const void *b)
 {
-	struct todo *f = malloc(sizeof(*f) + strlen(name) + 1);
+	const struct todo *x = a, *y = b;
 
-	if (!f) {
-		d->n_later++;
+	if (x->owner != y->owner)
+		return x->owner < y->owner ? -1 : 1;
+	return x->ino < y->ino ? -1 : x->ino > y->ino;
+}
+
+static int by_turn(const void *a, const void *b)
+{
+	const struct todo *x = a, *y = b;
+
+	return x->turn < y->turn ? -1 : x->turn > y->turn ? 1 : by_owner(a, b);
+}
+
+void state_todos_order(struct todos *todos)
+{
+	struct todo *at = todos->at;
+
+	if (!todos->n)
 		return;
+	qsort(at, todos->n, sizeof(*at), by_owner);
+	for (size_t i = 0; i < todos->n; i++)
+		at[i].turn = i && at[i - 1].owner == at[i].owner ? at[i - 1].turn + 1 : 0;
+	qsort(at, todos->n, sizeof(*at), by_turn);
+}
+
+void state_todos_release(struct todos *todos)
+{
+	for (size_t i = 0; i < todos->n; i++)
+		free(todos->at[i].name);
+	free(todos->at);
+	*todos = (struct todos){ 0 };
+}
+
+static int todos_add(struct todos *todos, struct kept *parent, const char *name,
+		     struct pf_node *node)
+{
+	size_t cap = todos->cap ? 2 * todos->cap : 64;
+	struct pf_attr attr;
+	char *copy;
+
+	if (todos->n == todos->cap) {
+		struct todo *at = reallocarray(todos->at, cap, sizeof(*at));
+
+		if (!at)
+			return -ENOMEM;
+		todos->at = at;
+		todos->cap = cap;
 	}
-	*f = (struct todo){ .next = *list, .parent = parent, .ino = ino };
-	strcpy(f->name, name);
-	*list = f;
+	copy = strdup(name);
+	if (!copy)
+		return -ENOMEM;
+	pf_node_attr(node, &attr);
+	todos->at[todos->n++] = (struct todo){
+		.parent = parent, .name = copy, .ino = node->ino, .owner = attr.uid
+	};
+	return 0;
 }
 
 static void compare_dir(struct pf_state_dir *d, struct kept *parent, struct pf_node *dir,
-			struct todo **todo);
+			struct todos *todos);
 
 static void compare(struct pf_state_dir *d, struct kept *parent, struct pf_node *node,
-		    struct todo **todo)
+		    struct todos *todos)
 {
 	bool directory = S_ISDIR(node->kind->mode);
 	struct kept *k = pf_map_get(&d->by_ino, node->ino);
@@ -298,22 +427,23 @@ static void compare(struct pf_state_dir *d, struct kept *parent, struct pf_node 
 	if (directory && k) {
 		k->touched = k->touched || k->version.any != now.any;
 		k->version = now;
-		compare_dir(d, k, node, todo);
-	} else if (!directory && (!k || memcmp(&k->version, &now, sizeof(now)))) {
-		todo_add(d, todo, parent, name, node->ino);
+		compare_dir(d, k, node, todos);
+	} else if (!directory && (!k || memcmp(&k->version, &now, sizeof(now))) &&
+		   todos_add(todos, parent, name, node) < 0) {
+		d->n_later++;
 	}
 }
 
 /* PF_DEPTH_MAX limits the recursion. */
 static void compare_dir(struct pf_state_dir *d, struct kept *parent, struct pf_node *dir,
-			struct todo **todo)
+			struct todos *todos)
 {
 	struct pf_node **list = pf_dir_list(dir);
 
 	if (!list)
 		d->n_later++;
 	for (struct pf_node **n = list; n && *n; n++) {
-		compare(d, parent, *n, todo);
+		compare(d, parent, *n, todos);
 		pf_node_unref(*n);
 	}
 	free(list);
@@ -325,30 +455,29 @@ static bool must_stop(struct pf_state_dir *d)
 	return d->stopping;
 }
 
-/* Write the files of TODO, which are freed, until DEADLINE_MS (CLOCK_MONOTONIC; 0: until the mount
- * ends). */
-static void write_files(struct pf_state_dir *d, struct todo *todo, int64_t deadline_ms)
+/* Write the files of TODOS until DEADLINE_MS (CLOCK_MONOTONIC; 0: for PASS_MS, or until the mount ends). */
+static void write_files(struct pf_state_dir *d, struct todos *todos, int64_t deadline_ms)
 {
-	bool late = false;
+	int64_t end = deadline_ms ? deadline_ms : pf_now_ms() + PASS_MS;
+	size_t i = 0;
 
-	for (struct todo *f = todo, *next; f; f = next) {
+	state_todos_order(todos);
+	for (; i < todos->n && pf_now_ms() < end && (deadline_ms || !must_stop(d)); i++) {
+		const struct todo *f = &todos->at[i];
 		PF_CLEANUP(pf_node_unrefp)
 		struct pf_node *node = pf_tree_by_ino(d->fs->tree, f->ino);
 		struct kept *k = pf_map_get(&d->by_ino, f->ino);
 		int r = STATE_NEVER;
 
-		late = late || (deadline_ms ? pf_now_ms() >= deadline_ms : must_stop(d));
-		if (late)
-			r = STATE_LATER;
-		else if (node && k && k->version.any &&
-			 k->version.bytes == state_file_version(node).bytes)
+		if (node && k && k->version.any &&
+		    k->version.bytes == state_file_version(node).bytes)
 			r = save_attr(d, k, node);
 		else if (node)
 			r = save_file(d, f->parent, f->name, node);
 		d->n_later += r == STATE_LATER;
-		next = f->next;
-		free(f);
 	}
+	d->n_behind = (unsigned)(todos->n - i);
+	d->n_later += d->n_behind;
 }
 
 /* Has another node the name of K, whose own is gone?  That was not written yet. */
@@ -377,7 +506,8 @@ static bool remove_one(struct pf_state_dir *d, struct kept *k)
 		return false;
 	state_path_of(k, &path);
 	PF_LOCK_SCOPE(&d->names);
-	hold_backing(d, k);
+	if (hold_backing(d, k) < 0)
+		return false;
 	if (path.failed)
 		r = -ENOMEM;
 	else if (unlinkat(d->fd, path.data, k->directory ? AT_REMOVEDIR : 0))
@@ -471,7 +601,7 @@ static struct pf_node *root(const struct pf_state_dir *d, unsigned i)
 
 static void compare_all(struct pf_state_dir *d, int64_t deadline_ms)
 {
-	struct todo *todo = NULL;
+	struct todos todos = { 0 };
 	struct timespec start;
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
@@ -483,10 +613,11 @@ static void compare_all(struct pf_state_dir *d, int64_t deadline_ms)
 		struct kept *k = pf_map_get(&d->by_ino, root(d, i)->ino);
 
 		k->scan = d->scan;
-		compare_dir(d, k, root(d, i), &todo);
+		compare_dir(d, k, root(d, i), &todos);
 	}
 	d->walk_s = pf_seconds_since(CLOCK_THREAD_CPUTIME_ID, &start);
-	write_files(d, todo, deadline_ms);
+	write_files(d, &todos, deadline_ms);
+	state_todos_release(&todos);
 	remove_old(d);
 	sync_dirs(d);
 	check_unread(d);
@@ -547,7 +678,7 @@ int pf_state_dir_settle(struct pf_state_dir *d, struct pf_err *err)
 /* Milliseconds until the next comparison. */
 static uint64_t next_ms(const struct pf_state_dir *d)
 {
-	uint64_t least = d->n_failed ? AGAIN_MS : EACH_MS;
+	uint64_t least = d->n_failed ? AGAIN_MS : d->n_behind ? 1 : EACH_MS;
 	uint64_t fair = (uint64_t)(d->walk_s * 1000 * SHARE);
 
 	return fair <= least ? least : fair < MOST_MS ? fair : MOST_MS;
@@ -567,7 +698,8 @@ static void *state_main(void *arg)
 			compare_all(d, 0);
 			next = soonest = pf_now_ms() + (int64_t)next_ms(d);
 		}
-		pass(d, asked);
+		if (!d->n_behind)
+			pass(d, asked);
 	}
 	return NULL;
 }
@@ -618,6 +750,7 @@ static int lock_dir(struct pf_state_dir *d, struct pf_err *err)
 static int make_path(struct pf_state_dir *d, const char *path, struct pf_err *err)
 {
 	pf_autofree char *part = strdup(path);
+	bool made = false;
 
 	if (!part)
 		return pf_err_set(err, -ENOMEM, "no memory");
@@ -625,12 +758,87 @@ static int make_path(struct pf_state_dir *d, const char *path, struct pf_err *er
 		end = strchr(end + 1, '/');
 		if (end)
 			*end = '\0';
-		if (mkdirat(d->fd, part, 0700) && errno != EEXIST)
+		if (mkdirat(d->fd, part, 0700) == 0)
+			made = true;
+		else if (errno != EEXIST)
 			return pf_err_set(err, -errno, "make %s in it: %s", part,
 					  strerror(errno));
 		if (end)
 			*end = '/';
 	}
+	if (made && syncfs(d->fd))
+		return pf_err_set(err, -errno, "write %s in it: %s", path,
+				  strerror(errno));
+	return 0;
+}
+
+/* Is PATH below the directory that it is relative to? */
+static bool is_below(const char *path)
+{
+	for (const char *part = path; part; part = strchr(part, '/')) {
+		part += *part == '/';
+		if (!*part || *part == '/' || !strncmp(part, "../", 3) ||
+		    !strcmp(part, ".."))
+			return false;
+	}
+	return true;
+}
+
+/* The daemon ended before NAME in the directory TMP was where it goes: put it there, or beside. */
+static void put_back(struct pf_state_dir *d, int tmp, const char *name)
+{
+	enum { MOST = 100 };
+	char place[PATH_MAX], beside[PATH_MAX + 8];
+	int r = -1, i = 0;
+	pf_autoclose int fd =
+		openat(tmp, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	ssize_t n = fd < 0 ? -1 : fgetxattr(fd, place_attr, place, sizeof(place) - 1);
+	char *last;
+
+	if (n < 0)
+		return;
+	place[n] = '\0';
+	last = strrchr(place, '/');
+	if (!last || !is_below(place))
+		return;
+	*last = '\0';
+	(void)make_path(d, place, NULL);
+	*last = '/';
+	strcpy(beside, place);
+	while (i++ < MOST &&
+	       (r = renameat2(tmp, name, d->fd, beside, RENAME_NOREPLACE)) &&
+	       errno == EEXIST)
+		snprintf(beside, sizeof(beside), "%s.%d", place, i);
+	pf_log(PF_LOG_WARNING,
+	       "state directory %s: the file that was being moved to %s %s%s", d->path,
+	       place, r ? "is lost: " : "is now ", r ? strerror(errno) : beside);
+}
+
+/* Empty .tmp, whose files the last daemon left. */
+static int clean_tmp(struct pf_state_dir *d, struct pf_err *err)
+{
+	int r = make_path(d, tmp_dir, err);
+	int fd = r < 0 ? -1
+		       : openat(d->fd, tmp_dir,
+				O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	char path[64];
+
+	if (r < 0)
+		return r;
+	if (!stream) {
+		r = pf_err_set(err, -errno, "open %s in it: %s", tmp_dir,
+			       strerror(errno));
+		pf_closep(&fd);
+		return r;
+	}
+	while ((entry = readdir(stream)))
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+			put_back(d, fd, entry->d_name);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/.", fd);
+	(void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	closedir(stream);
 	return 0;
 }
 
@@ -646,26 +854,24 @@ static int add_root(struct pf_state_dir *d, struct pf_node *dir, struct pf_err *
 	r = make_path(d, path.data, err);
 	if (r < 0)
 		return r;
-	k = state_kept_new(d, NULL, path.data, dir, true);
+	k = state_kept_new(d, NULL, path.data, dir->ino, true);
 	if (!k)
 		return pf_err_set(err, -ENOMEM, "no memory");
-	state_load_dir(d, k, dir);
+	state_load(d, k, dir);
 	return 0;
 }
 
 static int begin(struct pf_state_dir *d, struct pf_err *err)
 {
-	pf_autofree char *tmp = NULL;
 	int r = lock_dir(d, err);
 
-	if (r < 0)
-		return r;
-	if (asprintf(&tmp, "%s/%s", d->path, tmp_dir) < 0)
-		return pf_err_set(err, -ENOMEM, "no memory");
-	(void)nftw(tmp, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-	r = make_path(d, tmp_dir, err);
+	if (r == 0)
+		r = clean_tmp(d, err);
+	if (r == 0 && state_load_begin(d) < 0)
+		r = pf_err_set(err, -ENOMEM, "no memory");
 	for (unsigned i = 0; r == 0 && i < n_roots(d); i++)
 		r = add_root(d, root(d, i), err);
+	state_load_end(d);
 	d->n_later = 1; /* what came back from memory may be newer */
 	if (r == 0 && pthread_create(&d->thread, NULL, state_main, d))
 		r = pf_err_set(err, -EAGAIN, "no thread for it");

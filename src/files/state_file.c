@@ -7,6 +7,7 @@
  * mount, and in user.pjrtfs.node the owner and mode, and the options of a program.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -415,12 +416,18 @@ static bool is_taken(struct pf_node *dir, const char *name)
 
 /* Make NAME with the bytes of FD, in memory. */
 static int load_now(struct pf_node *dir, const char *name, int fd,
-		    const struct kept_node *kept, struct pf_node **ret,
+		    const struct kept_node *kept, uint64_t most, struct pf_node **ret,
 		    struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	struct stat st;
 	int r;
 
+	if (fstat(fd, &st) == 0 && (uint64_t)st.st_size > most)
+		return pf_err_set(err, -ENOSPC,
+				  "expected at most %" PRIu64 " bytes, the memory limit, "
+				  "found %jd",
+				  most, (intmax_t)st.st_size);
 	pf_tree_lock_names(dir->tree);
 	r = pf_name_check(name, err);
 	if (r == 0 && is_taken(dir, name))
@@ -478,8 +485,8 @@ static int load_later(struct pf_node *dir, const char *name, int fd,
 }
 
 int state_file_load(struct pf_node *dir, const char *name, int fd,
-		    struct pf_backing *backing, uint64_t *skip, struct pf_node **ret,
-		    struct pf_err *err)
+		    struct pf_backing *backing, uint64_t *skip, uint64_t most,
+		    struct pf_node **ret, struct pf_err *err)
 {
 	PF_CLEANUP(kept_node_release) struct kept_node kept = { .o = NULL };
 	int r = read_node_attr(fd, &kept, err);
@@ -487,7 +494,7 @@ int state_file_load(struct pf_node *dir, const char *name, int fd,
 	if (r == 0)
 		r = load_later(dir, name, fd, &kept, backing, skip, ret, NULL);
 	if (r < 0 && r != -EEXIST)
-		r = load_now(dir, name, fd, &kept, ret, err);
+		r = load_now(dir, name, fd, &kept, most, ret, err);
 	if (r == 0)
 		pf_node_set_attr(*ret, &kept.attr);
 	return r;

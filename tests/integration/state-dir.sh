@@ -153,6 +153,29 @@ next_daemon KILL
 same "$b/y.npy" "$state/buffers/y.npy"
 shows "$b/five.txt" '5 6'
 eventually kept buffers/five.txt
+# what was moved, removed, or became another kind of file just before the death stays so
+tells "$b/z.json" '"host_copy":false'
+cp "$state/buffers/z.npy" unread.npy
+mkdir "$b/was-dir"
+echo 1 2 >"$b/was-file"
+settle
+mv "$b/z.npy" "$b/moved-unread.npy"
+mv "$b/five.txt" "$b/moved.txt"
+rm "$b/again.npy" "$b/was-file"
+rmdir "$b/was-dir"
+mkdir "$b/was-file"
+echo 3 4 >"$b/was-dir"
+echo 5 6 >"$b/was-file/in"
+cp "$data/x.npy" "$state/buffers/by-hand.npy"
+next_daemon KILL
+gone "$b/z.npy" "$b/five.txt" "$b/again.npy"
+same "$b/moved-unread.npy" unread.npy
+same "$b/by-hand.npy" "$data/x.npy"
+settle
+shows "$mnt/health" ok
+not_there buffers/z.npy buffers/five.txt buffers/again.npy || fail "removed names are on disk"
+kept buffers/{moved-unread,by-hand}.npy buffers/moved.txt buffers/was-dir buffers/was-file/in ||
+	fail "not kept after the death"
 bounded fusermount3 -u "$mnt"
 eventually flock -n "$state/.lock" true
 
@@ -189,15 +212,24 @@ cp "$data/y.npy" "$state/buffers/by-hand.npy"
 head -c 100 "$data/x.npy" >"$state/buffers/cut.npy"
 cp "$data/x.npy" "$state/buffers/two.npy"
 cp "$data/x.npy" "$state/buffers/two.raw"
+truncate -s 3T "$state/buffers/huge.txt" # is refused before its bytes are read
+# a daemon that ended while a file waited in .tmp: it goes where it was to go, but not outside
+for n in 1 2; do
+	cp "$data/y.npy" "$state/.tmp/$n"
+	setfattr -n user.pjrtfs.place -v buffers/space/back.npy "$state/.tmp/$n"
+done
+setfattr -n user.pjrtfs.place -v buffers/../../out.npy "$state/.tmp/2"
 begin
-tells "$mnt/health" 'state-dir: not read: 2 files; the first: buffers/cut.npy'
+same "$b/space/back.npy" "$data/y.npy"
+[ ! -e out.npy ] || fail "a file outside of the state directory"
+tells "$mnt/health" 'state-dir: not read: 3 files; the first: buffers/cut.npy'
 gone "$b/pipe" "$b/link.npy" "$b/cut.npy"
 same "$b/by-hand.npy" "$data/y.npy"
 grep -q 'buffers/cut.npy is not in the mount: ' "$mnt.log" || fail "the log is silent"
 echo 1 2 >"$b/new.txt"
 eventually kept buffers/new.txt
 test -p "$state/buffers/pipe"
-rm "$state/buffers/cut.npy" "$state/buffers/two.raw"
+rm "$state/buffers/cut.npy" "$state/buffers/two.raw" "$state/buffers/huge.txt"
 echo 1 3 >"$b/new.txt"
 eventually grep -qx ok "$mnt/health"
 unmount_pjrtfs
