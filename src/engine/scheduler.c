@@ -104,8 +104,7 @@ static void arm_locked(struct pf_sched *s, const struct queue *q, int64_t now)
 		return; /* it fires just now, and is armed anew then */
 	s->due = due;
 	/* If the timers have no thread, slots held for long keep counting. */
-	s->armed = pf_timer_arm(s->timers, &s->timer,
-				(uint64_t)(due - now)) == 0;
+	s->armed = pf_timer_arm(s->timers, &s->timer, (uint64_t)(due - now)) == 0;
 }
 
 static void enqueue_locked(struct pf_sched *s, struct queue *q,
@@ -232,7 +231,8 @@ static void give_back_locked(struct pf_sched *s, struct pf_sched_request *r)
 }
 
 /* R, which has several queues, holds all of its slots. */
-static void begin_locked(struct pf_sched *s, const struct pf_sched_request *r, int64_t now)
+static void begin_locked(struct pf_sched *s, const struct pf_sched_request *r,
+			 int64_t now)
 {
 	for (unsigned i = 0; i < r->n_held; i++)
 		slot_locked(s, r, i)->began = r->work.began ? r->work.began : now;
