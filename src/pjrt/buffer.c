@@ -106,19 +106,28 @@ static const void *find_alias(const struct pj_plugin *plugin, PJRT_Buffer *buffe
 }
 
 /*
- * Wait for the new buffer.  DONE, which is ours to destroy, fires when the plugin no
- * longer needs the host bytes: for a copy soon, for an alias not before the buffer's end.
+ * Wait for the new buffer, which is destroyed on failure.  DONE, which is ours to destroy, fires when
+ * the plugin no longer needs the host bytes: for a copy soon, for an alias not before the buffer's
+ * end.  It may never fire for an EMPTY buffer, which has none.
  */
 static int await_upload(const struct pj_plugin *plugin, PJRT_Buffer *buffer,
-			PJRT_Event *done, bool alias, struct pf_err *err)
+			PJRT_Event *done, bool alias, bool empty, struct pf_err *err)
 {
+	static const char function[] = "PJRT_Client_BufferFromHostBuffer";
 	int r = 0;
 
-	if (alias)
-		pj_event_drop(plugin, done);
+	if (!alias && !empty)
+		r = pj_event_await(plugin, pf_steal(&done), function, err);
+	if (r == 0)
+		r = pj_buffer_await(plugin, buffer, err);
+	if (r < 0)
+		pj_buffer_destroy(plugin, buffer);
+	/* The caller gives the bytes to others after a failure: the plugin must be done with them. */
+	if (r < 0 && alias)
+		(void)pj_event_await(plugin, done, function, NULL);
 	else
-		r = pj_event_await(plugin, done, "PJRT_Client_BufferFromHostBuffer", err);
-	return r < 0 ? r : pj_buffer_await(plugin, buffer, err);
+		pj_event_drop(plugin, done);
+	return r;
 }
 
 static int from_host(const struct pj_client *client, const struct pj_place *place,
@@ -170,12 +179,9 @@ static int upload(const struct pj_client *client, const struct pj_place *place,
 		return r;
 	if (alias && len)
 		at = find_alias(plugin, buffer, src, len);
-	/* An empty buffer has no copy to wait for, and the API does not say that DONE fires. */
-	r = await_upload(plugin, buffer, done, at != NULL || len == 0, err);
-	if (r < 0) {
-		pj_buffer_destroy(plugin, buffer);
+	r = await_upload(plugin, buffer, done, at != NULL, len == 0, err);
+	if (r < 0)
 		return r;
-	}
 	if (alias)
 		*alias = at;
 	*ret = buffer;

@@ -114,3 +114,48 @@ TEST_ON_PLUGINS(arrays_and_values_without_a_list)
 	pj_buffer_destroy(f.plugin, in);
 	end(&f);
 }
+
+static PJRT_Error *(*real_destroy)(PJRT_Buffer_Destroy_Args *args);
+static PJRT_Error *(*real_await)(PJRT_Event_Await_Args *args);
+static unsigned n_destroyed, n_awaited_after;
+
+static PJRT_Error *counted_destroy(PJRT_Buffer_Destroy_Args *args)
+{
+	n_destroyed++;
+	return real_destroy(args);
+}
+
+static PJRT_Error *counted_await(PJRT_Event_Await_Args *args)
+{
+	n_awaited_after += n_destroyed;
+	return real_await(args);
+}
+
+static PJRT_Error *gives_no_event(PJRT_Buffer_ReadyEvent_Args *args)
+{
+	args->event = NULL;
+	return NULL;
+}
+
+/* Until the plugin says that it is done with the caller's bytes, the caller must not give them to others. */
+TEST_ON_PLUGINS(an_alias_that_fails_is_awaited)
+{
+	struct fixture f = begin(plugins[_i]);
+	PJRT_Api *api = &f.plugin->api;
+	struct pf_err err = PF_ERR_INIT;
+	struct PJRT_Buffer *buffer;
+	const void *alias;
+
+	real_destroy = api->PJRT_Buffer_Destroy;
+	real_await = api->PJRT_Event_Await;
+	n_destroyed = n_awaited_after = 0;
+	api->PJRT_Buffer_Destroy = counted_destroy;
+	api->PJRT_Event_Await = counted_await;
+	api->PJRT_Buffer_ReadyEvent = gives_no_event;
+	ck_assert_int_eq(pj_buffer_from_host(f.client, &f.here, bytes, SOME, PF_DTYPE_U8,
+					     &three_by_five, &buffer, &alias, &err),
+			 -EIO);
+	ck_assert_uint_eq(n_destroyed, 1);
+	ck_assert_uint_eq(n_awaited_after, 1);
+	end(&f);
+}
