@@ -213,13 +213,28 @@ int pf_invocation_answer(struct pf_invocation *invocation, const uint64_t *offs,
 	return r;
 }
 
-/* The execution that MESSAGE names calls the host.  False: it names none, or is malformed. */
+/* Refuse PARSED, whose execution has ended or, if not, cannot be answered; INVOCATION NULL: no memory. */
+static void refuse_unanswered(struct pf_invocation *parsed, bool ended,
+			      const void *invocation)
+{
+	if (ended)
+		refuse(parsed, PF_PJRT_FAILED_PRECONDITION,
+		       "the execution that calls the host has ended");
+	else if (invocation)
+		refuse(parsed, PF_PJRT_FAILED_PRECONDITION,
+		       "nothing answers the callbacks of this execution");
+	else
+		refuse(parsed, PF_PJRT_RESOURCE_EXHAUSTED, "no memory for a callback");
+}
+
+/* The execution that MESSAGE names calls the host.  False: it names another request, or is malformed. */
 static bool ask_host(struct pf_instance *instance, const void *message, size_t len)
 {
 	struct pf_invocation parsed, *invocation;
 	void (*asked)(void *held, struct pf_invocation *invocation) = NULL;
 	struct pf_call *call = NULL;
 	void *held = NULL;
+	bool other = false;
 	int r = pf_invocation_parse(instance, message, len, &parsed);
 
 	if (r == -EPROTO)
@@ -229,13 +244,12 @@ static bool ask_host(struct pf_instance *instance, const void *message, size_t l
 	pf_lock(&instance->lock);
 	if (parsed.tag)
 		call = pf_map_get(&instance->calls, parsed.tag);
-	if (call && call->op == PF_OP_EXECUTE) {
+	other = call && call->op != PF_OP_EXECUTE;
+	if (call && !other) {
 		call->n_asked++;
 		asked = call->asked;
 		if (invocation && call->hold)
 			held = call->hold(call);
-	} else {
-		call = NULL;
 	}
 	pf_unlock(&instance->lock);
 	if (held) {
@@ -244,15 +258,12 @@ static bool ask_host(struct pf_instance *instance, const void *message, size_t l
 		asked(held, invocation);
 		return true;
 	}
-	if (call)
-		refuse(&parsed,
-		       invocation ? PF_PJRT_FAILED_PRECONDITION
-				  : PF_PJRT_RESOURCE_EXHAUSTED,
-		       invocation ? "nothing answers the callbacks of this execution"
-				  : "no memory for a callback");
+	/* Also if the execution has ended: a thread of the plugin waits for the answer. */
+	if (!other)
+		refuse_unanswered(&parsed, !call, invocation);
 	free(parsed.args);
 	free(invocation);
-	return call;
+	return !other;
 }
 
 unsigned pf_instance_execute_s(const struct pf_instance *instance)
