@@ -385,7 +385,7 @@ int pf_cache_describe(struct pf_cache *cache, const struct pf_cache_key *key,
 		      struct pf_cache_header *ret, struct stat *st, struct pf_buf *meta,
 		      struct pf_err *err)
 {
-	struct pf_cache_found found;
+	struct pf_cache_found found = { .fd = -1 };
 	char name[PF_CACHE_KEY_TEXT];
 	uint64_t len;
 	char *dst;
