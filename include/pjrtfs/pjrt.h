@@ -440,6 +440,11 @@ int pj_buffer_await(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
  */
 const void *pj_buffer_address(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer);
 
+/* BUFFER's memory: its index in the memories of a device of CLIENT; UINT32_MAX: it is that device's default
+ * one, or the plugin does not say.
+ * PJRT: PJRT_Buffer_Memory. */
+uint32_t pj_buffer_memory(const struct pj_client *client, struct PJRT_Buffer *buffer);
+
 /* Bytes that BUFFER takes on its device; 0 if the plugin does not say. */
 uint64_t pj_buffer_device_bytes(const struct pj_plugin *plugin,
 				struct PJRT_Buffer *buffer);

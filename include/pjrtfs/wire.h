@@ -103,7 +103,7 @@ void pf_ring_close(struct pf_ring *ring);
 
 enum {
 	PF_HEARTBEAT_MS = 1000,
-	PF_WIRE_VERSION = 18,  /* in the set-up text; both ends must be of one build */
+	PF_WIRE_VERSION = 19,  /* in the set-up text; both ends must be of one build */
 	PF_WIRE_MAX_RANK = 32, /* extents in a message */
 	PF_WIRE_MAX_ARGS =
 		4096, /* arguments, and results, of one execution, on all devices */
@@ -360,6 +360,9 @@ struct pf_out {
 	uint32_t dtype;    /* as the plugin has it */
 	uint64_t off, len; /* host bytes: dense, row-major, sub-byte types one per byte */
 	uint64_t on_device_bytes;
+	uint32_t
+		memory; /* of a result: an index as in pf_device_desc; UINT32_MAX: the default */
+	uint32_t unused;
 };
 
 /*

@@ -58,6 +58,21 @@ uint64_t pj_buffer_device_bytes(const struct pj_plugin *plugin,
 	return args.on_device_size_in_bytes;
 }
 
+uint32_t pj_buffer_memory(const struct pj_client *client, struct PJRT_Buffer *buffer)
+{
+	PJ_ARGS(Buffer_Memory, args, .buffer = buffer);
+
+	if (PJ_CALL(client->plugin, NULL, Buffer_Memory, &args) < 0 || !args.memory)
+		return UINT32_MAX;
+	for (size_t i = 0; i < client->n_devices; i++)
+		for (size_t m = 0; m < client->devices[i].n_memories; m++)
+			if (client->devices[i].memories[m] == args.memory)
+				return (int)m == client->devices[i].default_memory
+					       ? UINT32_MAX
+					       : (uint32_t)m;
+	return UINT32_MAX;
+}
+
 static int check_place(const struct pj_place *place, struct pf_err *err)
 {
 	if (place->device->addressable)

@@ -456,11 +456,17 @@ static int locate_result(struct execution *x, size_t i, char *reply, struct pf_o
 			 size_t *len, size_t limit, struct pf_err *err)
 {
 	const struct pf_object *result = x->results[i];
+	uint32_t memory = pj_buffer_memory(x->worker->client, result->buffer);
+	int r;
 
 	if (result->len && result->len <= PF_WIRE_INLINE &&
-	    *len + INLINE_ALIGN - 1 + result->len <= limit)
-		return put_inline(result, reply, out, len, err);
+	    *len + INLINE_ALIGN - 1 + result->len <= limit) {
+		r = put_inline(result, reply, out, len, err);
+		out->memory = memory;
+		return r;
+	}
 	pf_worker_location(result, out);
+	out->memory = memory;
 	if (out->where == PF_WHERE_INLINE) {
 		out->off = *len;
 		return 0;
@@ -509,7 +515,8 @@ static int answer(struct execution *x, struct pf_work *work, const struct pf_err
 		if (may_be_consumed(x, i))
 			outs[i] = (struct pf_out){ .where = PF_WHERE_DEVICE,
 						   .dtype = x->results[i]->dtype,
-						   .len = x->results[i]->len };
+						   .len = x->results[i]->len,
+						   .memory = UINT32_MAX };
 		else
 			r = locate_result(x, i, work->reply, &outs[i], &len, limit, err);
 		if (r < 0) {

@@ -44,6 +44,17 @@ cpu-0.115) knows "$x/add/info.json" '.output_memory_kinds == ["device"]' ;;
 *) knows "$x/add/info.json" '.output_memory_kinds.unavailable | length > 10' ;;
 esac
 knows "$x/add/signature.json" '[.inputs[], .outputs[] | .memory] | unique == ["device"]'
+# a result's memory is what the plugin says, also when the result is used again
+sed 's/-> *\(tensor<[^>]*>\)/-> (\1 {mhlo.memory_kind = "pinned_host"})/' "$data/add.mlir" >"$mnt/programs/hosted.mlir"
+bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+run hosted 'x y -> hosted'
+run hosted 'hosted y -> again'
+case $me in
+cpu-0.115) memory=pinned_host ;;
+*) memory=device ;; # as these say
+esac
+knows "$mnt/buffers/hosted.json" ".memory == \"$memory\""
+knows "$mnt/buffers/again.json" ".memory == \"$memory\""
 say "$x/add/options.json" '{"device_assignment":[[2]]}'
 knows "$x/add/info.json" '.device_assignment == [[2]]'
 say "$x/add/options.json" '{"num_replicas":2,"num_partitions":2,"device_assignment":[[3,1],[0,2]]}'
