@@ -209,9 +209,10 @@ struct pf_value *pf_value_of_result(const struct pf_shape *shape,
 				    const struct pf_out *out, const void *message)
 {
 	const struct pf_device_desc *d = &pf_worker_description(worker)->devices[device];
+	bool other = out->memory < d->n_memories && out->memory != d->default_memory;
 	struct pf_value *v =
 		pf_value_new((enum pf_dtype)out->dtype, shape, out->len, worker, device,
-			     out->memory < d->n_memories ? out->memory : UINT32_MAX);
+			     other ? out->memory : UINT32_MAX);
 
 	if (v && out->where == PF_WHERE_INLINE) {
 		v->small = malloc(out->len ? out->len : 1);
