@@ -465,7 +465,8 @@ int pf_worker_settle(struct pf_worker *worker, unsigned seconds, struct pf_err *
  * telemetry; start_timeout_ms is also the limit of each call.  RUN: have it compile and execute
  * a program, too.
  * ret   the worker's description (pf_description.json), the caller's; with RUN also program
- *       {"device", "compile_seconds", "execute_seconds", "result"}.  NULL if it was not loaded
+ *       {"device", "compile_seconds", "execute_seconds", "result"}, and if the plugin makes no
+ *       client, what it describes without one.  NULL if it was not loaded
  * Errors: as pf_worker_new; ETIMEDOUT; with RUN the plugin's failure, EIO for a wrong result:
  * then *RET is set nevertheless.  Blocks; the worker is gone when it returns.
  */

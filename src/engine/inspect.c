@@ -275,13 +275,27 @@ int pf_inspect_library(const struct pf_worker_config *config,
 	return r;
 }
 
+/* What the plugin says without a client, as one that finds no device; NULL: nothing. */
+static struct json_object *describe_alone(const struct pf_worker_config *config)
+{
+	struct pf_worker_config without = *config;
+	struct json_object *ret = NULL;
+	struct inspection in;
+
+	without.no_client = true;
+	if (begin(&in, &without, NULL) == 0)
+		ret = pf_json_copy(pf_worker_description(in.worker)->json);
+	end(&in);
+	return ret;
+}
+
 int pf_inspect(const struct pf_worker_config *config, bool run, struct json_object **ret,
 	       struct pf_err *err)
 {
 	struct inspection in;
 	int r = begin(&in, config, err);
 
-	*ret = NULL;
+	*ret = r < 0 && run ? describe_alone(config) : NULL;
 	if (r == 0) {
 		*ret = pf_json_copy(pf_worker_description(in.worker)->json);
 		if (!*ret)

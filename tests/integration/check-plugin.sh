@@ -81,6 +81,14 @@ import json
 o = json.load(open("out"))
 assert o["ok"] is False and "argument 0" in o["error"] and o["platform"] == "faulty", o'
 
+# A plugin that makes no client tells what it is all the same.
+PJRTFS_FAULTY=client=error:UNAVAILABLE:no "$patient" $long "$pjrtfs" --check-plugin "$faulty" >out 2>err &&
+	fail "a plugin without a client is fine"
+python3 -c '
+import json
+o = json.load(open("out"))
+assert o["ok"] is False and o["error"] == "no" and o["api_version"] and o["extensions"], o'
+
 # Wrong values; check_cmdline.c has wrong combinations.
 fails_with 'timeout in seconds: expected a number from 1 to 3600, found 0' "$pjrtfs" --timeout 0 m
 fails_with 'plugin nothing_such: not found' "$pjrtfs" --check-plugin nothing_such
