@@ -49,6 +49,7 @@ def examples(d):
     yield {"op": "shard", "buffer": here + "y", "as": "ys",
            "sharding": {"mesh": {"x": 3}, "spec": ["x"]}}
     yield {"op": "reshard", "buffer": "ys", "as": "yr", "sharding": "{replicated}"}
+    yield {"op": "assemble", "buffer": "ys", "mesh": {"x": 3}, "spec": ["x"]}
     yield {"op": "copy", "buffers": [here + "x"], "as": [here + "v"]}
     yield {"op": "reshard", "buffers": ["ys"], "as": ["yr"], "sharding": ["{replicated}"]}
     yield {"op": "gather", "buffer": "ys", "as": here + "all"}

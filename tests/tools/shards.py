@@ -236,6 +236,34 @@ def reshard(buffer, as_, **o):
 
 
 @case
+def of_parts_that_are_there(d):
+    """Arrays that were written to their devices are the parts of one; gather and reshard take it."""
+    whole = np.arange(24, dtype="<f4").reshape(4, 6)
+    for i in range(4):
+        np.save(on(i, "hs.npy"), whole[i // 2 * 2:i // 2 * 2 + 2, i % 2 * 3:i % 2 * 3 + 3])
+    o = dict(op="assemble", buffer="hs", mesh={"x": 2, "y": 2}, spec=["x", "y"])
+    equal("reply", ok(**o), {"ok": True, "buffer": "hs", "shard_shape": [2, 3],
+                             "devices": [device(i) for i in range(4)]})
+    equal("shape", json.loads(content(cases.buffers + "/hs.sharding.json"))["shape"], [4, 6])
+    gather("hs", "h")
+    same("gathered", load(cases.buffers + "/h.npy"), whole)
+    reshard("hs", "ht", sharding="{devices=[4,1]<=[4]}")
+    has(3, "ht", whole[3:])
+    # two of the parts, in another order, on devices without the default one
+    ok(**{**o, "mesh": {"x": 2}, "spec": [None, "x"], "devices": [device(3), device(1)]})
+    gather("hs", "h")
+    same("of two", load(cases.buffers + "/h.npy"), np.hstack([whole[2:, 3:], whole[:2, 3:]]))
+    # what is not the parts of one
+    refused("ENOENT", "no buffer none", **{**o, "buffer": "none"})
+    refused("EINVAL", "without a device", **{**o, "buffer": device(1) + "/hs"})
+    np.save(on(1, "hs.npy"), whole)
+    refused("EINVAL", f"the shard on {device(1)}: expected F32[2,3], found F32[4,6]", **o)
+    os.unlink(on(1, "hs.npy"))
+    refused("ENOENT", f"the shard on {device(1)}: there is no buffer hs", **o)
+    clear("hs", "ht", "h")
+
+
+@case
 def of_several_buffers(d):
     """A list is a batch of the command for each: it stops at the first that fails."""
     arrays = {n: np.arange(16, dtype="<i4").reshape(4, 4) * k for k, n in enumerate("abc")}

@@ -13,6 +13,7 @@ command_op op_compile;
 command_op op_create;
 command_op op_copy;
 command_op op_shard;
+command_op op_assemble;
 command_op op_gather;
 command_op op_reshard;
 command_op op_register;

@@ -100,6 +100,7 @@ static const struct {
 	{ "shard", op_shard, false, DROPPED, true },
 	{ "gather", op_gather, false, DROPPED, true },
 	{ "reshard", op_reshard, false, DROPPED, true },
+	{ "assemble", op_assemble, false, DROPPED, true },
 	{ "register", op_register, false, "the registration goes on", false },
 	{ "send", op_send, false, "the other process gets the array if it has come",
 	  false },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ops "shard": split an array over several devices; "gather": join it again; and "reshard":
- * split it otherwise. */
+/* The ops "shard": split an array over several devices; "gather": join it again; "reshard": split it
+ * otherwise; and "assemble": take arrays on several devices as the parts of one. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "pjrtfs/value.h"
 
 /*
- * All three make parts of one array, the targets, of other parts of it, the sources: shard has one
+ * The first three make parts of one array, the targets, of other parts of it, the sources: shard has one
  * source, gather one target.  A target that is also a source is shared or sent; others are cut out
  * of the one source that has all of them, or else copied together, once.
  */
@@ -443,6 +443,22 @@ static int get_shard(const struct sharded *about, const char *name, struct part 
 			  pf_shape_str(got, sizeof(got), v->dtype, &v->shape));
 }
 
+/* Find the arrays NAME, the sources, which must be the shards of ABOUT. */
+static int get_sources(struct shards *all, const char *name, const struct sharded *about,
+		       struct pf_err *err)
+{
+	int r = parts_new(all, &about->s, about->s.n, &all->from, err);
+
+	if (r == 0)
+		all->n_from = about->s.n;
+	for (unsigned i = 0; i < all->n_from && r == 0; i++) {
+		r = get_shard(about, name, &all->from[i], err);
+		if (r < 0)
+			pf_err_wrap(err, r, "the shard on %s", all->from[i].device->name);
+	}
+	return r;
+}
+
 /* Find the shards of NAME, the sources, and what array they are of. */
 static int get_shards(struct shards *all, const char *name, struct pf_err *err)
 {
@@ -452,14 +468,7 @@ static int get_shards(struct shards *all, const char *name, struct pf_err *err)
 	all->about.dtype = about.dtype;
 	all->about.whole = about.whole;
 	if (r == 0)
-		r = parts_new(all, &about.s, about.s.n, &all->from, err);
-	if (r == 0)
-		all->n_from = about.s.n;
-	for (unsigned i = 0; i < all->n_from && r == 0; i++) {
-		r = get_shard(&about, name, &all->from[i], err);
-		if (r < 0)
-			pf_err_wrap(err, r, "the shard on %s", all->from[i].device->name);
-	}
+		r = get_sources(all, name, &about, err);
 	if (r == 0)
 		all->perm =
 			files_mode_of_buffer(all->from[0].device, name, &all->task->cred);
@@ -552,7 +561,7 @@ static struct json_object *reply_of(const struct shards *all)
 
 	pf_json_add_string(o, "buffer", all->name);
 	pf_json_add(o, "shard_shape", pf_shape_json(&all->about.shard));
-	for (unsigned i = 0; i < all->n; i++)
+	for (unsigned i = 0; i < all->about.s.n; i++)
 		pf_json_append(devices, json_object_new_string(all->about.s.devices[i]));
 	pf_json_add(o, "devices", devices);
 	return o;
@@ -653,8 +662,33 @@ static int get_words(const struct shards *all, struct json_object *o,
 	return 0;
 }
 
-/* Read the sharding in O, of an array of about->whole; what it does not name is of DEVICE's plugin. */
-static int get_sharding(struct shards *all, struct json_object *o,
+/* The type of the parts NAME, which is that of the one on the first device of NAMES that has one. */
+static int get_part_type(struct shards *all, const char *name,
+			 const struct pf_device_names *names, struct pf_err *err)
+{
+	int r = pf_err_set(err, -ENODEV, "there is no device");
+
+	for (unsigned i = 0; i < names->n && r < 0; i++) {
+		PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
+		PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
+		const struct device *device =
+			files_find_device(all->task->fs, names->at[i],
+					  strlen(names->at[i]), err);
+
+		r = device ? files_find_value(device, name, &all->task->cred, R_OK,
+					      &buffer, &value, err)
+			   : -ENODEV;
+		if (r < 0)
+			continue;
+		all->about.dtype = value->dtype;
+		pf_shape_copy(&all->about.shard, &value->shape);
+	}
+	return r;
+}
+
+/* Read the sharding in O, of an array of about->whole or, if PARTS is not NULL, of the arrays of that
+ * name; what it does not name is of DEVICE's plugin. */
+static int get_sharding(struct shards *all, struct json_object *o, const char *parts,
 			const struct device *device, struct pf_err *err)
 {
 	struct json_object *devices = NULL;
@@ -665,11 +699,17 @@ static int get_sharding(struct shards *all, struct json_object *o,
 
 	if (r == 0)
 		r = files_sharding_devices(all->task->fs, device, devices, &names, err);
+	if (r == 0 && parts)
+		r = get_part_type(all, parts, &names, err);
 	if (r == 0)
-		r = pf_sharding_read(&words, about->whole.rank, &about->s, err);
+		r = pf_sharding_read(&words,
+				     parts ? about->shard.rank : about->whole.rank,
+				     &about->s, err);
 	pf_device_names_release(&names);
 	about->known = true;
-	return r < 0 ? r
+	if (r < 0)
+		return r;
+	return parts ? pf_sharding_multiply(&about->s, &about->shard, &about->whole, err)
 		     : pf_sharding_divide(&about->s, &about->whole, &about->shard, err);
 }
 
@@ -729,7 +769,7 @@ static int split(struct task *task, struct json_object *o, const char *op, bool 
 		return pf_err_set(err, -ENOMEM, "no memory for a command");
 	r = again ? get_shards(all, name, err) : get_whole(all, name, &device, err);
 	if (r == 0)
-		r = get_sharding(all, o, again ? all->from[0].device : device, err);
+		r = get_sharding(all, o, NULL, again ? all->from[0].device : device, err);
 	if (r == 0)
 		r = find_targets(all, memory, err);
 	if (r == 0)
@@ -747,4 +787,50 @@ int op_shard(struct task *task, struct json_object *o, struct pf_err *err)
 int op_reshard(struct task *task, struct json_object *o, struct pf_err *err)
 {
 	return split(task, o, "reshard", true, err);
+}
+
+/* --- assemble --------------------------------------------------------------------------- */
+
+/* Name the sharding, and answer. */
+static int assembled(struct shards *all, struct pf_err *err)
+{
+	struct task *task = all->task;
+	struct json_object *reply = reply_of(all); /* as long as it knows the sharding */
+	int r;
+
+	pf_tree_lock_names(task->fs->tree);
+	r = files_put_sharding_locked(task->fs, all->name, &task->cred, &all->about, err);
+	pf_tree_unlock_names(task->fs->tree);
+	if (r < 0) {
+		json_object_put(reply);
+		return r;
+	}
+	task_done(task, 0, reply);
+	return 0;
+}
+
+int op_assemble(struct task *task, struct json_object *o, struct pf_err *err)
+{
+	const char *name;
+	const struct command_key keys[] = {
+		{ "buffer", .string = &name }, { .key = "mesh" },    { .key = "spec" },
+		{ .key = "sharding" },         { .key = "devices" }, { 0 },
+	};
+	struct shards *all;
+	int r = command_parse(task->fs, o, keys, err);
+
+	if (r < 0)
+		return r;
+	all = shards_new(task, "assemble", name);
+	if (!all)
+		return pf_err_set(err, -ENOMEM, "no memory for a command");
+	r = files_check_sharding(task->fs, name, &task->cred, err);
+	if (r == 0)
+		r = get_sharding(all, o, name, &task->fs->devices[0], err);
+	if (r == 0)
+		r = get_sources(all, name, &all->about, err);
+	if (r == 0)
+		r = assembled(all, err);
+	shards_free(all);
+	return r;
 }
