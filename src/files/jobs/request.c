@@ -312,7 +312,36 @@ static int parse_names(struct json_object *o, const char *key, struct names *nam
 	return parse_list(list, names, where, err);
 }
 
-/* true, or a list of inputs, by name or number. */
+/* Element I of "donate": an input's name or number, or whether input I is one. */
+static int parse_donated(struct json_object *e, size_t i, struct exec_spec *spec,
+			 struct pf_err *err)
+{
+	int64_t at = (int64_t)i;
+
+	switch (json_object_get_type(e)) {
+	case json_type_string:
+		return add_name(e, &spec->donate, "\"donate\"", i, err);
+	case json_type_boolean:
+		if (!json_object_get_boolean(e))
+			return 0;
+		break;
+	case json_type_int:
+		at = json_object_get_int64(e);
+		if (at >= 0 && at <= UINT32_MAX)
+			break;
+		/* fall through */
+	default:
+		return pf_err_set(
+			err, -EINVAL,
+			"\"donate\", element %zu: expected an input's name, its "
+			"number from 0 on, true or false, found %.64s",
+			i, json_object_to_json_string(e));
+	}
+	spec->donate_at[spec->n_donate_at++] = (uint32_t)at;
+	return 0;
+}
+
+/* true, or a list. */
 static int parse_donate(struct json_object *o, struct exec_spec *spec, struct pf_err *err)
 {
 	struct json_object *v;
@@ -335,22 +364,8 @@ static int parse_donate(struct json_object *o, struct exec_spec *spec, struct pf
 	spec->donate_at = calloc(n + 1, sizeof(*spec->donate_at));
 	if (!spec->donate_at)
 		return -ENOMEM;
-	for (size_t i = 0; i < n && r == 0; i++) {
-		struct json_object *e = json_object_array_get_idx(v, i);
-		int64_t at = json_object_is_type(e, json_type_int)
-				     ? json_object_get_int64(e)
-				     : -1;
-
-		if (!json_object_is_type(e, json_type_int))
-			r = add_name(e, &spec->donate, "\"donate\"", i, err);
-		else if (at < 0 || at > UINT32_MAX)
-			r = pf_err_set(err, -EINVAL,
-				       "\"donate\", element %zu: expected an input's "
-				       "number, from 0 on, found %.64s",
-				       i, json_object_to_json_string(e));
-		else
-			spec->donate_at[spec->n_donate_at++] = (uint32_t)at;
-	}
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = parse_donated(json_object_array_get_idx(v, i), i, spec, err);
 	return r;
 }
 

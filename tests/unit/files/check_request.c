@@ -219,6 +219,9 @@ TEST(json_may_donate_by_number)
 	ck_assert_uint_eq(r.n_donate_at, 2);
 	ck_assert_uint_eq(r.donate_at[0], 2);
 	ck_assert_uint_eq(r.donate_at[1], UINT32_MAX);
+	take_json("{'donate':[true,false,true]}");
+	ck_assert_uint_eq(r.n_donate_at, 2);
+	ck_assert_uint_eq(r.donate_at[1], 2);
 	ck_assert(!r.donate_all);
 
 	take_json("{'donate':true}");
@@ -236,6 +239,8 @@ TEST(json_may_name_parameters)
 	": expected one of executable, inputs, outputs, donate, device, move, repeat, "  \
 	"launch_id, op, id, async, timeout_ms"
 
+#define DONATED "expected an input's name, its number from 0 on, true or false, found "
+
 static const struct {
 	const char *text, *why; /* NULL: any message */
 } bad_objects[] = {
@@ -250,15 +255,12 @@ static const struct {
 	{ "{'donate':'x'}",
 	  "\"donate\": expected true, or a list of inputs by name or number, found string" },
 	{ "{'donate':null}", NULL },
-	{ "{'donate':['x',-1]}",
-	  "\"donate\", element 1: expected an input's number, from 0 on, found -1" },
-	{ "{'donate':[4294967296]}",
-	  "\"donate\", element 0: expected an input's number, from 0 on, found "
-	  "4294967296" },
-	{ "{'donate':[1.5]}", "\"donate\", element 0: expected a string, found double" },
+	{ "{'donate':['x',-1]}", "\"donate\", element 1: " DONATED "-1" },
+	{ "{'donate':[4294967296]}", "\"donate\", element 0: " DONATED "4294967296" },
+	{ "{'donate':[1.5]}", "\"donate\", element 0: " DONATED "1.5" },
 	{ "{'inputs':['x',7]}", "\"inputs\", element 1: expected a string, found int" },
 	{ "{'outputs':[null]}", "\"outputs\", element 0: expected a string, found null" },
-	{ "{'donate':[['x']]}", "\"donate\", element 0: expected a string, found array" },
+	{ "{'donate':[['x']]}", "\"donate\", element 0: " DONATED "[ \"x\" ]" },
 	{ "{'inputs':[['x'],7]}",
 	  "\"inputs\", row 1: expected a list of names, found int" },
 	{ "{'inputs':[['x'],[7]]}",
