@@ -498,6 +498,19 @@ struct json_object *pj_executable_cost(const struct pj_executable *x, struct pf_
 	return pj_values_json(args.properties, args.num_properties);
 }
 
+/* Add NAME, the sum of the N SIZES, less ALIASED, which they count twice, if all of them are known. */
+static void add_sum(struct json_object *o, const char *name, const int64_t *sizes,
+		    size_t n, int64_t aliased)
+{
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (sizes[i] < 0 || __builtin_add_overflow(sum, sizes[i], &sum))
+			return;
+	if (aliased >= 0 && aliased <= sum)
+		pf_json_add_int(o, name, sum - aliased);
+}
+
 struct json_object *pj_executable_memory(const struct pj_executable *x,
 					 struct pf_err *err)
 {
@@ -520,7 +533,6 @@ struct json_object *pj_executable_memory(const struct pj_executable *x,
 		{ "peak_memory_in_bytes", &s.peak_memory_in_bytes },
 	};
 	struct json_object *object;
-	int64_t sum;
 
 	/* An older plugin does not write the newer fields: they must not read as 0. */
 	memset(&s, 0xff, sizeof(s));
@@ -533,13 +545,18 @@ struct json_object *pj_executable_memory(const struct pj_executable *x,
 	for (size_t i = 0; object && i < PF_ARRAY_SIZE(fields); i++)
 		if (*fields[i].value >= 0)
 			pf_json_add_int(object, fields[i].name, *fields[i].value);
-	/* The device memory that XLA counts for the program: what is aliased is counted twice. */
-	if (!__builtin_add_overflow(s.argument_size_in_bytes, s.output_size_in_bytes,
-				    &sum) &&
-	    !__builtin_add_overflow(sum, s.temp_size_in_bytes, &sum) &&
-	    !__builtin_add_overflow(sum, s.generated_code_size_in_bytes, &sum) &&
-	    !__builtin_sub_overflow(sum, s.alias_size_in_bytes, &sum) && sum >= 0)
-		pf_json_add_int(object, "requirements", sum);
+	if (!object)
+		return NULL;
+	const int64_t device[] = { s.argument_size_in_bytes, s.output_size_in_bytes,
+				   s.temp_size_in_bytes, s.generated_code_size_in_bytes };
+	const int64_t host[] = { s.host_argument_size_in_bytes,
+				 s.host_output_size_in_bytes, s.host_temp_size_in_bytes,
+				 s.host_generated_code_size_in_bytes };
+
+	add_sum(object, "requirements", device, PF_ARRAY_SIZE(device),
+		s.alias_size_in_bytes);
+	add_sum(object, "host_requirements", host, PF_ARRAY_SIZE(host),
+		s.host_alias_size_in_bytes);
 	return object;
 }
 

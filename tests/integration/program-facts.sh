@@ -36,6 +36,7 @@ esac
 knows "$x/add/memory.json" '.argument_size_in_bytes == 48 and .output_size_in_bytes == 24'
 knows "$x/add/memory.json" '.requirements == .argument_size_in_bytes + .output_size_in_bytes
 	+ .temp_size_in_bytes + .generated_code_size_in_bytes - .alias_size_in_bytes'
+knows "$x/add/memory.json" '.host_requirements == 0'
 knows "$x/add/info.json" '.cache_key | test("^[0-9a-f]{64}$")'
 knows "$x/add/info.json" '.fingerprint | type == "string" and length > 10'
 knows "$x/add/info.json" '.device_assignment == [[0]] and .devices == [0]'
