@@ -645,12 +645,24 @@ int pf_group_join(const struct pj_store **ret, struct pf_err *err)
 	return r;
 }
 
-void pf_group_made(const struct pj_client *client)
+int pf_group_made(const struct pj_client *client, struct pf_err *err)
 {
+	size_t own = 0;
+
 	if (!group.kv)
-		return;
+		return 0;
+	for (size_t i = 0; i < client->n_devices; i++)
+		own += client->devices[i].addressable;
+	if (group.n > 1 && own == client->n_devices)
+		return pf_err_set(err, -EOPNOTSUPP,
+				  "the plugin makes no client of several processes: "
+				  "expected devices of all %u processes of the group, "
+				  "found only this one's %zu; mount it without --group, or "
+				  "another plugin",
+				  group.n, own);
 	PF_LOCK_SCOPE(&group.lock);
 	group.client = client;
+	return 0;
 }
 
 void pf_group_explain(struct pf_err *err)

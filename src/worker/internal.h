@@ -268,8 +268,9 @@ int pf_group_open(struct json_object *settings, struct pf_err *err);
  * number; -ETIMEDOUT: some are missing; the sentences name them. */
 int pf_group_join(const struct pj_store **ret, struct pf_err *err);
 
-/* CLIENT, borrowed, is the client that the group has made. */
-void pf_group_made(const struct pj_client *client);
+/* CLIENT, borrowed, is the client that the group has made.  -EOPNOTSUPP: the plugin has ignored the
+ * group, and shows no device of another process. */
+int pf_group_made(const struct pj_client *client, struct pf_err *err);
 
 /* The daemon ends this process in order: the others see that.  Blocks for a second at most. */
 void pf_group_leave(void);

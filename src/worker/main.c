@@ -219,8 +219,8 @@ static int set_up(struct setup *setup, struct pf_err *err)
 	if (r == 0 && !setup->no_client)
 		r = pj_client_new(worker.plugin, setup->options, store, &worker.client,
 				  err);
-	if (r == 0)
-		pf_group_made(worker.client);
+	if (r == 0 && worker.client)
+		r = pf_group_made(worker.client, err);
 	return r;
 }
 

@@ -20,9 +20,11 @@ int pf_group_join(const struct pj_store **ret, struct pf_err *err)
 	return 0;
 }
 
-void pf_group_made(const struct pj_client *client)
+int pf_group_made(const struct pj_client *client, struct pf_err *err)
 {
 	(void)client;
+	(void)err;
+	return 0;
 }
 
 void pf_group_leave(void)

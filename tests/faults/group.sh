@@ -311,6 +311,15 @@ done
 rmdir tmp
 eventually no_keys
 
+# -- a plugin that makes a client of its own devices, whatever the group is
+size=2
+options_of_faulty=("${faulty_options[@]}")
+faulty_options=(--plugin "cpu-0.81=$plugins/cpu-0.81/pjrt_plugin.so")
+group
+for i in 0 1; do member $i; done
+for i in 0 1; do ends $i 1 'makes no client of several processes: expected devices of all 2 processes'; done
+faulty_options=("${options_of_faulty[@]}")
+
 # -- members in network namespaces of their own; the link of one of them is cut
 for i in 0 1 2; do
 	unshare --net sleep infinity &
