@@ -654,12 +654,13 @@ int pf_group_made(const struct pj_client *client, struct pf_err *err)
 	for (size_t i = 0; i < client->n_devices; i++)
 		own += client->devices[i].addressable;
 	if (group.n > 1 && own == client->n_devices)
-		return pf_err_set(err, -EOPNOTSUPP,
-				  "the plugin makes no client of several processes: "
-				  "expected devices of all %u processes of the group, "
-				  "found only this one's %zu; mount it without --group, or "
-				  "another plugin",
-				  group.n, own);
+		return pf_err_set(
+			err, -EOPNOTSUPP,
+			"the plugin makes no client of several processes: "
+			"expected devices of all %u processes of the group, "
+			"found only this one's %zu; mount it without --group, or "
+			"another plugin",
+			group.n, own);
 	PF_LOCK_SCOPE(&group.lock);
 	group.client = client;
 	return 0;
