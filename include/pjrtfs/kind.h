@@ -628,7 +628,7 @@ struct pf_stream_ops {
 	/* Answer REPLY, a read of at most LEN bytes, which is claimed, by pf_reply_send. */
 	void (*answer)(struct pf_stream *stream, size_t len, struct pf_reply *reply);
 	/* The caller of WRITE is interrupted: drop the part of it that has not begun.  Returns how
-	 * many bytes have (0: the answer is EINTR).  NULL: none ever have. */
+	 * many bytes are done (0: the answer is EINTR).  NULL: none ever are. */
 	size_t (*halt)(struct pf_stream *stream, struct pf_parked *write);
 	/* The interrupt is about to be answered: drop pointers to WRITE, which the stream then frees. */
 	void (*interrupted)(struct pf_stream *stream, struct pf_parked *write);
@@ -673,6 +673,9 @@ void pf_stream_serve_locked(struct pf_stream *stream);
  *               later writes fail with the same errno (buffered writers repeat writes that
  *               fail, and no command may run twice)
  *   read-only   reads return the last reply of this file to the same user and login session
+ *
+ * A write that is interrupted has done the commands that have ended.  One that runs goes on; if the
+ * same thread writes it again next, that write waits for it, and it does not run twice.
  *
  * A newline resynchronises after a syntax error.  At a FLUSH that follows a part of a command, a
  * line without its newline runs; for JSON the answer is EINVAL, and the part is kept.  When the

@@ -45,6 +45,8 @@ struct pf_mount {
 	/* Owned: the open files by their handles, from 1 on.  Slots are read without a lock. */
 	pf_open_slot *_Atomic blocks[BLOCKS];
 
+	struct pf_timers *timers; /* owned: they look again at callers that were woken */
+
 	pthread_mutex_t lead; /* rank 0; held by the thread that reads requests */
 
 	pthread_mutex_t lock; /* rank 10; protects the fields below */
@@ -95,6 +97,10 @@ struct pf_fuse_request {
 	bool hooked; /* parked: on_interrupt is set, which has one reference */
 	bool late;   /* the interrupt came while on_interrupt was being set */
 	LIST_ENTRY(pf_fuse_request) parked; /* the mount's lock protects it */
+
+	/* Armed, with a reference, while a caller that was woken waits on. */
+	struct pf_timer look;
+	unsigned look_ms; /* how long it was armed for */
 };
 
 /* Make a request with two references: the caller's, and one for the tree to answer.  NULL: no
@@ -166,6 +172,19 @@ int pf_device_resume(struct pf_mount *mount, struct pf_err *err);
 
 /* Let no thread answer any more, and wait for those that do now. */
 void pf_device_freeze(struct pf_mount *mount);
+
+/* --- caller.c: who waits for an answer --------------------------------------------------- */
+
+/*
+ * Is the system call of THREAD, which waits for an answer and was woken, to end?  Yes if a signal
+ * waits for the thread that it catches or that ends it; no if it was only stopped, continued, traced
+ * or frozen.  Also yes if that cannot be read: of 0, a thread of another PID namespace, or one that
+ * has ended.  Reads /proc, which waits for no lock that the thread may hold.
+ */
+bool pf_caller_is_interrupted(pid_t thread);
+
+/* The same of the text STATUS of a file /proc/PID/status. */
+bool pf_caller_status_interrupts(const char *status);
 
 /* --- follow.c: the processor of the thread that leads ---------------------------------- */
 

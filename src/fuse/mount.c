@@ -420,8 +420,10 @@ int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 		.ended = PTHREAD_COND_INITIALIZER,
 		.wake = PTHREAD_COND_INITIALIZER,
+		.timers = pf_timers_new(),
 	};
-	r = begin(mount, config, err);
+	r = mount->timers ? begin(mount, config, err)
+			  : pf_err_set(err, -ENOMEM, "no memory");
 	if (r < 0) {
 		/* Another process may resume it, or unmount it. */
 		mount->dev = mount->resumed ? 0 : mount->dev;
@@ -775,6 +777,7 @@ void pf_mount_free(struct pf_mount *mount)
 		unmount(mount);
 		fuse_session_destroy(mount->session);
 	}
+	pf_timers_free(mount->timers);
 	pf_close_all(mount);
 	pf_map_release(&mount->changed);
 	pf_gone_free(&mount->gone);

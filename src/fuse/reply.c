@@ -3,20 +3,28 @@
  * Requests on their way from the tree back to the kernel, and the files that it has open.
  *
  * A request that is answered at once costs no more than its memory.  For one that waits, libfuse
- * calls on_interrupt when the caller is interrupted, with req's own lock held, perhaps while
- * another thread answers.  To unset on_interrupt waits for such a call, so that none comes
+ * calls on_interrupt when the caller is woken, with req's own lock held, perhaps while another
+ * thread answers.  To unset on_interrupt waits for such a call, so that none comes
  * later; only an answer that is given within the call (see calling) must not try that.
  */
 #include <assert.h>
 #include <errno.h>
 #include <linux/fuse.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "internal.h"
 #include "pjrtfs/state.h"
 
 /* The request whose on_interrupt, or pf_fuse_request_wait, this thread is in. */
 static __thread struct pf_fuse_request *calling, *hooking;
+
+enum {
+	LOOK_MS = 20,      /* from a wake-up to the first look for another one, */
+	LOOK_MAX_MS = 320, /* and between two looks: a caller may be stopped for long */
+};
+
+static void look_again(struct pf_timer *timer);
 
 static void unpark(struct pf_fuse_request *r)
 {
@@ -272,6 +280,8 @@ static void request_send(struct pf_reply *reply, int code, const void *data, siz
 		unpark(r);
 	if (hooked && calling != r)
 		fuse_req_interrupt_func(r->req, NULL, NULL);
+	if (hooked && pf_timer_disarm(r->mount->timers, &r->look))
+		pf_reply_unref(reply);
 
 	if (code < 0 || r->kind == PF_FUSE_REQUEST_CODE)
 		fuse_reply_err(r->req, -code);
@@ -310,12 +320,48 @@ struct pf_fuse_request *pf_fuse_request_new(fuse_req_t req,
 	*r = (struct pf_fuse_request){ .req = req,
 				       .mount = fuse_req_userdata(req),
 				       .kind = kind,
+				       .look.fire = look_again,
 				       .lock = PTHREAD_MUTEX_INITIALIZER };
 	pf_reply_init(&r->reply, &request_ops);
 	r->reply.uid = fuse_req_ctx(req)->uid;
 	r->reply.pid = fuse_req_ctx(req)->pid;
 	pf_reply_ref(&r->reply);
 	return r;
+}
+
+/* Look at R's caller again, later each time.  False: that cannot be. */
+static bool arm(struct pf_fuse_request *r)
+{
+	r->look_ms = MIN(MAX(2 * r->look_ms, LOOK_MS), LOOK_MAX_MS);
+	pf_reply_ref(&r->reply);
+	if (pf_timer_arm(r->mount->timers, &r->look, r->look_ms) == 0)
+		return true;
+	pf_reply_unref(&r->reply);
+	return false;
+}
+
+/* The same, if R was not answered.  An answer to it waits for its on_interrupt. */
+static bool look_later(struct pf_fuse_request *r)
+{
+	if (calling == r)
+		return arm(r);
+	PF_LOCK_SCOPE(&r->lock);
+	return r->sent || arm(r);
+}
+
+/* R's caller was woken: answer, or wait on.  The kernel tells only of the first wake-up. */
+static void look(struct pf_fuse_request *r)
+{
+	if (pf_caller_is_interrupted(r->reply.pid) || !look_later(r))
+		pf_reply_interrupt(&r->reply);
+}
+
+static void look_again(struct pf_timer *timer)
+{
+	struct pf_fuse_request *r = pf_container_of(timer, struct pf_fuse_request, look);
+
+	look(r);
+	pf_reply_unref(&r->reply);
 }
 
 static void on_interrupt(fuse_req_t req, void *arg)
@@ -329,7 +375,7 @@ static void on_interrupt(fuse_req_t req, void *arg)
 	}
 	pf_reply_ref(&r->reply);
 	calling = r;
-	pf_reply_interrupt(&r->reply);
+	look(r);
 	calling = NULL;
 	pf_reply_unref(&r->reply);
 }
@@ -352,7 +398,7 @@ void pf_fuse_request_wait(struct pf_fuse_request *r)
 		pf_unlock(&r->lock);
 	}
 	if (late)
-		pf_reply_interrupt(&r->reply);
+		look(r);
 	pf_reply_unref(&r->reply);
 }
 

@@ -17,13 +17,14 @@
 enum {
 	MAX_COMMANDS = 1024, /* taken from one write; more is a short write */
 	KEPT = 1 << 16,      /* bytes of memory kept for the next command or reply */
+	MAX_OWED = 16,       /* threads of one open file that are owed a command */
 };
 
 /* A write, or a FLUSH, that waits for its commands. */
 struct waiting {
 	struct pf_parked parked;
 	unsigned left; /* commands not done */
-	size_t begun;  /* bytes up to the end of the last command that has begun */
+	size_t done;   /* bytes up to the end of the last one that has succeeded */
 };
 
 /* One command in the queue, or running. */
@@ -31,8 +32,11 @@ struct queued {
 	struct pf_command command;
 	struct queued *next;
 	struct waiting *write; /* that brought it; NULL: it was interrupted */
+	size_t part;           /* bytes of the text that earlier writes brought */
 	size_t end;            /* offset in the write of the end of the command */
 	int code;              /* < 0: refused by the parser; the text is the reply */
+	pid_t writer;          /* the thread to which it is owed */
+	bool owed, over;
 	char text[];
 };
 
@@ -59,6 +63,12 @@ struct control {
 
 	struct queue queue;
 	struct queued *running;
+
+	/* Owned, but the running one: commands that ran when their write was interrupted.  A
+	 * writer that writes them again waits for them: they do not run twice. */
+	struct queue owed;
+	size_t owed_len; /* bytes of their texts */
+
 	bool looping; /* a thread is in run_locked and will see what was queued */
 	bool closed;  /* the last descriptor was closed */
 	int failed;   /* write-only: -errno that all later writes get */
@@ -106,6 +116,62 @@ static void queued_free(struct queued *item)
 	free(item);
 }
 
+static void note_held(const struct control *c)
+{
+	pf_open_hold(c->of, c->part.cap + c->out.cap + c->owed_len);
+}
+
+/* --- commands whose write was interrupted; the lock is held --------------------------- */
+
+/* ITEM is owed no more; it is freed, unless it runs. */
+static void disown(struct control *c, struct queued *item)
+{
+	struct queue others = { 0 };
+	struct queued *other;
+
+	while ((other = queue_pop(&c->owed)))
+		if (other != item)
+			queue_add(&others, other);
+	c->owed = others;
+	c->owed_len -= item->command.len;
+	item->owed = false;
+	if (item->over)
+		queued_free(item);
+}
+
+/* The thread WRITER, which brought ITEM, may bring it again. */
+static void owe(struct control *c, struct queued *item, pid_t writer)
+{
+	if (c->owed.n == MAX_OWED)
+		disown(c, c->owed.first);
+	item->owed = true;
+	item->writer = writer;
+	c->owed_len += item->command.len;
+	queue_add(&c->owed, item);
+}
+
+/* W has brought ITEMS.  If the first is what its writer is owed, W waits for that in its place. */
+static void take_owed(struct control *c, struct waiting *w, struct queue *items)
+{
+	struct queued *first = items->first, *item = c->owed.first;
+
+	while (item && item->writer != w->parked.reply->pid)
+		item = item->next;
+	if (!item)
+		return;
+	if (first->code == 0 &&
+	    !strcmp(first->command.text, item->command.text + item->part)) {
+		item->end = first->end;
+		item->write = w;
+		if (item->over) {
+			w->done = item->end;
+			w->left--;
+		}
+		queued_free(queue_pop(items));
+	}
+	disown(c, item);
+}
+
 int pf_control_open(struct pf_open *of, struct pf_err *err)
 {
 	int r = pf_open_writes(of) ? 0 : pf_open_may_hold(of, err);
@@ -129,6 +195,8 @@ void pf_control_release(struct pf_open *of)
 {
 	struct control *c = of->state;
 
+	while (c->owed.n)
+		disown(c, c->owed.first);
 	pf_buf_release(&c->part);
 	pf_buf_release(&c->out);
 	pf_stream_release(&c->stream);
@@ -168,7 +236,7 @@ static int add(struct control *c, int code, const char *src, size_t n,
 
 	if (!item)
 		return -ENOMEM;
-	*item = (struct queued){ .code = code };
+	*item = (struct queued){ .code = code, .part = part };
 	item->command.of = c->of;
 	item->command.text = item->text;
 	item->command.len = part + n;
@@ -404,7 +472,7 @@ static bool ready(struct pf_stream *stream)
 /* Does any client wait for a part of the conversation?  What does it hold? */
 static void note_idle(const struct control *c)
 {
-	pf_open_hold(c->of, c->part.cap + c->out.cap);
+	note_held(c);
 	pf_open_idle(c->of, !unread(c) && !c->running && !c->queue.first && !c->part.len);
 }
 
@@ -536,8 +604,12 @@ static void finish_locked(struct control *c, struct queued *item, int code,
 		c->failed = code;
 		reset(c);
 		drop_queued_locked(c, NULL);
+	} else if (w) {
+		w->done = item->end;
 	}
-	queued_free(item); /* LINE may be its text */
+	item->over = true;
+	if (!item->owed)
+		queued_free(item); /* LINE may be its text */
 	note_idle(c);
 	if (w && --w->left == 0)
 		end_write_locked(w, fails ? code : 0, &err);
@@ -570,7 +642,6 @@ static void run_locked(struct control *c)
 	c->looping = true;
 	while (!c->running && (item = queue_pop(&c->queue))) {
 		c->running = item;
-		item->write->begun = item->end;
 		if (item->code < 0) {
 			finish_locked(c, item, item->code, item->text, item->command.len);
 			continue;
@@ -618,20 +689,19 @@ static void abandon_running_locked(struct control *c)
 		c->of->node->kind->left(&item->command);
 }
 
-/* Drop the commands of WRITE that have not begun.  Returns the end of the last one that has: the
- * caller of write(2) must not write those again. */
+/* Drop the commands of WRITE that have not begun.  Returns the end of the last one that is done; the
+ * caller of write(2) writes the others again, and is owed the one that runs. */
 static size_t halt_write(struct pf_stream *stream, struct pf_parked *write)
 {
 	struct control *c = control_of(stream);
 	struct waiting *w = write_of(write);
-	unsigned left = w->left;
 
 	drop_queued_locked(c, w);
-	if (w->begun && w->left == left)
-		return write->len;
+	if (c->running && c->running->write == w)
+		owe(c, c->running, write->reply->pid);
 	reset(c);
 	note_idle(c);
-	return w->begun;
+	return w->done;
 }
 
 static void interrupted(struct pf_stream *stream, struct pf_parked *write)
@@ -658,26 +728,33 @@ static void start(struct control *c, struct queue *items, ssize_t n,
 {
 	struct queued *item;
 	struct pf_parked *parked = NULL;
+	struct waiting *w;
 
 	if (n >= 0 && items->n) {
 		parked = pf_stream_park_write(&c->stream, sizeof(struct waiting),
 					      (size_t)n, reply);
 		n = -ENOMEM; /* if it was interrupted, the answer has no effect */
 	}
-	if (parked)
-		write_of(parked)->left = items->n;
+	w = parked ? write_of(parked) : NULL;
+	if (w) {
+		w->left = items->n;
+		take_owed(c, w, items);
+	}
 	while ((item = queue_pop(items))) {
-		if (parked) {
-			item->write = write_of(parked);
+		if (w) {
+			item->write = w;
 			queue_add(&c->queue, item);
 		} else {
 			queued_free(item);
 		}
 	}
-	if (parked)
+	if (w && w->left) {
 		run_locked(c);
-	else
+	} else {
 		note_idle(c);
+		if (w)
+			end_write_locked(w, 0, NULL);
+	}
 	pf_unlock(&c->stream.lock);
 	if (!parked && n < 0)
 		pf_reply_fail(reply, (int)n, err);
@@ -733,6 +810,6 @@ void pf_control_closed(struct pf_open *of)
 	PF_LOCK_SCOPE(&c->stream.lock);
 	c->closed = true;
 	reset(c);
-	pf_open_hold(of, c->part.cap + c->out.cap);
+	note_held(c);
 	abandon_running_locked(c);
 }

@@ -194,7 +194,7 @@ void pf_stream_serve_locked(struct pf_stream *stream)
 
 /* --- interrupts ---------------------------------------------------------------------- */
 
-/* Drop the part of P that has not begun; returns how many bytes of a write have. */
+/* Drop the part of P that has not begun; returns how many bytes of a write are done. */
 static size_t halt(struct pf_parked *p)
 {
 	struct pf_stream *stream = p->stream;

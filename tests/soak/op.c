@@ -349,7 +349,9 @@ int talk(int fd, const char *fmt, ...)
 	len = (size_t)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	reply[0] = '\0';
-	n = write(fd, text, len);
+	/* A command that is written again is waited for, and does not run twice. */
+	while ((n = write(fd, text, len)) < 0 && errno == EINTR)
+		me->interrupted++;
 	if (n < 0)
 		return errno;
 	if ((size_t)n != len) {
