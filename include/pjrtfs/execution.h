@@ -161,6 +161,9 @@ void pf_execution_resume(struct pf_execution *execution);
  */
 void pf_execution_cancel_calls(struct pf_execution *execution);
 
+/* No client waits for E any more, which the caller has not freed.  Lists of its device say so. */
+void pf_execution_left(struct pf_execution *execution);
+
 /* A reference, with which only pf_execution_cancel_calls may be called once the caller has freed E. */
 static inline struct pf_execution *pf_execution_ref(struct pf_execution *execution)
 {

@@ -22,6 +22,8 @@
 
 struct pf_sched;
 
+enum { PF_SCHED_NAME = 128 }; /* bytes; longer names are unknown */
+
 /* What a request is for, as pf_sched_list reports it; all zeros: unknown. */
 struct pf_sched_work {
 	uint64_t subject;   /* the executable's name in events; 0: none */
@@ -29,6 +31,8 @@ struct pf_sched_work {
 	uint64_t done, of;  /* parts of the work: so many are done */
 	/* CLOCK_MONOTONIC, in milliseconds: when the first part had its slots; 0: this is the first. */
 	int64_t began;
+	int64_t left; /* likewise: when its last client left; 0: a client waits for it */
+	char name[PF_SCHED_NAME]; /* of the executable when the work began; "": unknown */
 };
 
 /* Embedded in the struct of what needs the slots; the owner sets the first fields. */
@@ -106,6 +110,9 @@ void pf_sched_release(struct pf_sched *sched, struct pf_sched_request *request);
  */
 void pf_sched_wait(struct pf_sched *sched, const struct pf_sched_request *request,
 		   int change);
+
+/* No client waits any more for the work of REQUEST, which says so in lists if it holds slots. */
+void pf_sched_left(struct pf_sched *sched, const struct pf_sched_request *request);
 
 /* Grant what may be granted by now: user_waits_until returns other times than before. */
 void pf_sched_review(struct pf_sched *sched);

@@ -391,6 +391,13 @@ void pf_sched_wait(struct pf_sched *s, const struct pf_sched_request *r, int cha
 		grant_queues_locked(s, r, r->n_held);
 }
 
+void pf_sched_left(struct pf_sched *s, const struct pf_sched_request *r)
+{
+	PF_LOCK_SCOPE(&s->lock);
+	for (unsigned i = 0; i < r->n_held; i++)
+		slot_locked(s, r, i)->work.left = pf_now_ms();
+}
+
 bool pf_sched_has(struct pf_sched *s, const struct pf_sched_request *r)
 {
 	PF_LOCK_SCOPE(&s->lock);

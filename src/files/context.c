@@ -133,12 +133,6 @@ int files_ask_worker(struct pf_worker *worker, enum pf_op op, uint64_t id,
 	return r < 0 ? r : pf_instance_take_answer(instance, rep.off, rep.len, out, err);
 }
 
-bool files_may_abandon(const struct pf_fs *fs, uid_t user)
-{
-	return fs->config.abandoned_ms &&
-	       user != pf_telemetry_owner(fs->config.telemetry);
-}
-
 void files_abandon(const struct pf_fs *fs, struct pf_worker *worker,
 		   const char *executable, uid_t user, const char *id)
 {

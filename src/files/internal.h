@@ -12,6 +12,7 @@
 #include "pjrtfs/files.h"
 #include "pjrtfs/json.h"
 #include "pjrtfs/kind.h"
+#include "pjrtfs/scheduler.h"
 #include "pjrtfs/telemetry.h"
 #include "pjrtfs/wait.h"
 
@@ -218,14 +219,18 @@ int files_refuse_remote(const struct device *device, struct pf_err *err);
 struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len,
 				 struct pf_err *err);
 
-/* May pjrtfs end an execution of USER for which no process waits any more, with its
- * worker, after config.abandoned_ms?  False for the mount's owner. */
-bool files_may_abandon(const struct pf_fs *fs, uid_t user);
-
-/* Such an execution still runs: end WORKER, and report that.  EXECUTABLE: its name.  ID: the
+/* An execution that no process has waited for during config.abandoned_ms still runs: end WORKER, and
+ * report that.  EXECUTABLE: its name.  ID: the
  * command's, JSON text, or NULL.  Does not block. */
 void files_abandon(const struct pf_fs *fs, struct pf_worker *worker,
 		   const char *executable, uid_t user, const char *id);
+
+/* WORK is of the executable NAME. */
+void files_name_work(struct pf_sched_work *work, const char *name);
+
+/* Append a line on an execution that no process has waited for during a minute, or a sixtieth of
+ * config.abandoned_ms, with its name if CRED may see it.  True: there is one; -ENOMEM. */
+int files_print_left(struct pf_fs *fs, const struct pf_cred *cred, struct pf_buf *out);
 
 /* The account of user UID, borrowed; NULL: no memory. */
 struct pf_account *files_account(const struct pf_fs *fs, uid_t uid);

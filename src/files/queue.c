@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "internal.h"
 #include "pjrtfs/executable.h"
@@ -27,18 +28,27 @@ static bool may_see(struct pf_node *node, struct pf_node *top, const struct pf_c
 	return may;
 }
 
-/* Append the name of the executable SUBJECT, as far as CRED may see it. */
-static void print_name(struct pf_fs *fs, uint64_t subject, const struct pf_cred *cred,
-		       struct pf_buf *out)
+void files_name_work(struct pf_sched_work *work, const char *name)
 {
+	if (strlen(name) < sizeof(work->name))
+		strcpy(work->name, name);
+}
+
+/* Append the name of the executable of E, as far as CRED may see it; of one that was removed, its user
+ * may. */
+static void print_name(struct pf_fs *fs, const struct pf_sched_entry *e,
+		       const struct pf_cred *cred, struct pf_buf *out)
+{
+	uint64_t subject = e->work.subject;
 	PF_CLEANUP(pf_node_unrefp)
 	struct pf_node *node = subject ? pf_tree_by_ino(fs->tree, subject) : NULL;
+	bool own = !cred->uid || cred->uid == e->user;
 	size_t before = out->len;
 
 	if (node && may_see(node, fs->executables, cred))
 		pf_node_path(node, fs->executables, out);
 	if (out->len == before)
-		pf_buf_puts(out, "-");
+		pf_buf_puts(out, own && *e->work.name ? e->work.name : "-");
 }
 
 /* Append a line for each of the N ENTRIES as CRED sees them; RUNNING: the state of those that run. */
@@ -54,7 +64,7 @@ static void print(struct pf_fs *fs, const struct pf_sched_entry *entries, size_t
 		pf_buf_printf(out, "%u %s %" PRId64 ".%03d %u %" PRIu64 "/%" PRIu64 " ",
 			      e->user, e->runs ? running : "waiting", ms / 1000,
 			      (int)(ms % 1000), e->position, e->work.done, e->work.of);
-		print_name(fs, e->work.subject, cred, out);
+		print_name(fs, e, cred, out);
 		pf_buf_puts(out, "\n");
 	}
 }
@@ -101,6 +111,67 @@ static void print_compiles(struct pf_fs *fs, const struct pf_worker *worker,
 		if (entries[i].work.worker == worker)
 			entries[kept++] = entries[i];
 	print(fs, entries, kept, "compiling", cred, out);
+}
+
+/* The executions that no client awaits come to light after so long; in ms. */
+static int64_t left_ms(const struct pf_fs *fs)
+{
+	enum { MINUTE = 60000, PART = 60 };
+
+	return fs->config.abandoned_ms ? MIN(fs->config.abandoned_ms / PART, MINUTE)
+				       : MINUTE;
+}
+
+/* As files_print_left, for one device. */
+static bool print_left(const struct device *d, struct pf_sched_entry *entries,
+		       const struct pf_cred *cred, struct pf_buf *out)
+{
+	size_t n =
+		pf_sched_list(pf_worker_sched(d->worker), d->index, entries, MAX_LINES);
+	int64_t now = pf_now_ms();
+
+	for (size_t i = 0; i < n; i++) {
+		const struct pf_sched_entry *e = &entries[i];
+
+		if (!e->work.left || now - e->work.left < left_ms(d->fs))
+			continue;
+		pf_buf_printf(out, "executable ");
+		print_name(d->fs, e, cred, out);
+		pf_buf_printf(out,
+			      ": no client has waited for %" PRId64
+			      " s for an execution of user %u, which runs on %s; ",
+			      (now - e->work.left) / 1000, e->user, d->name);
+		if (d->fs->config.abandoned_ms)
+			pf_buf_printf(out,
+				      "after %" PRIu64
+				      " s (--abandoned-timeout) the process of plugin %s "
+				      "ends\n",
+				      d->fs->config.abandoned_ms / 1000,
+				      pf_worker_name(d->worker));
+		else
+			pf_buf_printf(out, "to end it, kill the process plugins/%s/pid\n",
+				      pf_worker_name(d->worker));
+		return true;
+	}
+	return false;
+}
+
+int files_print_left(struct pf_fs *fs, const struct pf_cred *cred, struct pf_buf *out)
+{
+	pf_autofree struct pf_sched_entry *entries = calloc(MAX_LINES, sizeof(*entries));
+	bool found = false;
+
+	if (!entries)
+		return -ENOMEM;
+	for (unsigned i = 0; i < fs->n_devices && !found; i++) {
+		const struct device *d = &fs->devices[i];
+
+		found = print_left(d, entries, cred, out);
+		for (const struct home *home = homes_of(fs); home && !found;
+		     home = home->next)
+			found = print_left(files_device_in(home, d), entries, cred, out);
+	}
+	return found;
 }
 
 static int print_as(struct pf_node *node, const struct pf_cred *cred, struct pf_buf *out)

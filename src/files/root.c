@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/param.h>
 #include <unistd.h>
 
 #include "files/buffers/buffers.h"
@@ -175,12 +176,13 @@ static const struct pf_kind kind_metrics = {
 	.name = "metrics.prom", FILES_TEXT_AS(metrics_open, metrics_getattr_as)
 };
 
-static int health_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+static int health_print(struct pf_node *node, const struct pf_cred *cred,
+			struct pf_buf *out)
 {
 	struct pf_fs *fs = fs_of(node);
 	struct pf_err why = PF_ERR_INIT;
+	int left;
 
-	(void)err;
 	for (unsigned i = 0; i < fs->n_workers; i++) {
 		enum pf_worker_state state = pf_worker_state(fs->workers[i]);
 
@@ -192,6 +194,9 @@ static int health_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 			return 0;
 		}
 	}
+	left = files_print_left(fs, cred, out);
+	if (left)
+		return MIN(left, 0);
 	if (fs->config.n_failed)
 		pf_buf_printf(out, "plugin %s has failed\n", fs->config.failed[0].name);
 	else if (fs->config.cache && pf_cache_failing(fs->config.cache, &why) < 0)
@@ -201,6 +206,21 @@ static int health_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 		pf_buf_puts(out, "ok\n");
 	return 0;
 }
+
+static int health_open(struct pf_open *of, struct pf_err *err)
+{
+	return files_open_as(of, health_print, err);
+}
+
+static void health_getattr_as(struct pf_node *node, const struct pf_cred *cred,
+			      struct pf_open *of, struct stat *st)
+{
+	files_getattr_as(node, cred, of, health_print, st);
+}
+
+static const struct pf_kind kind_health = {
+	.name = "health", FILES_TEXT_AS(health_open, health_getattr_as)
+};
 
 static void print_devices(const struct pf_fs *fs, const char *m, struct pf_buf *out)
 {
@@ -273,7 +293,6 @@ static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 FILES_TEXT(readme, "README", readme_show, NULL);
 PF_FIELD(version, "version", "%s", PACKAGE_VERSION);
 PF_FIELD(pid, "pid", "%d", (int)getpid());
-FILES_TEXT(health, "health", health_show, NULL);
 
 /* --- error: why the last call failed ------------------------------------------------ */
 
@@ -311,9 +330,9 @@ static const struct pf_kind error = {
 
 const struct pf_kind kind_root = {
 	.mode = S_IFDIR | 0755,
-	.children = (const struct pf_kind *const[]){ &readme, &version, &pid, &health,
-						     &error, &kind_control, &kind_metrics,
-						     &kind_trace, NULL },
+	.children = (const struct pf_kind *const[]){ &readme, &version, &pid,
+						     &kind_health, &error, &kind_control,
+						     &kind_metrics, &kind_trace, NULL },
 	.instead = "programs go to programs/ and arrays to buffers/",
 };
 

@@ -297,6 +297,14 @@ bool pf_execution_has_slot(struct pf_execution *e)
 	return sched && pf_sched_has(sched, &e->slot);
 }
 
+void pf_execution_left(struct pf_execution *e)
+{
+	struct pf_sched *sched = atomic_load(&e->sched);
+
+	if (sched)
+		pf_sched_left(sched, &e->slot);
+}
+
 void pf_execution_resume(struct pf_execution *e)
 {
 	step(e);

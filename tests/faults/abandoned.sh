@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
 # COST: 1 CPU-s in 12 s
-# The daemon ends the worker of an execution that no process awaits, after --abandoned-timeout, if
-# its user does not own the mount; awaited executions and the owner's go on.
+# The daemon ends the worker of an execution that no process awaits, after --abandoned-timeout; awaited
+# executions go on.  Before, health and queue name it.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0
@@ -53,14 +53,14 @@ told()
 		(.error.message | test("for 1 s: the worker of plugin faulty is ended")))] | length' \
 		"$mnt/events" | grep -qx "$2"
 }
-# later: a time limit that began after --abandoned-timeout is over
+# later: a time limit that began after --abandoned-timeout is over, of a wait for a job that hangs
 later()
 {
-	local before
-	before=$(hung)
-	ask '{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["later"],"timeout_ms":1500}' >reply
+	local job
+	ask '{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["later"],"async":true}' >reply
+	job=$(jq .job reply)
+	ask '{"op":"wait","job":'"$job"',"timeout_ms":1500}' >reply
 	tells reply ETIMEDOUT
-	eventually hangs "$((before + 1))"
 }
 run='printf "x y -> all/z\n" >"$1"'
 control='exec 3<>"$1"; echo "{\"op\":\"execute\",\"executable\":\"add\",\"inputs\":[\"x\",\"y\"],
@@ -92,26 +92,27 @@ wait "$client"
 later # a job is waited for, however long
 told 12345 4 || fail "a job was abandoned"
 shows "$mnt/plugins/faulty/restarts" 4
-job=$(bounded ls -t "$mnt/jobs" | head -n 1)
-shows "$mnt/jobs/$job/state" running
-ask '{"op":"cancel","job":'"$job"'}' >reply
+shows "$mnt/jobs/1/state" running
+ask '{"op":"cancel","job":1}' >reply
 restarted 5 faulty
 told 12345 5 || fail "no event of a job"
 
-# -- awaited executions go on, and so do the owner's
+# -- the owner's end, too
+start 0 bash -c "$control" - "$mnt/control" ',"timeout_ms":100'
+restarted 6 faulty
+wait "$client" 2>/dev/null || :
+told 0 1 || fail "no event of the owner"
+
+# -- awaited executions go on
 start 12345 bash -c "$run" - "$mnt/executables/add/run"
 waiting=$client
-start 0 bash -c "$run" - "$mnt/executables/add/run"
-lose
+shows "$mnt/plugins/faulty/restarts" 6
 later
-shows "$mnt/plugins/faulty/restarts" 5
 told 12345 5 || fail "an awaited execution was abandoned"
 kill -0 "$waiting" || fail "a client that waits was ended"
-told 0 0 || fail "the owner's execution was abandoned"
-
 kill -KILL "$(bounded cat "$mnt/plugins/faulty/pid")"
 wait "$waiting" 2>/dev/null && fail "what hung succeeded"
-restarted 6 faulty
+restarted 7 faulty
 
 # -- an execution that ends in time ends no worker
 begin 600
@@ -124,6 +125,31 @@ faults
 eventually grep -Eqx 'done|cancelled' "$mnt/jobs/1/state"
 shows "$mnt/plugins/faulty/restarts" 0
 told 12345 0 || fail "an event of an execution that ended"
+
+# -- health names it after a sixtieth of the time, and queue keeps the name of a removed program
+begin 60
+like_add call
+bounded cp call.mlir "$mnt/programs/"
+for lost in add call; do
+	faults execute=held:"$lost"
+	if [ "$lost" = add ]; then
+		bash -c "$run" - "$mnt/executables/add/run" 2>/dev/null &
+	else
+		bash -c "$call" - "$mnt/executables/call/call" >/dev/null 2>&1 &
+	fi
+	client=$!
+	reached "$lost"
+	bounded rm "$mnt/programs/$lost.mlir"
+	tells "$mnt/devices/faulty/0/queue" "^0 running .* 0 0/1 $lost\$"
+	equal "queue of another" "$(as 12345 cat "$mnt/devices/faulty/0/queue" | cut -d ' ' -f 6)" -
+	shows "$mnt/health" ok
+	lose
+	eventually grep -q "^executable $lost: no client has waited for [0-9]* s for an execution of user 0, which runs on faulty:0; after 60 s" \
+		"$mnt/health"
+	faults
+	eventually grep -qx ok "$mnt/health"
+done
+shows "$mnt/plugins/faulty/restarts" 0
 
 # -- 0: never
 begin 0

@@ -123,13 +123,13 @@ wait "$first"
 wait "$second"
 eventually none "$q"
 
-# -- a removed program has no name while it still runs
+# -- a removed program keeps its name while it still runs
 cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 faults execute=held
 ask '{"op":"execute","executable":"slow","inputs":["x","y"],"outputs":["z"],"async":true}' | jq -e .job >started
 q=$mnt/devices/faulty/0/queue
 eventually grep -Eqx '0 running [0-9]+\.[0-9]{3} 0 0/1 slow' "$q"
 rm "$mnt/programs/slow.mlir"
-grep -Eqx '0 running [0-9]+\.[0-9]{3} 0 0/1 -' "$q" || fail "a removed program is listed as $(cat "$q")"
+grep -Eqx '0 running [0-9]+\.[0-9]{3} 0 0/1 slow' "$q" || fail "a removed program is listed as $(cat "$q")"
 faults
 eventually none "$q"

@@ -68,6 +68,7 @@ struct call {
 	struct writer *writer;   /* parked until the program is compiled, or NULL */
 	struct pf_wait wait;     /* the writer's, for the program */
 	_Atomic bool done;       /* the execution has ended; spinning takes no lock */
+	struct pf_buf name;      /* the program's, when the file was opened */
 	struct pf_timer abandon; /* armed when the file is closed while it runs */
 	bool closed;             /* ABANDON was armed */
 	struct pf_execution *running; /* borrowed: in CALL_RUNNING */
@@ -140,6 +141,7 @@ static void call_unref(struct call *c)
 	array_heads_release(&c->out_heads);
 	bound_release(&c->bound);
 	free(c->line);
+	pf_buf_release(&c->name);
 	pf_loaded_unref(c->loaded);
 	arrays_out_release(&c->out);
 	pf_stream_release(&c->stream);
@@ -260,6 +262,7 @@ static struct pf_execution *prepare_locked(struct call *c)
 		return NULL;
 	}
 	pf_execution_lend(e, c->loaded, c->in.bytes, c->in.offs);
+	files_name_work(&e->slot.work, c->name.data ? c->name.data : "");
 	e->user = call_ref(c);
 	e->uid = c->cred.uid;
 	e->account = c->in.account;
@@ -632,6 +635,7 @@ static int call_open(struct pf_open *of, struct pf_err *err)
 	pf_stream_init(&c->stream, &call_stream_ops);
 	atomic_init(&c->refs, 1);
 	c->program = program_ref(program);
+	files_program_name(program, &c->name);
 	c->node = pf_node_ref(of->node);
 	c->cred = of->cred;
 	c->in.account = files_account(fs_of(of->node), c->cred.uid);
@@ -678,7 +682,8 @@ static void arm_abandon_locked(struct call *c)
 {
 	struct pf_fs *fs = fs_of(c->node);
 
-	if (!files_may_abandon(fs, c->cred.uid))
+	pf_execution_left(c->running);
+	if (!fs->config.abandoned_ms)
 		return;
 	c->closed = true;
 	c->abandon.fire = abandoned;

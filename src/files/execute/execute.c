@@ -301,6 +301,7 @@ static void start(struct named_exec *run, struct pf_execution *e)
 	e->launch_id = (int32_t)run->spec.launch_id;
 	note_progress(run, e);
 	e->name = strdup(run->name);
+	files_name_work(&e->slot.work, run->name);
 	e->want_outs = run->n_out;
 	e->user = run;
 	e->uid = run->task->cred.uid;

@@ -341,6 +341,10 @@ static void stop_calls(struct pf_timer *timer)
 	struct task *t = pf_container_of(timer, struct task, stop);
 
 	task_unqueue(t);
+	pf_lock(&t->lock);
+	if (t->execution)
+		pf_execution_left(t->execution);
+	pf_unlock(&t->lock);
 	cancel_calls(t);
 	task_unref(t);
 }
@@ -357,7 +361,7 @@ void task_left(struct task *t)
 	if (atomic_exchange(&t->left, true))
 		return;
 	arm(t, &t->stop, 0); /* a lock may be held */
-	if (files_may_abandon(t->fs, t->cred.uid))
+	if (t->fs->config.abandoned_ms)
 		arm(t, &t->abandon, t->fs->config.abandoned_ms);
 	if (atomic_load(&t->over))
 		stop_waiting(t);
