@@ -89,6 +89,21 @@ int pf_hlo_unwrap(struct pf_shared_bytes proto, bool with_config,
 char *pf_param_path(const char *name);
 
 /*
+ * Which of N paths (N at least 1), without SKIP bytes of each, is the name of which of the N inputs of
+ * S from FIRST on?  Paths and names are compared as lists of segments, split at '.', '/', brackets and
+ * quotes; a segment of digits is a number.  Names are taken without segments that all N begin with,
+ * and, if they do not match otherwise, both sides without a last segment "value".
+ *
+ * leaf   N numbers: on 1, leaf[i] is the path of input FIRST + i
+ *
+ * 1: all are told by name.  0: S has no names, for none of the N is a framework's, two inputs have equal
+ * lists, or all are numbers behind one word ("arg0", "arg1").  -EINVAL: the names differ, and *ERR
+ * has some of both.  -ENOMEM.  Does not block.
+ */
+int pf_params_match(const struct pf_signature *s, size_t first, char *const *paths,
+		    size_t skip, size_t n, size_t *leaf, struct pf_err *err);
+
+/*
  * Take the first input off SIGNATURE, which is not shared yet: it is the number of the
  * platform, which callers do not pass.  -EINVAL: it is not a scalar of S32.
  */

@@ -122,7 +122,29 @@ equal 'a part of a tree' "$(values a b c d e f)" '100 200 300 400 500 600 '
 scalars all x=1 y=6 s/opt/alpha/w/~/b=3 s/opt/alpha/w/1=4 s/opt/zeta=2 s/z=5
 run tree 'all -> a b c d e f'
 equal 'all arguments' "$(values a b c d e f)" '10 20 30 40 50 60 '
-# names that are not the parameters': by name, and depth first, as they are
+
+# -- names that are not the parameters': never by position in silence
+# shellcheck disable=SC2046 # words
+program layers $(for i in {0..10}; do echo "params['layers'][$i]['w']"; done)
+# shellcheck disable=SC2046 # words
+scalars params $(for i in {0..10}; do echo "layers.$i.w=$i"; done)
+run layers 'params -> a b c d e f g h i j k'
+equal 'tensors' "$(values a b c d e f g h i j k)" '0 10 20 30 40 50 60 70 80 90 100 '
+tells "$mnt/executables/layers/run" ' s, by name$'
+bounded mv "$b/params/layers.10.w.txt" "$b/params/layers_10_w.txt"
+fails_with 'Invalid argument' say "$mnt/executables/layers/run" 'params -> a b c d e f g h i j k'
+sentence="params: 10 of its 11 arrays are named as the program's inputs 0 to 10 are: found layers_10_w, "
+sentence+="expected params\\['layers'\\]\\[10\\]\\['w'\\]; rename them, or add the word positional"
+tells "$mnt/executables/layers/run" "$sentence"
+fails_with 'Invalid argument' say "$mnt/executables/layers/bind" 'params'
+say "$mnt/executables/layers/bind" 'params positional'
+run layers 'params positional -> a b c d e f g h i j k'
+equal 'by position' "$(values a b c d e f g h i j k)" '0 10 20 30 40 50 60 70 80 90 100 '
+tells "$mnt/executables/layers/run" ' s, by position$'
+# depth first, as they are
 scalars other opt/alpha/w=2 opt/beta=3 opt/zeta=4 z=5
-run tree 'x other y -> a b c d e f'
+fails_with 'Invalid argument' say "$mnt/executables/tree/run" 'x other y -> a b c d e f'
+say "$mnt/executables/tree/run" \
+	'{"inputs":["x","other","y"],"outputs":["a","b","c","d","e","f"],"positional":true}'
 equal 'another tree' "$(values b c d e)" '20 30 40 50 '
+tells "$mnt/executables/tree/run" '"order":"by position"'

@@ -32,7 +32,8 @@ def examples(d):
     job = ask(fd, {"op": "stat", "buffer": here + "x", "async": True})["job"]
     ask(fd, {"op": "wait", "job": job})
     yield {"op": "execute", "executable": "add", "inputs": [here + "x", here + "y"],
-           "outputs": [here + "z"], "donate": [], "move": False, "repeat": 2, "launch_id": 7, "id": 1,
+           "outputs": [here + "z"], "donate": [], "move": False,
+           "positional": False, "repeat": 2, "launch_id": 7, "id": 1,
            "device": cases.plugin + ":0", "timeout_ms": 100000}
     yield {"op": "stat", "buffer": here + "x", "device": cases.plugin + ":0"}
     yield {"op": "stat", "executable": "add"}

@@ -113,7 +113,7 @@ static int list_inputs(struct named_exec *run, size_t i, struct pf_err *err)
 		return list_by_name(run, row, err);
 	for (size_t k = 0; k < given->n && r == 0; k++)
 		r = run_list_input(run->loaded->signature, row, given->at[k],
-				   &run->task->cred, err);
+				   run->spec.positional, &run->task->cred, err);
 	return r == -ENOMEM ? pf_err_set(err, r, "no memory for names") : r;
 }
 

@@ -69,9 +69,10 @@ static int list(const struct exec_spec *spec, bool all, const struct pf_loaded *
 	int r = 0;
 
 	for (size_t i = 0; i < words->n && r == 0; i++)
-		r = is_star(words->at[i]) ? names_add(&row->inputs, "*", 1)
-					  : run_list_input(loaded->signature, row,
-							   words->at[i], cred, err);
+		r = is_star(words->at[i])
+			    ? names_add(&row->inputs, "*", 1)
+			    : run_list_input(loaded->signature, row, words->at[i],
+					     spec->positional, cred, err);
 	if (r == -ENOMEM)
 		return pf_err_set(err, r, "no memory for names");
 	return r < 0 ? r : pf_execution_check_counts(loaded, row->inputs.n, n_out, err);

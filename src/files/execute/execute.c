@@ -35,6 +35,21 @@ static struct json_object *describe_row(const struct named_exec *run,
 	return list;
 }
 
+/* How the arrays of directories became arguments: "by name", or, if those of one did not, "by
+ * position"; NULL: there was no directory. */
+static const char *order_of(const struct named_exec *run)
+{
+	const char *order = NULL;
+
+	for (size_t i = 0; i < run->n_rows; i++)
+		for (size_t k = 0; k < run->rows[i].n_leaves; k++) {
+			if (!run->rows[i].leaves[k].by_name)
+				return "by position";
+			order = "by name";
+		}
+	return order;
+}
+
 /* The reply to an execution whose last repetition was E. */
 static struct json_object *run_reply(const struct named_exec *run,
 				     const struct pf_execution *e)
@@ -46,6 +61,8 @@ static struct json_object *run_reply(const struct named_exec *run,
 	for (size_t i = 0; rows && i < run->n_rows; i++)
 		pf_json_append(rows, describe_row(run, e, i));
 	pf_json_add(o, "outputs", rows ? rows : describe_row(run, e, 0));
+	if (order_of(run))
+		pf_json_add_string(o, "order", order_of(run));
 	if (run->spec.repeat > 1)
 		pf_json_add_int(o, "repeat", (int64_t)run->spec.repeat);
 	pf_json_add_seconds(o, "seconds", run->seconds);

@@ -16,7 +16,8 @@
 /* The inputs that are the leaves of one directory. */
 struct leaves {
 	size_t first, n;
-	size_t skip; /* bytes of the directory's name at the start of each leaf's */
+	size_t skip;  /* bytes of the directory's name at the start of each leaf's */
+	bool by_name; /* their names are the parameters'; else they keep their order */
 };
 
 /* The arguments and results of one device. */
@@ -73,11 +74,12 @@ int run_move(struct pf_value **value, const struct device *d, bool move,
 
 /*
  * Append to ROW's inputs what WORD stands for, for a program with signature S.  The leaves of a
- * directory are put in the order of the next parameters if their paths equal the parameters' names
- * without the prefix that all of these have.  -errno of files_expand.  (leaves.c)
+ * directory are put in the order of the next parameters, as pf_params_match says, unless POSITIONAL,
+ * or if they are results that a command numbered.  -errno of files_expand and of pf_params_match.
+ * (leaves.c)
  */
 int run_list_input(const struct pf_signature *s, struct row *row, const char *word,
-		   const struct pf_cred *cred, struct pf_err *err);
+		   bool positional, const struct pf_cred *cred, struct pf_err *err);
 
 /*
  * WORD, a directory among the outputs, stands for NAMES: sort them like the leaves of the

@@ -19,30 +19,6 @@ static int by_path(const void *a, const void *b)
 }
 
 /*
- * The length of the prefix of the parameters' paths that names the tree of the N leaves: all
- * paths begin with it, and their rest is as long as the leaves' paths.  SIZE_MAX: no such tree.
- */
-static size_t find_tree(const struct pf_param *params, char *const *names, size_t n,
-			size_t skip)
-{
-	size_t of_params = 0, of_leaves = 0, len;
-
-	for (size_t i = 0; i < n; i++) {
-		of_params += strlen(params[i].path);
-		of_leaves += strlen(names[i] + skip);
-	}
-	if (of_params < of_leaves || (of_params - of_leaves) % n)
-		return SIZE_MAX;
-	len = (of_params - of_leaves) / n;
-	if (len && (strlen(params[0].path) < len || params[0].path[len - 1] != '/'))
-		return SIZE_MAX;
-	for (size_t i = 1; i < n; i++)
-		if (strncmp(params[i].path, params[0].path, len))
-			return SIZE_MAX;
-	return len;
-}
-
-/*
  * Put NAMES in the order of LIKE, N of both, of which SKIP and LIKE_SKIP bytes come before each
  * path.  0: the paths differ, and NAMES is unchanged; 1; -ENOMEM.
  */
@@ -71,19 +47,23 @@ static int order(char **names, size_t skip, char *const *like, size_t like_skip,
 	return 1;
 }
 
-/* Put the names of N leaves in the order of PARAMS, if the paths match.  -ENOMEM. */
-static int order_as_params(const struct pf_param *params, char **names, size_t n,
-			   size_t skip)
+/* Put the names of leaves L, which WORD stands for, in the order of the parameters that have them.
+ * 1; 0: the program has no names; -EINVAL, -ENOMEM. */
+static int order_as_params(const struct pf_signature *s, char **names,
+			   const struct leaves *l, const char *word, struct pf_err *err)
 {
-	pf_autofree char **paths = NULL;
-	size_t tree = find_tree(params, names, n, skip);
+	pf_autofree size_t *leaf = calloc(l->n, sizeof(*leaf));
+	pf_autofree char **copy = calloc(l->n, sizeof(*copy));
+	int r;
 
-	if (tree == SIZE_MAX)
-		return 0;
-	paths = calloc(n, sizeof(*paths));
-	for (size_t i = 0; paths && i < n; i++)
-		paths[i] = params[i].path;
-	return paths ? order(names, skip, paths, tree, n) : -ENOMEM;
+	if (!leaf || !copy)
+		return -ENOMEM;
+	r = pf_params_match(s, l->first, names, l->skip, l->n, leaf, err);
+	for (size_t i = 0; i < l->n; i++)
+		copy[i] = names[i];
+	for (size_t i = 0; i < l->n && r == 1; i++)
+		names[i] = copy[leaf[i]];
+	return r == -EINVAL ? pf_err_wrap(err, r, "%s", word) : r;
 }
 
 /* The bytes of a directory's name in those of its leaves. */
@@ -97,7 +77,7 @@ static size_t skip_of(const char *word)
 }
 
 int run_list_input(const struct pf_signature *s, struct row *row, const char *word,
-		   const struct pf_cred *cred, struct pf_err *err)
+		   bool positional, const struct pf_cred *cred, struct pf_err *err)
 {
 	struct leaves l = { .first = row->inputs.n, .skip = skip_of(word) };
 	struct leaves *more;
@@ -106,11 +86,11 @@ int run_list_input(const struct pf_signature *s, struct row *row, const char *wo
 	l.n = row->inputs.n - l.first;
 	if (r < 0 || r == FILES_ITSELF || l.n == 0)
 		return r < 0 ? r : 0;
-	if (r == FILES_LEAVES && row->inputs.n <= s->n_inputs) {
-		r = order_as_params(s->inputs + l.first, row->inputs.at + l.first, l.n,
-				    l.skip);
+	if (r == FILES_LEAVES && !positional && row->inputs.n <= s->n_inputs) {
+		r = order_as_params(s, row->inputs.at + l.first, &l, word, err);
 		if (r < 0)
 			return r;
+		l.by_name = r == 1;
 	}
 	more = reallocarray(row->leaves, row->n_leaves + 1, sizeof(*more));
 	if (!more)

@@ -32,7 +32,7 @@ static void print_outputs(struct json_object *list, struct pf_buf *out)
 	}
 }
 
-/* Append REPLY as a line: "ok: z F32[3] on cpu:0 in 0.000096 s". */
+/* Append REPLY as a line: "ok: z F32[3] on cpu:0 in 0.000096 s, by name". */
 static void print_reply(struct json_object *reply, struct pf_buf *out)
 {
 	struct json_object *v;
@@ -55,6 +55,8 @@ static void print_reply(struct json_object *reply, struct pf_buf *out)
 		print_outputs(v, out);
 	if (json_object_object_get_ex(reply, "seconds", &v))
 		pf_buf_printf(out, " in %.6f s", json_object_get_double(v));
+	if (json_object_object_get_ex(reply, "order", &v))
+		pf_buf_printf(out, ", %s", json_object_get_string(v));
 }
 
 /* --- a command that was written to a file, as a task ---------------------------------- */

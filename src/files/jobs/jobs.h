@@ -172,9 +172,10 @@ struct exec_spec {
 	struct names donate; /* inputs that may be consumed, by name, */
 	uint32_t *donate_at; /* by their number (owned), */
 	size_t n_donate_at;
-	bool donate_all;    /* or all of them */
-	char *device;       /* owned, or NULL */
-	bool move;          /* copy arrays of other devices */
+	bool donate_all; /* or all of them */
+	char *device;    /* owned, or NULL */
+	bool move;       /* copy arrays of other devices */
+	bool positional; /* arrays of directories keep their order, whatever their names */
 	uint64_t repeat;    /* times; 0 is 1 */
 	uint64_t launch_id; /* at most INT32_MAX; 0: none */
 	bool async;

@@ -101,8 +101,8 @@ static int unknown_option(const char *word, struct pf_err *err)
 	pf_similar_try_all(&similar, known);
 	return pf_err_set(err, -EINVAL,
 			  "%s%s: the options of run are donate=NAME, device=NAME, "
-			  "repeat=N, timeout_ms=N, move and async; quote a name that is "
-			  "like an option",
+			  "repeat=N, timeout_ms=N, move, positional and async; quote a "
+			  "name that is like an option",
 			  word, pf_similar_hint(&similar, hint));
 }
 
@@ -150,6 +150,8 @@ int exec_spec_parse_line(const char *line, struct exec_spec *spec, struct pf_err
 			spec->async = true;
 		else if (!quoted && !strcmp(w, "move"))
 			spec->move = true;
+		else if (!quoted && !strcmp(w, "positional"))
+			spec->positional = true;
 		else
 			r = names_add(arrow ? spec->outputs.at : spec->inputs.at, w,
 				      word.len);
@@ -460,6 +462,7 @@ int exec_spec_parse(struct json_object *o, bool executable, struct exec_spec *sp
 		{ .key = "donate" },
 		{ "device", .string = &device, .optional = true },
 		{ "move", .flag = &spec->move },
+		{ "positional", .flag = &spec->positional },
 		{ "repeat", .number = &spec->repeat, .min = 1, .max = EXEC_MAX_REPEAT },
 		{ "launch_id", .number = &spec->launch_id, .max = INT32_MAX },
 		{ 0 },

@@ -99,9 +99,9 @@ TEST_EACH(a_run_line_is_parsed, lines)
 	ck_assert_ptr_null(r.inputs.at);
 }
 
-#define OPTIONS                                                                          \
-	"the options of run are donate=NAME, device=NAME, repeat=N, timeout_ms=N, move " \
-	"and async; quote a name that is like an option"
+#define OPTIONS                                                                           \
+	"the options of run are donate=NAME, device=NAME, repeat=N, timeout_ms=N, move, " \
+	"positional and async; quote a name that is like an option"
 
 static const char no_arrow[] =
 	"expected inputs, '->' and outputs, as in 'x y -> z', found no '->'";
@@ -199,14 +199,14 @@ TEST(json_may_have_rows_and_options)
 {
 	take_json(
 		"{'inputs':[['x','y'],['v'],[]],'outputs':[[]],'device':'cpu:1','move':true,"
-		"'async':false,'repeat':3,'timeout_ms':9,'launch_id':2147483647}");
+		"'positional':true,'async':false,'repeat':3,'timeout_ms':9,'launch_id':2147483647}");
 	ck_assert_uint_eq(r.inputs.n, 3);
 	ck_assert_str_eq(shown(rows_at(&r.inputs, 0)), "[x][y]");
 	ck_assert_str_eq(shown(rows_at(&r.inputs, 1)), "[v]");
 	ck_assert_str_eq(shown(rows_at(&r.inputs, 2)), "");
 	ck_assert_uint_eq(r.outputs.n, 1);
 	ck_assert_str_eq(r.device, "cpu:1");
-	ck_assert(r.move && !r.async);
+	ck_assert(r.move && r.positional && !r.async);
 	ck_assert_uint_eq(r.repeat, 3);
 	ck_assert_uint_eq(r.timeout_ms, 9);
 	ck_assert_uint_eq(r.launch_id, INT32_MAX);
@@ -236,8 +236,8 @@ TEST(json_may_name_parameters)
 }
 
 #define KEYS                                                                             \
-	": expected one of executable, inputs, outputs, donate, device, move, repeat, "  \
-	"launch_id, op, id, async, timeout_ms"
+	": expected one of executable, inputs, outputs, donate, device, move, "          \
+	"positional, repeat, launch_id, op, id, async, timeout_ms"
 
 #define DONATED "expected an input's name, its number from 0 on, true or false, found "
 

@@ -230,6 +230,97 @@ TEST_EACH(paths_of_parameters, paths)
 	free(path);
 }
 
+/* --- leaves of directories -------------------------------------------------------------------- */
+
+enum { MOST_NAMES = 12 };
+
+/* The names that a list has, between semicolons, in LIST, a copy; returns how many. */
+static size_t split_names(char *list, char **ret)
+{
+	size_t n = 0;
+
+	for (char *at = strtok(list, ";"); at; at = strtok(NULL, ";"))
+		ret[n++] = at;
+	return n;
+}
+
+#define TWELVE(before, after)                                                            \
+	before "0" after ";" before "1" after ";" before "2" after ";" before "3" after  \
+	       ";" before "4" after ";" before "5" after ";" before "6" after ";" before \
+	       "7" after ";" before "8" after ";" before "9" after ";" before "10" after \
+	       ";" before "11" after
+#define LAYERS TWELVE("params['layers'][", "]['w']")
+
+/* Each leaf stands in the place of its parameter. */
+static const struct {
+	const char *params, *leaves;
+	int want; /* 1: by name, 0: by position, or -EINVAL */
+} matched[] = {
+	/* JAX's list of layers, as files, tensors and keys are called. */
+	{ LAYERS, TWELVE("layers/", "/w"), 1 },
+	{ LAYERS, TWELVE("layers.", ".w"), 1 },
+	{ LAYERS, TWELVE("params.layers.", ".w"), 1 },
+	{ LAYERS, TWELVE("layers[", "].w"), 1 },
+	{ LAYERS, TWELVE("['layers'][", "]['w']"), 1 },
+	{ LAYERS, TWELVE("layers.0", ".w"), 1 },
+	{ LAYERS, TWELVE("layers_", "_w"), -EINVAL },
+	{ LAYERS, TWELVE("model.layers.", ".w"), -EINVAL },
+	/* Keys that are names of tensors; shards of a model. */
+	{ TWELVE("states['", ".weight']"), TWELVE("", ".weight"), 1 },
+	{ TWELVE("states['", ".weight']"), TWELVE("model-1-of-2/", ".weight"), -EINVAL },
+	/* Flax nnx, equinox, linen, haiku. */
+	{ TWELVE("s['layers'][", "]['kernel'].value"), TWELVE("layers.", ".kernel"), 1 },
+	{ TWELVE("s.layers[", "].kernel"), TWELVE("layers/", ".kernel.value"), 1 },
+	{ "m.norm.weight;m.norm.bias", "norm.weight;norm.bias", 1 },
+	{ "v['params']['Dense_10']['bias'];v['params']['Dense_2']['bias']",
+	  "Dense_10.bias;Dense_2.bias", 1 },
+	{ "p['mlp/~/linear_1']['w'];p['mlp/~/linear']['w']",
+	  "mlp/~/linear_1/w;mlp/~/linear/w", 1 },
+	/* A last "value" can be a name like others. */
+	{ "p['query'];p['key'];p['value']", "query;key;value", 1 },
+	/* Names that are not the parameters'. */
+	{ "s['0.running_mean'];s['0.running_var'];s['0.weight']",
+	  "0.running_zz;0.running_aa;0.weight", -EINVAL },
+	{ "x;y", "a;b", -EINVAL },
+	{ "x", "y", -EINVAL },
+	{ "p['a'];p['b']", "a;a", -EINVAL },
+	{ "states[0];states[1]", "l1.bias;l1.weight", -EINVAL },
+	/* Names that tell inputs no better than their places do. */
+	{ TWELVE("arg", ""), TWELVE("layers.", ".w"), 0 },
+	{ "p0.2;p1.3", "l1.bias;l1.weight", 0 },
+	{ "XLA_Args;XLA_Args", "l1.bias;l1.weight", 0 },
+	{ "p['a.b'];p['a']['b']", "a.b;a/b", 0 },
+	{ "p['01'];p['1']", "0;1", 0 },
+	/* But where leaves have them. */
+	{ "arg0;arg1", "arg0;arg1", 1 },
+};
+
+TEST_EACH(leaves_by_name, matched)
+{
+	pf_autofree char *params = strdup(matched[_i].params);
+	pf_autofree char *leaves = strdup(matched[_i].leaves);
+	char *of_params[MOST_NAMES], *of_leaves[MOST_NAMES], *reversed[MOST_NAMES];
+	struct pf_param inputs[MOST_NAMES] = { 0 };
+	struct pf_signature s = { .inputs = inputs };
+	size_t n = split_names(leaves, of_leaves), leaf[MOST_NAMES];
+
+	s.n_inputs = split_names(params, of_params);
+	ck_assert_uint_eq(s.n_inputs, n);
+	for (size_t i = 0; i < n; i++) {
+		inputs[i] = (struct pf_param){ .name = of_params[i],
+					       .path = pf_param_path(of_params[i]),
+					       .named = true };
+		reversed[n - 1 - i] = of_leaves[i];
+	}
+	ck_assert_int_eq(pf_params_match(&s, 0, reversed, 0, n, leaf, NULL),
+			 matched[_i].want);
+	for (size_t i = 0; i < n; i++) {
+		if (matched[_i].want == 1)
+			ck_assert_uint_eq(leaf[i], n - 1 - i);
+		free(inputs[i].path);
+	}
+}
+
 /* --- facts, which are read without a compiler ------------------------------------------------- */
 
 static const struct {
