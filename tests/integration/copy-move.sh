@@ -222,6 +222,15 @@ gone "$b/tree"
 same "$b2/tree/x.npy" "$data/x.npy"
 same "$b2/tree/sub/y.npy" "$data/y.npy"
 equal "its device" "$(told "$b2/tree/sub/y.npy")" "[\"ready\",\"$cpu:2\"]"
+# scratch files, by mv(1), to programs/ and back; an array has no place there
+echo note >note
+bounded cp note "$b/"
+bounded mv "$b/note" "$mnt/programs/"
+gone "$b/note"
+bounded mv "$mnt/programs/note" "$b1/"
+gone "$mnt/programs/note"
+same "$b1/note" note
+fails_with 'not supported' mv "$b1/y.npy" "$mnt/programs/"
 
 # -- large: memory is what it was
 bounded rm -r "$b"/* "$b1"/* "$b2"/*

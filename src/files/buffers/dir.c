@@ -346,6 +346,11 @@ static int move(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *target = NULL;
 
+	/* On EXDEV mv(1) copies a scratch file, which has no array, and removes it. */
+	if (to->kind != dir->kind && node->kind == &kind_buffer &&
+	    view_of(node)->format == PF_FORMAT_NONE)
+		return pf_err_set(err, -EXDEV, "%s: another directory's file: copy it",
+				  name);
 	if (to->kind != dir->kind)
 		return pf_err_set(err, -EOPNOTSUPP, "%s: a buffer cannot be moved there",
 				  name);

@@ -351,6 +351,11 @@ static int programs_rename(struct pf_node *dir, struct pf_node *node, struct pf_
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *target = pf_dir_lookup(to, name);
 
 	(void)dir;
+	/* On EXDEV mv(1) copies a scratch file, which has no executable, and removes it. */
+	if (to->kind != &kind_programs && !S_ISDIR(node->kind->mode) &&
+	    program_of(node)->x->format == PF_PROGRAM_NONE)
+		return pf_err_set(err, -EXDEV, "%s: another directory's file: copy it",
+				  name);
 	if (to->kind != &kind_programs)
 		return pf_err_set(err, -EOPNOTSUPP,
 				  "%s: a program cannot be moved there: copy "
