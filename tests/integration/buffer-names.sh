@@ -102,6 +102,18 @@ same "$b/up/y.npy" "$data/y.npy"
 bounded rm -r "$b"/*
 listed ''
 
+# -- a model's files: those of tools are scratch files, until a buffer needs the name
+bounded mkdir hf
+echo '{"layers":2}' | tee hf/config.json >hf/model.safetensors.index.json
+bounded cp -r hf "$b/"
+same "$b/hf/config.json" hf/config.json
+same "$b/hf/model.safetensors.index.json" hf/config.json
+fails_with 'File exists' cp "$data/x.npy" "$b/hf/config.npy"
+cp "$data/x.npy" "$b/x.npy"
+fails_with 'Permission denied' cp hf/config.json "$b/x.json"
+bounded rm -r "$b"/*
+listed ''
+
 # -- names with odd characters
 for name in 'with space' '-dash' 'ümläut' '"quoted"' 'a.b' '0' "$(printf '%0250d' 0)"; do
 	cp "$data/x.npy" "$b/$name.npy"

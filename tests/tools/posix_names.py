@@ -161,7 +161,7 @@ def other_names(d):
               os.O_WRONLY | os.O_CREAT)
         fails("EILSEQ EINVAL", os.mkdir, os.fsencode(d) + b"/" + name[:-4])
     for name in ("x.npy.npy", "x.raw.npy", "x.json.txt", "x.safetensors.npy",
-                 "x.sharding.npy", "x.npy.safetensors", "x.json", "x.npz", "x.pt", "x.gguf",
+                 "x.sharding.npy", "x.npy.safetensors", "y.npy.json", "x.npz", "x.pt", "x.gguf",
                  "x.onnx"):
         fails("EINVAL", os.open, d + "/" + name, os.O_WRONLY | os.O_CREAT)
     equal("listing", os.listdir(d), [])

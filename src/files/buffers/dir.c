@@ -40,13 +40,17 @@ static int check_name(struct pf_node *dir, const char *name, enum pf_format *ret
 	*ret = pf_format_of(name, &len);
 	if (*ret == PF_FORMAT_NONE)
 		return 0;
-	if (*ret == PF_FORMAT_JSON)
-		return pf_err_set(err, -EINVAL,
-				  "%s: .json is what is known of a buffer, not a "
-				  "format",
-				  name);
 	viewed = find_viewed(dir, name, *ret, len);
 	r = buffers_check_stem(name, len, err);
+	if (r == 0 && *ret == PF_FORMAT_JSON && viewed)
+		r = pf_err_set(err, -EINVAL,
+			       "%s: there is a buffer of that name, and .json is what is "
+			       "known of it",
+			       name);
+	if (*ret == PF_FORMAT_JSON) {
+		*ret = PF_FORMAT_NONE;
+		return r;
+	}
 	return r < 0 || viewed ? r : buffers_check_free(dir, name, len, err);
 }
 

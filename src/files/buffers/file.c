@@ -863,7 +863,7 @@ static void buffer_path(struct pf_node *node, struct pf_buf *out)
 	pf_tree_unlock_names(node->tree);
 	if (!out->len || out->failed)
 		return;
-	pf_format_of(out->data, &out->len);
+	buffers_format_of(out->data, &out->len);
 	pf_buf_puts(out, pf_format_extension(view_of(node)->format));
 }
 

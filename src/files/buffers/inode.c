@@ -332,7 +332,7 @@ void inode_views_gone(struct buffer_inode *inode, struct pf_node *dir, const cha
 	char view[PF_NAME_MAX + 1];
 	size_t stem;
 
-	pf_format_of(name, &stem);
+	buffers_format_of(name, &stem);
 	memcpy(view, name, stem);
 	for (unsigned f = 0; f < PF_FORMAT_COUNT; f++) {
 		const char *ext = pf_format_extension(f);
@@ -373,7 +373,7 @@ void inode_stem(struct pf_node *node, char name[PF_NAME_MAX + 1])
 	if (named)
 		pf_node_name(named, name);
 	pf_tree_unlock_names(node->tree);
-	pf_format_of(name, &len);
+	buffers_format_of(name, &len);
 	name[len] = '\0';
 }
 
@@ -406,7 +406,7 @@ int inode_list(struct pf_node *node)
 	if (!dir)
 		return 0;
 	pf_node_name(old, name);
-	pf_format_of(name, &stem);
+	buffers_format_of(name, &stem);
 	if (stem + strlen(pf_format_extension(format)) > PF_NAME_MAX)
 		return -ENAMETOOLONG;
 	strcpy(name + stem, pf_format_extension(format));

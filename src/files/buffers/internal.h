@@ -161,13 +161,17 @@ int inode_list(struct pf_node *node);
 
 /* --- names.c ------------------------------------------------------------------------ */
 
+/* As pf_format_of, for the NAME of a listed file: one that ends in .json is a scratch file. */
+enum pf_format buffers_format_of(const char *name, size_t *stem_len);
+
 /* -EINVAL, with how to convert it, for a NAME with the extension of another known format. */
 int buffers_check_foreign(const char *name, struct pf_err *err);
 
 /* -EINVAL for a stem (LEN bytes at NAME) that looks like a file name: ambiguous in commands. */
 int buffers_check_stem(const char *name, size_t len, struct pf_err *err);
 
-/* -EEXIST if the first STEM_LEN bytes of NAME are the name of a directory in DIR. */
+/* -EEXIST if the first STEM_LEN bytes of NAME are the name of a directory in DIR, or, with ".json" behind
+ * them, of a scratch file. */
 int buffers_check_free(struct pf_node *dir, const char *name, size_t stem_len,
 		       struct pf_err *err);
 

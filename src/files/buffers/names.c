@@ -105,6 +105,17 @@ void buffers_print_foreign(struct pf_buf *out)
 	}
 }
 
+enum pf_format buffers_format_of(const char *name, size_t *stem_len)
+{
+	enum pf_format format = pf_format_of(name, stem_len);
+
+	if (format != PF_FORMAT_JSON)
+		return format;
+	if (stem_len)
+		*stem_len = strlen(name);
+	return PF_FORMAT_NONE;
+}
+
 struct device *files_device_of(struct pf_node *dir)
 {
 	return dir_of(dir)->device;
@@ -150,15 +161,32 @@ struct pf_node *buffers_find_directory(struct pf_node *dir, const char *name, si
 	return node;
 }
 
+/* Is there a scratch file that is called like what is known of the buffer STEM (LEN bytes)? */
+static bool has_json(struct pf_node *dir, const char *stem, size_t len)
+{
+	const char *const json[] = { pf_format_extension(PF_FORMAT_JSON), NULL };
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *node = pf_dir_lookup_stem(dir, stem, len, json);
+
+	return node;
+}
+
 int buffers_check_free(struct pf_node *dir, const char *name, size_t stem_len,
 		       struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp)
 	struct pf_node *taken = buffers_find_directory(dir, name, stem_len);
 
-	return taken ? pf_err_set(err, -EEXIST, "%s: there is a directory %.*s", name,
-				  (int)stem_len, name)
-		     : 0;
+	if (taken)
+		return pf_err_set(err, -EEXIST, "%s: there is a directory %.*s", name,
+				  (int)stem_len, name);
+	return has_json(dir, name, stem_len)
+		       ? pf_err_set(
+				 err, -EEXIST,
+				 "%s: there is a file %.*s.json, which is what is known "
+				 "of a buffer",
+				 name, (int)stem_len, name)
+		       : 0;
 }
 
 /* The object of a refusal's node. */
@@ -250,7 +278,7 @@ int buffers_named(struct pf_node *dir, const char *name, const struct pf_cred *c
 	buffer = buffers_find_stem(dir, name, len);
 	if (buffer && slot)
 		pf_node_unref(pf_steal(slot));
-	if (buffer || r == 0)
+	if (buffer || r == 0 || has_json(dir, name, len))
 		return r;
 	if (!slot)
 		slot = &fs->refusals[fs->next_refusal++ % FILES_REFUSALS];

@@ -126,7 +126,7 @@ static void settle_format(struct pf_node *node)
 	enum pf_format format;
 
 	pf_node_name(node, name);
-	format = pf_format_of(name, NULL);
+	format = buffers_format_of(name, NULL);
 	if (view_of(node)->format == format)
 		return;
 	view_of(node)->format = format;

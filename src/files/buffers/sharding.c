@@ -287,7 +287,8 @@ void files_shard_gone(struct pf_node *dir, const char *name)
 	const struct sharded *about;
 	size_t len;
 
-	if (!atomic_load(&fs->n_shardings) || pf_format_of(name, &len) == PF_FORMAT_NONE)
+	if (!atomic_load(&fs->n_shardings) ||
+	    buffers_format_of(name, &len) == PF_FORMAT_NONE)
 		return;
 	pf_node_path(dir, files_device_of(dir)->buffers, &whole);
 	pf_buf_printf(&whole, "%s%.*s", whole.len ? "/" : "", (int)len, name);
