@@ -176,6 +176,19 @@ static void compare_versions(struct compile *c)
 	c->err.pjrt_code = pjrt_code;
 }
 
+/* XLA shows all of a program that has no main: say in one sentence that this is the reason. */
+static void look_for_main(struct compile *c)
+{
+	int pjrt_code = c->err.pjrt_code;
+
+	if (pjrt_code < 0 || !strstr(c->err.text, "requires module with `main` function"))
+		return;
+	pf_err_set(&c->err, c->err.code,
+		   "expected a function called main, which plugins execute, found none: "
+		   "rename the function to be executed");
+	c->err.pjrt_code = pjrt_code;
+}
+
 enum {
 	MAX_GIVEN_UP = 16,  /* each has a thread of the worker */
 	REPORT_MS = 10000,  /* a compile that goes on is an event each time */
@@ -372,6 +385,7 @@ static void compile_now(struct compile *c)
 	    try_again(c, &c->err))
 		return;
 	pf_compile_explain(c, &c->err);
+	look_for_main(c);
 	compare_versions(c);
 	fail(c, &c->err);
 }

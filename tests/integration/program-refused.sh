@@ -71,6 +71,8 @@ why quant.mlir 'line 2: .*!quant.uniform: plugins know no quantized types'
 sed 's/^  return/  %c = stablehlo.constant dense_resource<__elided__> : tensor<3xf32>\n&/' \
 	shape.mlir | sed 's/2x?xf32/2xf32/' >elided.mlir
 why elided.mlir 'line 3: expected the numbers of a constant, found dense_resource<__elided__>'
+sed 's/@main/@forward/; s/2x?xf32/2xf32/' shape.mlir >forward.mlir
+why forward.mlir '^compile why: expected a function called main, .* found none'
 why "$data/jax/symbolic.mlirbc" 'expected fixed shapes, found symbolic dimensions'
 # the compiler checks the shapes within a program
 cat >inner.mlir <<'END'
