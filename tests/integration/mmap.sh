@@ -107,6 +107,22 @@ def munmap_commits_after_the_close():
     run("x z -> s")
     same(np.load(b + "s.npy"), x + 6)
 
+def a_descriptor_of_before_reads_what_it_opened():
+    np.save(b + "z.npy", x)
+    for name, end in ("z.npy", 152), ("z.raw", 24):
+        before = os.open(b + name, os.O_RDONLY)
+        old = os.pread(before, 4, end - 4)
+        fd = os.open(b + name, os.O_RDWR)
+        p = map_fd(fd, end)
+        ctypes.memmove(p + end - 4, np.float32(end).tobytes(), 4)
+        assert os.pread(before, 4, end - 4) == old
+        libc.msync(ctypes.c_void_p(p), end, 4)
+        assert os.pread(before, 4, end - 4) == old
+        same(np.load(b + "z.npy")[1, 2], end)
+        libc.munmap(p, end)
+        os.close(fd)
+        os.close(before)
+
 def two_mappings_are_one_memory():
     np.save(b + "s.npy", x + 6)
     one = np.load(b + "s.npy", mmap_mode="r+")
@@ -206,7 +222,8 @@ def through_a_view():
     same(np.load(b + "s.npy")[0], [2, 62, 6])
 
 for case in (reading, a_name_gets_another_array, a_rewritten_file, writing,
-             munmap_commits_after_the_close, two_mappings_are_one_memory, a_damaged_header,
+             munmap_commits_after_the_close, a_descriptor_of_before_reads_what_it_opened,
+             two_mappings_are_one_memory, a_damaged_header,
              a_control_file_has_no_pages, numpys_way_to_make_a_file, changes_show_in_other_views,
              a_result_is_there_at_once, through_a_view):
     try:
