@@ -161,6 +161,10 @@ int pf_shape_bytes(const struct pf_shape *shape, enum pf_dtype dtype, uint64_t *
 /* Same rank and extents. */
 bool pf_shape_equal(const struct pf_shape *a, const struct pf_shape *b);
 
+/* What to add to the sentence that HAVE came where WANT was expected: where HAVE is WANT in reverse, that
+ * the transposed array fits; else "".  Static. */
+const char *pf_shape_hint(const struct pf_shape *have, const struct pf_shape *want);
+
 /* True when row- and column-major order are the same bytes: at most one extent is not 1,
  * or one is 0. */
 bool pf_shape_is_linear(const struct pf_shape *shape);

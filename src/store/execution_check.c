@@ -56,10 +56,11 @@ static int check_arg(const struct pf_execution *e, size_t i, struct pf_err *err)
 
 	arg_called(e, i, called, sizeof(called));
 	if (have->dtype != want->dtype || !pf_shape_equal(&have->shape, &want->shape))
-		return pf_err_set(err, -EINVAL, "%s: %s is %s, the program wants %s",
+		return pf_err_set(err, -EINVAL, "%s: %s is %s, the program wants %s%s",
 				  called, e->args[i].name,
 				  pf_shape_str(a, sizeof(a), have->dtype, &have->shape),
-				  pf_shape_str(b, sizeof(b), want->dtype, &want->shape));
+				  pf_shape_str(b, sizeof(b), want->dtype, &want->shape),
+				  pf_shape_hint(&have->shape, &want->shape));
 	if (have->worker == e->loaded->worker && have->device == device)
 		return 0;
 	return pf_err_set(err, -EINVAL,

@@ -115,9 +115,10 @@ static int check(const struct arrays_in *in, const struct pf_npy *npy, struct pf
 	}
 	if (same && pf_shape_equal(&npy->shape, &want->shape))
 		return 0;
-	return pf_err_set(err, -EINVAL, "%s%s came, the program wants %s", bytes,
+	return pf_err_set(err, -EINVAL, "%s%s came, the program wants %s%s", bytes,
 			  pf_shape_str(a, sizeof(a), npy->dtype, &npy->shape),
-			  pf_shape_str(b, sizeof(b), want->dtype, &want->shape));
+			  pf_shape_str(b, sizeof(b), want->dtype, &want->shape),
+			  pf_shape_hint(&npy->shape, &want->shape));
 }
 
 /* The header is right: allocate memory for its data. */

@@ -69,6 +69,17 @@ bool pf_shape_equal(const struct pf_shape *a, const struct pf_shape *b)
 	       memcmp(a->dims, b->dims, a->rank * sizeof(a->dims[0])) == 0;
 }
 
+const char *pf_shape_hint(const struct pf_shape *have, const struct pf_shape *want)
+{
+	if (have->rank != want->rank || pf_shape_equal(have, want))
+		return "";
+	for (unsigned i = 0; i < have->rank; i++)
+		if (have->dims[i] != want->dims[want->rank - 1 - i])
+			return "";
+	return "; the transposed array fits: a program from Julia has the dimensions of "
+	       "Julia's arrays in reverse";
+}
+
 bool pf_shape_is_linear(const struct pf_shape *shape)
 {
 	unsigned wide = 0;

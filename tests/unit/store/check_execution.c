@@ -133,7 +133,11 @@ static const struct {
 	unsigned device;
 	const char *why;
 } wrong_args[] = {
-	{ PF_DTYPE_F32, { 2, { 3, 2 } }, 0, "F32[3,2], the program wants F32[2,3]" },
+	{ PF_DTYPE_F32,
+	  { 2, { 3, 2 } },
+	  0,
+	  "F32[3,2], the program wants F32[2,3]; the transposed array fits: a program from "
+	  "Julia has the dimensions of Julia's arrays in reverse" },
 	{ PF_DTYPE_S32, { 2, { 2, 3 } }, 0, "S32[2,3], the program wants F32[2,3]" },
 	{ PF_DTYPE_F32, { 1, { 6 } }, 0, "F32[6], the program wants F32[2,3]" },
 	{ PF_DTYPE_F32, { 0 }, 0, "F32[], the program wants F32[2,3]" },
@@ -145,7 +149,7 @@ static const struct {
 
 TEST_EACH(the_arguments_are_checked, wrong_args)
 {
-	char why[128];
+	char why[256];
 
 	start_worker(plugins[0]);
 	x = compiled(add_program);
