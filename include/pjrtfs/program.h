@@ -175,7 +175,7 @@ const char *pf_program_extension(enum pf_program_format format);
  * Refused: an empty file, MLIR bytecode in .mlir and text in .mlirbc, a gzip, zip or Python
  * file, an operation in text of a dialect that no plugin knows, brackets in text nested
  * deeper than 512 (plugins overflow their stack on those), an export of JAX that has no
- * fixed shapes, a module by itself that JAX made for several platforms, which it does not
+ * fixed shapes, a "while" whose only value has a bounded dynamic dimension, a module by itself that JAX made for several platforms, which it does not
  * name, a text whose main has no fixed shapes, that has quantized types or a constant without its
  * numbers.  A HloModuleProtoWithConfig, which plugins write but do not read, is taken
  * for the module in it.

@@ -74,6 +74,33 @@ why elided.mlir 'line 3: expected the numbers of a constant, found dense_resourc
 sed 's/@main/@forward/; s/2x?xf32/2xf32/' shape.mlir >forward.mlir
 why forward.mlir '^compile why: expected a function called main, .* found none'
 why "$data/jax/symbolic.mlirbc" 'expected fixed shapes, found symbolic dimensions'
+# XLA aborts on a "while" whose only value has a bounded dimension
+cat >loop.mlir <<'END'
+func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> tensor<i32> {
+  %d = stablehlo.set_dimension_size %x, %n, dim = 0
+    : (tensor<4xf32>, tensor<i32>) -> tensor<?xf32, #stablehlo.bounds<4>>
+  %r = stablehlo.while(%v = %d) : tensor<?xf32, #stablehlo.bounds<4>>
+  cond {
+    %p = stablehlo.compare LT, %n, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    stablehlo.return %v : tensor<?xf32, #stablehlo.bounds<4>>
+  }
+  return %n : tensor<i32>
+}
+END
+loop='expected a "while" of fixed shapes or of several values, found one whose only value'
+why loop.mlir "line 4: $loop"
+printf '%%5 = "stablehlo.while"(%%4) ({\n^bb0(%%v: tensor<?xf32, #stablehlo.bounds<4>>):\n' >generic.mlir
+why generic.mlir "line 1: $loop"
+why "$data/jax/while-bounded.mlirbc" "$loop"
+fails_with 'Invalid argument' cp "$data/jax/while-bounded.hlo.pb" "$to/"
+tells "$mnt/executables/while-bounded/error" "$loop"
+shows "$mnt/plugins/${plugin:-cpu}/restarts" 0
+# of two values it is compiled
+sed 's/%r = \(.*\)%d) : \(.*\)/%r:2 = \1%d, %i = %n) : \2, tensor<i32>/
+	s/return %v : \(.*\)/return %v, %i : \1, tensor<i32>/' loop.mlir >"$to/two.mlir"
+shows "$mnt/executables/two/state" ready
 # the compiler checks the shapes within a program
 cat >inner.mlir <<'END'
 func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {

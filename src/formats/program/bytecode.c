@@ -239,6 +239,8 @@ static const struct {
 	{ "func_v1", FUNCTION },
 	{ "custom_call", CALL },
 	{ "custom_call_v1", CALL },
+	{ "while", WHILE },
+	{ "while_v1", WHILE },
 	{ "main", MAIN },
 	{ "tf.aliasing_output", ALIASING },
 };
@@ -251,6 +253,7 @@ void pf_bytecode_marks_release(struct pf_bytecode_marks *c)
 	free(c->properties);
 	free(c->attributes);
 	free(c->targets);
+	free(c->bounded);
 }
 
 /* N zeros, one for each of N parts of B, which has that many bytes at least; or NULL. */
@@ -362,8 +365,6 @@ static void skip_use_lists(struct pf_span *b, uint64_t n)
 bool pf_bytecode_operation(const struct pf_bytecode_marks *m, struct pf_span *b,
 			   struct pf_bytecode_operation *ret)
 {
-	uint64_t n = 0;
-
 	*ret = (struct pf_bytecode_operation){ .name = take_number(b) };
 	ret->flags = take_byte(b);
 	ret->location = take_number(b);
@@ -372,13 +373,17 @@ bool pf_bytecode_operation(const struct pf_bytecode_marks *m, struct pf_span *b,
 	if (ret->flags & OP_HAS_PROPERTIES)
 		ret->properties = take_number(b);
 	if (ret->flags & OP_HAS_RESULTS)
-		skip_numbers(b, n = take_number(b));
+		ret->n_results = take_number(b);
+	if (ret->n_results) {
+		ret->result = take_number(b);
+		skip_numbers(b, ret->n_results - 1);
+	}
 	if (ret->flags & OP_HAS_OPERANDS)
 		skip_numbers(b, take_number(b));
 	if (ret->flags & OP_HAS_SUCCESSORS)
 		skip_numbers(b, take_number(b));
 	if (ret->flags & OP_HAS_USE_LISTS)
-		skip_use_lists(b, n);
+		skip_use_lists(b, ret->n_results);
 	return !b->bad && ret->name < m->n_operations;
 }
 
@@ -387,9 +392,16 @@ static bool walk_operation(struct pf_bytecode_marks *c, struct pf_span *b, unsig
 {
 	struct pf_bytecode_operation op;
 
-	if (!pf_bytecode_operation(c, b, &op) || c->operations[op.name] == OTHER_CALL)
+	if (!pf_bytecode_operation(c, b, &op))
 		return false;
-	if (c->operations[op.name] == CALL) {
+	if (c->bounded) {
+		c->dynamic_while =
+			c->dynamic_while ||
+			(c->operations[op.name] == WHILE && op.n_results == 1 &&
+			 op.result < c->f->n_types && c->bounded[op.result]);
+	} else if (c->operations[op.name] == OTHER_CALL) {
+		return false;
+	} else if (c->operations[op.name] == CALL) {
 		if (!(op.flags & OP_HAS_PROPERTIES) || op.properties >= c->n_properties)
 			return false;
 		c->properties[op.properties] = 1;
@@ -547,7 +559,38 @@ static bool has_tokens(const struct pf_bytecode *f)
 	return false;
 }
 
-bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret)
+static bool is_bounded(uint8_t dialect, struct pf_span type)
+{
+	uint64_t code = take_number(&type);
+
+	return !type.bad && ((dialect == BUILTIN && code == TYPE_TENSOR_WITH_ENCODING) ||
+			     (dialect == VHLO && code == VHLO_TYPE_TENSOR_WITH_ENCODING));
+}
+
+/* StableHLO knows no encoding of tensors but bounds. */
+static bool has_dynamic_while(const struct pf_bytecode *f)
+{
+	PF_CLEANUP(pf_bytecode_marks_release) struct pf_bytecode_marks m = { 0 };
+	struct pf_bytecode_cursor c = pf_bytecode_entries(f);
+	struct pf_span ir = f->section[SECTION_IR];
+	bool any = false;
+
+	if (!pf_bytecode_mark(&m, f) || !(m.bounded = marks(&f->offsets, f->n_types)))
+		return false;
+	for (uint64_t i = 0; !c.offsets.bad && i < f->n_attributes + f->n_types; i++) {
+		struct pf_bytecode_entry entry = pf_bytecode_next(&c);
+
+		if (i < f->n_attributes || entry.dialect >= m.n_dialects || entry.text ||
+		    !is_bounded(m.dialects[entry.dialect], entry.bytes))
+			continue;
+		m.bounded[i - f->n_attributes] = 1;
+		any = true;
+	}
+	return any && walk_block(&m, &ir, 0) && m.dynamic_while;
+}
+
+bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret,
+		      bool *dynamic_while)
 {
 	static const char assertion[] =
 		"Input shapes do not match the polymorphic shapes specification";
@@ -567,6 +610,7 @@ bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *re
 	ret->takes_platform = has_string(&strings, "jax.global_constant") &&
 			      has_string(&strings, "_platform_index");
 	ret->tokens = has_tokens(&f);
+	*dynamic_while = has_dynamic_while(&f);
 	if (f.offsets.bad || f.n_attributes > MAX_ENTRIES || f.n_types > MAX_ENTRIES)
 		return symbolic;
 	ir = f.section[SECTION_IR];

@@ -34,6 +34,7 @@ enum {
 	ATTRIBUTE_INTEGER = 8,
 	TYPE_INTEGER = 0,
 	TYPE_FUNCTION = 2,
+	TYPE_TENSOR_WITH_ENCODING = 14,
 
 	/* How vhlo does. */
 	VHLO_ARRAY = 1,
@@ -42,6 +43,7 @@ enum {
 	VHLO_STRING = 14,
 	VHLO_TYPE = 17,
 	VHLO_TYPE_FUNCTION = 8,
+	VHLO_TYPE_TENSOR_WITH_ENCODING = 21,
 	VHLO_TYPE_TOKEN = 22,
 
 	STABLEHLO_TYPE_TOKEN = 0,
@@ -140,6 +142,7 @@ enum pf_bytecode_kind {
 	CALL,       /* a custom call of VHLO or STABLEHLO, whose properties are known */
 	OTHER_CALL, /* one that is not known */
 	MAIN,       /* a string */
+	WHILE,      /* an operation of VHLO or STABLEHLO */
 	ALIASING,   /* a string: of an argument, the result whose memory it gives */
 };
 
@@ -150,6 +153,8 @@ struct pf_bytecode_marks {
 	uint8_t *properties;                      /* 1: a custom call's */
 	uint8_t *attributes;                      /* 1: a target */
 	uint8_t *targets;                         /* of the strings; 1: a target */
+	uint8_t *bounded;   /* of the types, or NULL; 1: a tensor with bounds */
+	bool dynamic_while; /* with these: there is a "while" of one such value */
 	uint64_t n_strings, n_dialects, n_operations, n_properties;
 	struct pf_span names; /* of operations; from their number on */
 };
@@ -168,6 +173,7 @@ bool pf_bytecode_is_token(uint8_t dialect, struct pf_span type);
 /* The head of an operation; what it has not is 0. */
 struct pf_bytecode_operation {
 	uint64_t name, flags, location, attributes, properties;
+	uint64_t n_results, result; /* the type of the first one */
 };
 
 bool pf_bytecode_operation(const struct pf_bytecode_marks *m, struct pf_span *b,

@@ -133,6 +133,52 @@ int pf_hlo_module_find(struct pf_slice proto, struct pf_hlo_module *ret,
 	return 0;
 }
 
+/* --- "while" of a dynamic shape ---------------------------------------------------------------- */
+
+static bool is_dynamic_array(struct pf_slice proto)
+{
+	Pjrtfs__Hlo__Shape *shape =
+		proto.p ? pjrtfs__hlo__shape__unpack(NULL, proto.len, proto.p) : NULL;
+	bool dynamic = false;
+
+	for (size_t i = 0; shape && i < shape->n_is_dynamic_dimension; i++)
+		dynamic = dynamic || shape->is_dynamic_dimension[i];
+	if (shape)
+		pjrtfs__hlo__shape__free_unpacked(shape, NULL);
+	return dynamic;
+}
+
+static bool is_dynamic_while(struct pf_slice proto)
+{
+	struct pf_slice opcode = { NULL, 0 }, shape = { NULL, 0 };
+	const struct pf_wanted wanted[] = {
+		{ PF_INSTRUCTION_OPCODE, &opcode, NULL },
+		{ PF_INSTRUCTION_SHAPE, &shape, NULL },
+	};
+
+	return pf_proto_find_all(&proto, wanted, PF_ARRAY_SIZE(wanted)) == 0 &&
+	       opcode.len == strlen("while") &&
+	       memcmp(opcode.p, "while", opcode.len) == 0 && is_dynamic_array(shape);
+}
+
+bool pf_hlo_dynamic_while(struct pf_slice proto)
+{
+	struct pf_field computation, field;
+
+	while (pf_proto_next(&proto, &computation) > 0) {
+		if (computation.number != PF_MODULE_COMPUTATIONS ||
+		    computation.type != PF_WIRE_BYTES)
+			continue;
+		while (pf_proto_next(&computation.bytes, &field) > 0)
+			if (field.number == PF_COMPUTATION_INSTRUCTIONS &&
+			    field.type == PF_WIRE_BYTES && is_dynamic_while(field.bytes))
+				return true;
+	}
+	return false;
+}
+
+/* --- names of parameters ----------------------------------------------------------------------- */
+
 /* One instruction: if it is a parameter, note what it is called. */
 static int read_instruction(struct pf_slice proto, struct pf_slice *names, size_t n)
 {

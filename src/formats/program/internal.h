@@ -78,6 +78,10 @@ struct pf_hlo_module {
 	struct pf_slice buffer_donor;       /* pjrtfs.hlo.BufferDonor */
 };
 
+/* Has PROTO, a HloModuleProto, a "while" that is of no tuple, and has a dynamic dimension?  XLA aborts
+ * on that.  False also where PROTO is malformed. */
+bool pf_hlo_dynamic_while(struct pf_slice proto);
+
 /* Find the parts of the module in PROTO.  0, or -EINVAL: PROTO is something else.  Copies nothing. */
 int pf_hlo_module_find(struct pf_slice proto, struct pf_hlo_module *ret,
 		       struct pf_err *err);
@@ -164,11 +168,14 @@ enum { PF_MLIR_MAX_NESTING = 512 };
  * -EINVAL with a sentence that begins with the line: brackets nested deeper than
  * PF_MLIR_MAX_NESTING (plugins overflow their stack on those); an operation of a dialect
  * in which people have programs, but which no plugin knows; an argument or a result of
- * main without a fixed shape; a quantized type; a constant that was left out when the
+ * main without a fixed shape; a "while" whose only value has none; a quantized type; a constant that was left out when the
  * text was printed.
  */
 int pf_mlir_text(const char *text, size_t len, struct pf_program_facts *ret,
 		 struct pf_err *err);
+
+/* Set *ERR: XLA aborts on a "while" that is in the program, in LINE of text; 0: it is no text.  -EINVAL. */
+int pf_mlir_dynamic_while(size_t line, struct pf_err *err);
 
 /*
  * The names of the values that are main's arguments, without their "%", in N slices of TEXT; AT is
@@ -180,10 +187,12 @@ size_t pf_mlir_arguments(const char *text, size_t len, size_t at, struct pf_slic
 /*
  * The same facts from LEN bytes of MLIR bytecode, which a portable artifact is, too.  Bytecode
  * that is malformed, or larger than any module needs, has none: the plugin's error is better.
- * True: JAX exported it for shapes that are not fixed.
+ * True: JAX exported it for shapes that are not fixed.  *DYNAMIC_WHILE: it has a "while" as
+ * pf_mlir_text refuses it; false if its version has no properties.
  * Source: mlir/docs/BytecodeFormat.md, mlir/lib/IR/BuiltinDialectBytecode.td.
  */
-bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret);
+bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret,
+		      bool *dynamic_while);
 
 /*
  * As pf_program_calls, for LEN bytes of MLIR bytecode; each target is found once.  False: it is

@@ -187,6 +187,41 @@ static int check_constant(struct scan *s, size_t n)
 		s->line);
 }
 
+/*
+ * A "while" of one value, whose operands begin N bytes behind the scan's place, and whose type ends at
+ * END: what follows it in text, or, in the generic form, the arguments of its first block.
+ */
+static int check_while(struct scan *s, size_t n, const char *end)
+{
+	enum { MOST = 4096 }; /* bytes that are looked at: types are short */
+	size_t left = s->len - s->at - n;
+	const char *p = s->p + s->at + n, *close, *of_type;
+
+	left = left < MOST ? left : MOST;
+	close = left && *p == '(' ? memchr(p, ')', left) : NULL;
+	if (!close || memchr(p, ',', (size_t)(close - p)))
+		return 0;
+	left -= (size_t)(close - p);
+	of_type = memmem(close, left, end, strlen(end));
+	if (!of_type || !memchr(close, '?', (size_t)(of_type - close)))
+		return 0;
+	return pf_mlir_dynamic_while(s->line, s->err);
+}
+
+int pf_mlir_dynamic_while(size_t line, struct pf_err *err)
+{
+	char where[32] = "";
+
+	if (line)
+		snprintf(where, sizeof(where), "line %zu: ", line);
+	return pf_err_set(
+		err, -EINVAL,
+		"%sexpected a \"while\" of fixed shapes or of several values, found "
+		"one whose only value has a bounded dynamic dimension: XLA aborts "
+		"on that; give it a second value, such as a counter",
+		where);
+}
+
 /* A dimension of main's types that is not fixed. */
 static int check_dimension(struct scan *s)
 {
@@ -235,6 +270,8 @@ static int take_word(struct scan *s)
 		r = check_op(s, s->p + s->at, n);
 	if (r == 0)
 		r = check_constant(s, n);
+	if (r == 0 && s->before == BEFORE_ASSIGN && is(s, n, "stablehlo.while"))
+		r = check_while(s, n, "cond");
 	if (r == 0 && s->at && s->p[s->at - 1] == '!' && starts_with(s, n, "quant."))
 		r = pf_err_set(
 			s->err, -EINVAL,
@@ -282,6 +319,9 @@ static int take_string(struct scan *s)
 		s->at++;
 	if ((s->before == BEFORE_ASSIGN || s->before == BEFORE_LINE) && peek(s, 0) == '(')
 		r = check_op(s, s->p + start, n);
+	if (r == 0 && s->before == BEFORE_ASSIGN &&
+	    is_listed("stablehlo.while", s->p + start, n))
+		r = check_while(s, 0, "):");
 	s->before = BEFORE_OTHER;
 	return r;
 }

@@ -362,18 +362,25 @@ static int check_text(const char *p, size_t len, struct pf_program_facts *ret,
 static int check_bytecode(const char *p, size_t len, struct pf_program_facts *ret,
 			  struct pf_err *err)
 {
+	bool dynamic_while = false;
+
 	if (!is_bytecode(p, len))
 		return pf_err_set(
 			err, -EINVAL,
 			"expected MLIR bytecode, which begins with \"ML\xefR\": "
 			"StableHLO text is .mlir, a HloModuleProto .hlo.pb, what "
 			"jax.export serializes .jax_exported");
-	if (pf_mlir_bytecode(p, len, ret))
+	if (pf_mlir_bytecode(p, len, ret, &dynamic_while))
 		return pf_err_set(
 			err, -EINVAL,
 			"expected fixed shapes, found symbolic dimensions: export the "
 			"function with numbers for them");
-	return 0;
+	return dynamic_while ? pf_mlir_dynamic_while(0, err) : 0;
+}
+
+static int check_while(struct pf_slice module, struct pf_err *err)
+{
+	return pf_hlo_dynamic_while(module) ? pf_mlir_dynamic_while(0, err) : 0;
 }
 
 /*
@@ -398,15 +405,16 @@ static int check_hlo(const char *p, size_t len, struct pf_program_facts *ret,
 			"or a truncated one (at byte %zu of %zu): StableHLO text is "
 			".mlir",
 			(size_t)(rest.p - (const uint8_t *)p), len);
-	if (computations.p || pf_proto_find(&all, CONFIG_MODULE, &module) < 0 ||
+	rest = all;
+	if (computations.p || pf_proto_find(&rest, CONFIG_MODULE, &module) < 0 ||
 	    !module.p)
-		return 0;
+		return check_while(all, err);
 	rest = module;
 	if (pf_proto_find(&rest, MODULE_COMPUTATIONS, &inner) < 0 || !inner.p)
 		return 0;
 	ret->off = (size_t)(module.p - (const uint8_t *)p);
 	ret->len = module.len;
-	return 0;
+	return check_while(module, err);
 }
 
 static int check_jax(const char *p, size_t len, struct pf_program_facts *ret,
