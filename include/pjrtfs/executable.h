@@ -3,7 +3,7 @@
  * Executables: compiled programs, and the sources they are made of.
  *
  * A source that is committed compiles; until it has, the executable is compiling.  If that fails,
- * the executable is failed: what was compiled of an earlier source does not run any more.
+ * the executable is failed, or, if an earlier source was compiled, goes on with that.
  */
 #ifndef PJRTFS_EXECUTABLE_H
 #define PJRTFS_EXECUTABLE_H
@@ -121,6 +121,7 @@ struct pf_loaded {
 	bool wide;         /* it runs on devices of other processes of the group, too */
 	bool for_topology; /* it runs on no device here: it can only be serialized */
 	bool kept;         /* the cache has it under key, unless it was evicted */
+	char *settings; /* owned: options.json's text of its compile; NULL: the defaults */
 	struct pf_cache_key key;
 };
 
@@ -135,6 +136,13 @@ PF_DEFINE_CLEANUP(struct pf_loaded *, pf_loaded_unref)
  * the number of mappings that the kernel allows a process, vm.max_map_count, has room for.
  */
 void pf_loaded_limit(unsigned n);
+
+/* A source as it was compiled. */
+struct pf_compiled_source {
+	struct pf_bytes *program; /* NULL: there is none */
+	uint64_t len;
+	char *settings; /* options.json's text, or NULL: the defaults */
+};
 
 struct pf_executable {
 	_Atomic unsigned refs;
@@ -157,6 +165,9 @@ struct pf_executable {
 	bool changed;              /* since the last compile of it began */
 	struct pf_bytes *topology; /* owned reference: of the last compile, or NULL */
 	uint32_t topology_len;
+	/* Owned: what ran in an earlier daemon, in place of the source; until something is compiled. */
+	struct pf_compiled_source served;
+	bool serves; /* that is compiled now, and not the source */
 	bool resumed; /* an earlier daemon compiled it, for TOPOLOGY, and this one has not yet */
 	enum pf_program_format format;
 	char *options;            /* owned: options.json's text, or NULL: the defaults, */
@@ -166,16 +177,18 @@ struct pf_executable {
 	struct pf_err write_err;   /* why the last write to the source was refused */
 	unsigned generation;       /* +1 for each compile and each dropped source */
 	enum pf_executable_state state;
-	struct pf_loaded *loaded; /* owned reference, or NULL */
+	bool awaited; /* a request waits for the compile under way: executions need not */
+	struct pf_loaded
+		*loaded; /* owned reference, or NULL: of the source that compiled last */
 	/* Was loaded's compile saved by the cache, or by the same compile of another program?  "hit",
 	 * "miss"; NULL: nothing was compiled.  Static. */
 	const char *cache_use;
 	struct json_object
 		*calls; /* owned: what info.json says of custom calls; or NULL */
 	struct pf_compile_job *job; /* the compile under way, borrowed, or NULL */
-	struct pf_err err;          /* what "error" shows */
-	struct timespec started;    /* the compile under way, or the last one */
-	struct pf_wait *waiters;    /* for the state to leave compiling */
+	struct pf_err err; /* what "error" shows; if it is ready: of a later source */
+	struct timespec started; /* the compile under way, or the last one */
+	struct pf_wait *waiters; /* for the state to leave compiling */
 };
 
 /*
@@ -195,12 +208,13 @@ void pf_executable_name(struct pf_executable *executable, uint64_t subject);
 
 /*
  * Write LEN bytes at OFF to the source.  -ENOSPC, -EFBIG.  Returns LEN.  The program that was
- * compiled before runs until the new source is committed.
+ * compiled before runs until the new source is compiled.
  */
 ssize_t pf_executable_write(struct pf_executable *executable, const void *src, size_t len,
 			    uint64_t off, struct pf_err *err);
 
-/* Set the source's size; 0 also empties the executable, so that no stale program runs. */
+/* Set the source's size; 0 also ends a compile.  What was compiled goes on; if nothing was, and the
+ * size is 0, the state is empty. */
 int pf_executable_truncate(struct pf_executable *executable, uint64_t size,
 			   struct pf_err *err);
 
@@ -225,6 +239,12 @@ void pf_executable_keep_source(struct pf_executable *executable,
 			       const struct pf_bytes *source);
 
 /*
+ * FROM's name becomes TO's: until TO's source is compiled, or if it is not, TO runs what FROM ran.
+ * Both have the same workers.  False: TO has a program of its own, or FROM has none.
+ */
+bool pf_executable_succeed(struct pf_executable *to, struct pf_executable *from);
+
+/*
  * Give TO the source that FROM was compiled of, or would be, and its format; executables of one
  * account share the bytes.  -ENOENT: FROM has none; -EDQUOT, -ENOSPC, -ENOMEM.
  */
@@ -247,12 +267,17 @@ int pf_executable_set_options(struct pf_executable *executable, const char *text
 			      size_t len, bool only_check, struct pf_err *err);
 
 /*
- * Compile the source.  0: a thread of the compiler does; WAITER (if not NULL) is woken at the end,
- * and pf_executable_result says how.  -EINVAL: the source is refused at once; the state is failed.
- * 1: the source is empty, and so is the state.  Does not block.
+ * Compile the source.  0: a thread of the compiler does; WAITER is woken at the end, and
+ * pf_executable_result says how; until then, executions get what was compiled before.  If WAITER is
+ * NULL, they wait.  -EINVAL: the source is refused at once; the state is failed, or ready with what
+ * was compiled before.  1: the source is empty, and so is the state, if nothing was compiled.  Does not
+ * block.
  */
 int pf_executable_compile(struct pf_executable *executable, struct pf_wait *waiter,
 			  struct pf_err *err);
+
+/* In a restarted daemon: compile the source again, or what ran in place of it. */
+void pf_executable_resume(struct pf_executable *executable);
 
 /* 0, or why the last compile failed (-EINPROGRESS while it runs). */
 int pf_executable_result(struct pf_executable *executable, struct pf_err *err);
@@ -271,7 +296,8 @@ int pf_executable_load(struct pf_executable *executable, uid_t user,
 /* Take WAITER off the waiters; false: it was woken, or will be. */
 bool pf_executable_leave(struct pf_executable *executable, struct pf_wait *waiter);
 
-/* The compiled program if a living worker has it and can run it, with a reference; else NULL. */
+/* The program that executions get now, if a living worker has it and can run it, with a reference;
+ * else NULL. */
 struct pf_loaded *pf_executable_loaded(struct pf_executable *executable);
 
 /* The same also if no worker has it now; NULL: none was compiled. */

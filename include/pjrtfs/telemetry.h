@@ -235,6 +235,8 @@ struct pf_plugin_meter {
 	_Atomic uint64_t executions[PF_OUTCOMES], compiles[PF_OUTCOMES];
 	struct pf_histogram compile_seconds;
 	_Atomic uint64_t deaths;
+	_Atomic uint64_t
+		updates_failed; /* compiles that left an earlier program in place */
 	unsigned n_devices;
 	struct pf_device_meter devices[];
 };
@@ -322,10 +324,10 @@ void pf_report_compiling(struct pf_telemetry *telemetry,
 			 const struct pf_report_compile *report, double seconds);
 
 /* It ended with ERR's code after SECONDS; -ECANCELED: a newer source took its place.  CACHE is
- * "hit", "miss", or NULL. */
+ * "hit", "miss", or NULL.  KEPT: it failed, and what was compiled before goes on. */
 void pf_report_compiled(struct pf_telemetry *telemetry, struct pf_plugin_meter *meter,
 			struct pf_report_compile *report, const struct pf_err *err,
-			double seconds, const char *cache);
+			double seconds, const char *cache, bool kept);
 
 /* An execution that has ended. */
 struct pf_report_execution {

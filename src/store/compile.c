@@ -21,15 +21,58 @@ static void compile_free(struct compile *c)
 	pf_bytes_unref(c->module);
 	pf_plan_release(&c->plan);
 	json_object_put(c->calls);
+	free(c->settings);
 	free(c);
 }
 
-/* Report a compile that ended after SECONDS: with ERR, or NULL. */
+/* Report a compile that ended after SECONDS: with ERR, or NULL; KEPT: the program before goes on. */
 static void report_compile(struct pf_worker *worker, struct pf_report_compile *report,
-			   const struct pf_err *err, double seconds, const char *cache)
+			   const struct pf_err *err, double seconds, const char *cache,
+			   bool kept)
 {
 	pf_report_compiled(pf_worker_telemetry(worker), pf_worker_meter(worker), report,
-			   err, seconds, cache);
+			   err, seconds, cache, kept);
+}
+
+static int compile_unlock(struct pf_executable *x, const struct pf_compiled_source *lost,
+			  uid_t user, struct pf_wait *waiter, struct pf_err *err);
+
+/* X's compile of GENERATION has failed: if something else ran in an earlier daemon, that is compiled. */
+static void serve_again(struct pf_executable *x, unsigned generation)
+{
+	pf_lock(&x->lock);
+	if (x->served.program && x->state == PF_EXECUTABLE_FAILED &&
+	    x->generation == generation)
+		(void)compile_unlock(x, &x->served, x->user, NULL, NULL);
+	else
+		pf_unlock(&x->lock);
+}
+
+/* X's compile made LOADED, a reference, or failed for ERR.  Returns the program that X has no more. */
+static struct pf_loaded *take_result_locked(struct compile *c, struct pf_loaded *loaded,
+					    const char *use, const struct pf_err *err)
+{
+	struct pf_executable *x = c->x;
+	struct pf_loaded *gone = NULL;
+
+	if (loaded || !x->loaded) {
+		gone = x->loaded;
+		x->loaded = loaded;
+		x->cache_use = use;
+		json_object_put(x->calls);
+		x->calls = pf_steal(&c->calls);
+	}
+	if (loaded) /* bytes may have looked like a target's name */
+		pf_json_add(x->calls, "missing", json_object_new_array());
+	x->state = x->loaded ? PF_EXECUTABLE_READY : PF_EXECUTABLE_FAILED;
+	if (err)
+		x->err = *err;
+	else
+		x->err = c->reloads ? c->later : (struct pf_err)PF_ERR_INIT;
+	pf_executable_save_locked(x);
+	if (loaded || c->reloads)
+		pf_executable_drop_served_locked(x);
+	return gone;
 }
 
 /* The compile ended: publish its result, unless a newer source has begun meanwhile. */
@@ -41,6 +84,7 @@ static void publish(struct compile *c, struct pf_loaded *loaded, const char *use
 	struct pf_loaded *gone = loaded ? pf_loaded_ref(loaded) : NULL;
 	struct pf_err superseded = PF_ERR_INIT;
 	double seconds = 0; /* if it did not begin */
+	bool kept = false;
 
 	pf_turn_linger(); /* until the cache has it */
 	pf_lock(&x->lock);
@@ -52,18 +96,8 @@ static void publish(struct compile *c, struct pf_loaded *loaded, const char *use
 				   "a newer source took its place");
 		err = &superseded;
 	} else {
-		struct pf_loaded *made = gone;
-
-		gone = x->loaded;
-		x->loaded = made;
-		x->cache_use = use;
-		json_object_put(x->calls);
-		x->calls = pf_steal(&c->calls);
-		if (loaded) /* bytes may have looked like a target's name */
-			pf_json_add(x->calls, "missing", json_object_new_array());
-		x->state = loaded ? PF_EXECUTABLE_READY : PF_EXECUTABLE_FAILED;
-		x->err = err ? *err : (struct pf_err)PF_ERR_INIT;
-		pf_executable_save_locked(x);
+		kept = !loaded && x->loaded;
+		gone = take_result_locked(c, gone, use, err);
 		waiters = pf_steal(&x->waiters);
 	}
 	if (x->job == &c->job)
@@ -72,9 +106,11 @@ static void publish(struct compile *c, struct pf_loaded *loaded, const char *use
 	if (c->start.tv_sec)
 		seconds = pf_seconds_since(CLOCK_REALTIME, &c->start);
 	/* Before pf_wake_all, so that the event exists when cp(1) returns. */
-	report_compile(c->plan.worker, &c->report, err, seconds, use);
+	report_compile(c->plan.worker, &c->report, err, seconds, use, kept);
 	pf_wake_all(waiters);
 	pf_loaded_unref(gone);
+	if (!loaded && !c->reloads)
+		serve_again(x, c->generation);
 }
 
 /* C ended: publish the result for it and the followers of its flight.  The caller keeps
@@ -519,25 +555,26 @@ static int set_module(struct compile *c, struct pf_bytes *program, uint64_t len,
 	return 0;
 }
 
-/* Prepare a compile of LEN bytes of PROGRAM for USER, which is PROMPT or waits if the USER has to;
- * NULL and *err if it is refused here. */
+/* Prepare a compile for USER of LEN bytes of PROGRAM, with the options SETTINGS; NULL and *err if it
+ * is refused here. */
 static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *program,
-				      uint64_t len, uid_t user, bool prompt,
+				      uint64_t len, const char *settings, uid_t user,
 				      struct pf_err *err)
 {
 	struct compile *c = calloc(1, sizeof(*c));
 
+	if (c && settings && !(c->settings = strdup(settings)))
+		free(pf_steal(&c));
 	if (!c) {
 		pf_err_set(err, -ENOMEM, "no memory for a compile");
 		return NULL;
 	}
 	c->job.run = compile_run;
 	c->job.slot.user = user;
-	c->job.slot.prompt = prompt;
 	c->waiter.wake = compile_wake;
 	c->x = pf_executable_ref(x);
 	if (set_module(c, program, len, x->account, err) < 0 ||
-	    pf_executable_plan(x, x->options, &c->facts, &c->plan, err) < 0) {
+	    pf_executable_plan(x, settings, &c->facts, &c->plan, err) < 0) {
 		compile_free(c);
 		return NULL;
 	}
@@ -555,12 +592,14 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *
 	return c;
 }
 
-/* Compile LEN bytes of PROGRAM; as prepare_locked and pf_executable_compile.  The lock is held on
- * entry. */
-static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uint64_t len,
-			  uid_t user, bool prompt, struct pf_wait *waiter,
-			  struct pf_err *err)
+/* Compile X's source for USER, or LOST again, what ran and no worker has any more; as
+ * pf_executable_compile.  The lock is held on entry. */
+static int compile_unlock(struct pf_executable *x, const struct pf_compiled_source *lost,
+			  uid_t user, struct pf_wait *waiter, struct pf_err *err)
 {
+	struct pf_bytes *program = lost ? lost->program : x->program;
+	uint64_t len = lost ? lost->len : x->program_len;
+	struct pf_err later = x->err;
 	struct pf_err why = PF_ERR_INIT;
 	struct pf_wait *waiters;
 	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *topology = NULL;
@@ -568,23 +607,29 @@ static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uin
 	struct pf_report_compile report;
 	struct pf_worker *worker = x->worker;
 	struct compile *c;
+	bool kept = false;
 
-	waiters = pf_executable_supersede(x, PF_EXECUTABLE_COMPILING, &gone);
+	waiters = pf_executable_supersede(x, PF_EXECUTABLE_COMPILING, !lost, &gone);
+	x->awaited = waiter && x->loaded;
 	pf_err_set(&x->err, -ECANCELED, "a newer source took its place");
 	clock_gettime(CLOCK_REALTIME, &x->started);
-	c = prepare_locked(x, program, len, user, prompt, &why);
+	c = prepare_locked(x, program, len, lost ? lost->settings : x->options, user,
+			   &why);
 	x->resumed = false;
 	if (!c) {
-		x->state = PF_EXECUTABLE_FAILED;
+		x->state = x->loaded ? PF_EXECUTABLE_READY : PF_EXECUTABLE_FAILED;
+		kept = x->loaded;
 		x->err = why;
 	} else {
+		c->reloads = c->job.slot.prompt = lost;
+		c->later = later;
 		topology = x->topology;
 		x->topology = c->plan.topology ? pf_bytes_ref(c->plan.topology) : NULL;
 		x->topology_len = c->plan.topology_len;
 		if (waiter)
 			pf_wait_add(&x->waiters, waiter);
 	}
-	if (program == x->program && len == x->program_len)
+	if (!lost)
 		x->changed = false;
 	pf_executable_save_locked(x);
 	pf_unlock(&x->lock);
@@ -595,7 +640,7 @@ static int compile_unlock(struct pf_executable *x, struct pf_bytes *program, uin
 	pf_wake_all(waiters);
 	pf_loaded_unref(gone);
 	if (!c) {
-		report_compile(worker, &report, &why, 0, NULL);
+		report_compile(worker, &report, &why, 0, NULL, kept);
 		if (err)
 			*err = why;
 		return why.code;
@@ -612,26 +657,29 @@ int pf_executable_compile(struct pf_executable *x, struct pf_wait *waiter,
 	pf_lock(&x->lock);
 	empty = x->format == PF_PROGRAM_NONE || !x->program_len;
 	if (!empty)
-		return compile_unlock(x, x->program, x->program_len, x->user, false,
-				      waiter, err);
-	pf_unlock(&x->lock);
-	pf_wake_all(pf_executable_unload(x));
+		return compile_unlock(x, NULL, x->user, waiter, err);
+	pf_wake_all(pf_executable_is_empty_unlock(x));
 	return 1;
+}
+
+void pf_executable_resume(struct pf_executable *x)
+{
+	pf_lock(&x->lock);
+	if (x->state == PF_EXECUTABLE_COMPILING)
+		(void)compile_unlock(x, x->serves ? &x->served : NULL, x->user, NULL,
+				     NULL);
+	else
+		pf_unlock(&x->lock);
 }
 
 int pf_executable_result(struct pf_executable *x, struct pf_err *err)
 {
 	PF_LOCK_SCOPE(&x->lock);
-	switch (x->state) {
-	case PF_EXECUTABLE_READY:
-		return 0;
-	case PF_EXECUTABLE_COMPILING:
+	if (x->state == PF_EXECUTABLE_COMPILING)
 		return pf_err_set(err, -EINPROGRESS, "it is being compiled");
-	default:
-		if (err)
-			*err = x->err;
-		return x->err.code;
-	}
+	if (err)
+		*err = x->err;
+	return x->err.code;
 }
 
 /* GONE, X's program, was ready, and no worker has it: load it again for USER.  GONE is dropped; the
@@ -640,16 +688,31 @@ static int reload_unlock(struct pf_executable *x, struct pf_loaded *gone, uid_t 
 			 struct pf_wait *waiter, struct pf_err *err)
 {
 	/* Here, as a compile that is refused fails the program for its other users, too. */
+	const struct pf_compiled_source lost = { gone->program, gone->program_len,
+						 gone->settings };
 	int r = pf_quarantine_check(x->compiler->quarantine, PF_SUSPECT_COMPILE,
 				    &gone->key, user, err);
 
 	if (r < 0)
 		pf_unlock(&x->lock);
 	else
-		r = compile_unlock(x, gone->program, gone->program_len, user, true,
-				   waiter, err);
+		r = compile_unlock(x, &lost, user, waiter, err);
 	pf_loaded_unref(gone);
 	return r;
+}
+
+/* What X runs while its source is compiled for a request that waits, a reference; NULL: nothing. */
+static struct pf_loaded *meanwhile_locked(struct pf_executable *x, bool runs)
+{
+	struct pf_loaded *l = pf_executable_serving(x);
+
+	if (!l || (runs && l->for_topology))
+		return NULL;
+	pf_loaded_ref(l);
+	if (pf_loaded_use(l))
+		return l;
+	pf_loaded_unref(l); /* X has another */
+	return NULL;
 }
 
 /* As pf_executable_load; RUNS: to be run, for which it must be on devices. */
@@ -675,8 +738,10 @@ static int load(struct pf_executable *x, uid_t user, bool runs, struct pf_wait *
 		r = 1;
 		break;
 	case PF_EXECUTABLE_COMPILING:
-		pf_wait_add(&x->waiters, waiter);
-		r = 0;
+		*ret = meanwhile_locked(x, runs);
+		if (!*ret)
+			pf_wait_add(&x->waiters, waiter);
+		r = *ret ? 1 : 0;
 		break;
 	case PF_EXECUTABLE_FAILED:
 		r = pf_err_set(err, x->err.code, "it did not compile: %s", x->err.text);
@@ -712,8 +777,11 @@ void pf_optimized_free(struct pf_optimized *o)
 
 uint64_t pf_executable_optimized_len(struct pf_executable *x)
 {
+	const struct pf_loaded *l;
+
 	PF_LOCK_SCOPE(&x->lock);
-	return x->loaded ? x->loaded->hlo_len : 0;
+	l = pf_executable_serving(x);
+	return l ? l->hlo_len : 0;
 }
 
 /* Check what the worker wrote, as it is not trusted. */

@@ -158,6 +158,7 @@ void pf_loaded_unref(struct pf_loaded *l)
 	pf_signature_free(l->signature);
 	json_object_put(l->info);
 	pf_buf_release(&l->options);
+	free(l->settings);
 	free(l->devices);
 	free(l);
 }
@@ -238,6 +239,8 @@ struct pf_loaded *pf_loaded_new(struct compile *c)
 {
 	struct pf_loaded *l = calloc(1, sizeof(*l));
 
+	if (l && c->settings && !(l->settings = strdup(c->settings)))
+		free(pf_steal(&l));
 	if (!l)
 		return NULL;
 	atomic_init(&l->refs, 1);
@@ -409,6 +412,13 @@ static void drop_options_locked(struct pf_executable *x)
 	x->options_len = 0;
 }
 
+void pf_executable_drop_served_locked(struct pf_executable *x)
+{
+	pf_bytes_unref(pf_steal(&x->served.program));
+	free(pf_steal(&x->served.settings));
+	x->served.len = 0;
+}
+
 void pf_executable_unref(struct pf_executable *x)
 {
 	if (!x || atomic_fetch_sub(&x->refs, 1) != 1)
@@ -417,6 +427,7 @@ void pf_executable_unref(struct pf_executable *x)
 		pf_state_drop(PF_STATE_EXECUTABLE, x->id);
 	pf_bytes_unref(x->program);
 	pf_bytes_unref(x->topology);
+	pf_executable_drop_served_locked(x);
 	pf_loaded_unref(x->loaded);
 	json_object_put(x->calls);
 	pf_executable_meter_free(x->meter);
@@ -440,22 +451,28 @@ void pf_executable_name(struct pf_executable *x, uint64_t subject)
 /* --- its compiled program ---------------------------------------------------------------- */
 
 struct pf_wait *pf_executable_supersede(struct pf_executable *x,
-					enum pf_executable_state state,
+					enum pf_executable_state state, bool keep,
 					struct pf_loaded **gone)
 {
+	*gone = NULL;
+	if (!keep) {
+		*gone = pf_steal(&x->loaded);
+		json_object_put(pf_steal(&x->calls));
+	}
 	x->generation++;
-	x->state = state;
-	*gone = pf_steal(&x->loaded);
-	json_object_put(pf_steal(&x->calls));
+	x->awaited = false;
+	x->state = x->loaded && state != PF_EXECUTABLE_COMPILING ? PF_EXECUTABLE_READY
+								 : state;
 	return pf_steal(&x->waiters);
 }
 
 /* The same for the reason WHY; the lock is held on entry. */
 __attribute__((__warn_unused_result__)) static struct pf_wait *supersede_unlock(
-	struct pf_executable *x, enum pf_executable_state state, const char *why)
+	struct pf_executable *x, enum pf_executable_state state, bool keep,
+	const char *why)
 {
 	struct pf_loaded *gone;
-	struct pf_wait *waiters = pf_executable_supersede(x, state, &gone);
+	struct pf_wait *waiters = pf_executable_supersede(x, state, keep, &gone);
 
 	pf_err_set(&x->err, -ECANCELED, "%s", why);
 	pf_executable_save_locked(x);
@@ -474,15 +491,26 @@ bool pf_executable_abandon(struct pf_executable *x)
 		return false;
 	}
 	begun = x->job && !pf_sched_position(x->compiler->sched, &x->job->slot);
-	pf_wake_all(
-		supersede_unlock(x, PF_EXECUTABLE_FAILED, "its compile was cancelled"));
+	pf_wake_all(supersede_unlock(x, PF_EXECUTABLE_FAILED, true,
+				     "its compile was cancelled"));
 	return begun;
+}
+
+struct pf_loaded *pf_executable_serving(const struct pf_executable *x)
+{
+	bool serves = x->state == PF_EXECUTABLE_READY ||
+		      (x->state == PF_EXECUTABLE_COMPILING && x->awaited);
+
+	return serves ? x->loaded : NULL;
 }
 
 struct pf_loaded *pf_executable_known(struct pf_executable *x)
 {
+	struct pf_loaded *l;
+
 	PF_LOCK_SCOPE(&x->lock);
-	return x->state == PF_EXECUTABLE_READY ? pf_loaded_ref(x->loaded) : NULL;
+	l = pf_executable_serving(x);
+	return l ? pf_loaded_ref(l) : NULL;
 }
 
 struct pf_loaded *pf_executable_loaded(struct pf_executable *x)
@@ -523,8 +551,7 @@ int pf_executable_truncate(struct pf_executable *x, uint64_t size, struct pf_err
 		held = pf_steal(&x->program); /* until the journal does not name it */
 		x->program_len = 0;
 		x->write_err.code = 0;
-		pf_wake_all(supersede_unlock(x, PF_EXECUTABLE_EMPTY,
-					     "the source was emptied"));
+		pf_wake_all(pf_executable_is_empty_unlock(x));
 		return 0;
 	}
 	held = pf_bytes_hold(x->program, x->arena);
@@ -546,12 +573,47 @@ void pf_executable_charge_to(struct pf_executable *x, struct pf_account *account
 	pf_bytes_charge_to(x->program, account);
 	if (x->loaded)
 		pf_bytes_charge_to(x->loaded->program, account);
+	pf_bytes_charge_to(x->served.program, account);
+}
+
+struct pf_wait *pf_executable_is_empty_unlock(struct pf_executable *x)
+{
+	return supersede_unlock(x, PF_EXECUTABLE_EMPTY, true, "its file is empty");
 }
 
 struct pf_wait *pf_executable_unload(struct pf_executable *x)
 {
 	pf_lock(&x->lock);
-	return supersede_unlock(x, PF_EXECUTABLE_EMPTY, "the program was removed");
+	pf_executable_drop_served_locked(x);
+	return supersede_unlock(x, PF_EXECUTABLE_EMPTY, false, "the program was removed");
+}
+
+bool pf_executable_succeed(struct pf_executable *to, struct pf_executable *from)
+{
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = NULL;
+	struct json_object *calls;
+	bool taken;
+
+	pf_lock(&from->lock);
+	l = from->loaded ? pf_loaded_ref(from->loaded) : NULL;
+	calls = l && from->calls ? pf_json_copy(from->calls) : NULL;
+	pf_unlock(&from->lock);
+	if (!l)
+		return false;
+	pf_lock(&to->lock);
+	taken = !to->loaded;
+	if (taken) {
+		pf_bytes_charge_to(l->program, to->account);
+		to->loaded = pf_steal(&l);
+		to->calls = pf_steal(&calls);
+		to->cache_use = NULL;
+		if (to->state == PF_EXECUTABLE_EMPTY)
+			to->state = PF_EXECUTABLE_READY;
+		pf_executable_save_locked(to);
+	}
+	pf_unlock(&to->lock);
+	json_object_put(calls);
+	return taken;
 }
 
 void pf_executable_discard(struct pf_executable *x)
@@ -592,7 +654,7 @@ int pf_executable_copy_source(struct pf_executable *to, struct pf_executable *fr
 	pf_lock(&from->lock);
 	format = from->format;
 	/* A source that is not closed yet is not committed. */
-	if (from->loaded) {
+	if (from->state == PF_EXECUTABLE_READY) {
 		bytes = pf_bytes_ref(from->loaded->program);
 		len = from->loaded->program_len;
 	} else if (from->program) {
@@ -788,36 +850,42 @@ static const char *default_memory(const struct pf_description *d)
 void pf_executable_signature(struct pf_executable *x, struct pf_buf *out)
 {
 	const struct pf_description *d;
+	const struct pf_loaded *l;
 	struct json_object *o;
 
 	PF_LOCK_SCOPE(&x->lock);
-	if (!x->loaded) {
+	l = pf_executable_serving(x);
+	if (!l) {
 		o = json_object_new_object();
 	} else {
-		d = pf_worker_description(x->loaded->worker);
-		o = pf_signature_json(x->loaded->signature, d->platform,
-				      default_memory(d));
+		d = pf_worker_description(l->worker);
+		o = pf_signature_json(l->signature, d->platform, default_memory(d));
 	}
 	print(o, out);
 }
 
 void pf_executable_fact(struct pf_executable *x, const char *key, struct pf_buf *out)
 {
+	const struct pf_loaded *l;
 	struct json_object *o = NULL;
 
 	PF_LOCK_SCOPE(&x->lock);
-	if (x->loaded)
-		json_object_object_get_ex(x->loaded->info, key, &o);
+	l = pf_executable_serving(x);
+	if (l)
+		json_object_object_get_ex(l->info, key, &o);
 	print(o ? pf_json_copy(o) : json_object_new_object(), out);
 }
 
 void pf_executable_given(struct pf_executable *x, struct pf_buf *out)
 {
+	const struct pf_loaded *l;
+
 	PF_LOCK_SCOPE(&x->lock);
-	if (x->loaded && x->loaded->options.failed)
+	l = pf_executable_serving(x);
+	if (l && l->options.failed)
 		out->failed = true;
-	else if (x->loaded)
-		pf_buf_append(out, x->loaded->options.data, x->loaded->options.len);
+	else if (l)
+		pf_buf_append(out, l->options.data, l->options.len);
 }
 
 /* Add the name that the cache gives L, or would; a program that was compiled elsewhere has none. */
@@ -834,10 +902,12 @@ static void add_key(struct json_object *o, const struct pf_loaded *l)
 void pf_executable_info(struct pf_executable *x, struct pf_buf *out)
 {
 	struct json_object *o = json_object_new_object();
+	const struct pf_loaded *l;
 
 	PF_LOCK_SCOPE(&x->lock);
+	l = pf_executable_serving(x);
 	pf_json_add_string(o, "state", pf_executable_state_name(state_locked(x)));
-	pf_json_add_string(o, "plugin", pf_worker_name(x->worker));
+	pf_json_add_string(o, "plugin", pf_worker_name(l ? l->worker : x->worker));
 	pf_json_add_int(o, "program_bytes", (int64_t)x->program_len);
 	if (x->state == PF_EXECUTABLE_COMPILING) {
 		unsigned at =
@@ -848,15 +918,15 @@ void pf_executable_info(struct pf_executable *x, struct pf_buf *out)
 		if (at)
 			pf_json_add_int(o, "queue_position", at);
 	}
-	if (x->loaded) {
+	if (l) {
 		if (x->cache_use)
 			pf_json_add_string(o, "cache", x->cache_use);
-		add_key(o, x->loaded);
-		pf_json_add_seconds(o, "compile_seconds", x->loaded->compile_seconds);
-		json_object_object_foreach(x->loaded->info, key, value)
+		add_key(o, l);
+		pf_json_add_seconds(o, "compile_seconds", l->compile_seconds);
+		json_object_object_foreach(l->info, key, value)
 			pf_json_add_copy(o, key, value);
 	}
-	if (x->calls) {
+	if (x->calls && (l || !x->loaded)) {
 		json_object_object_foreach(x->calls, key, value)
 			pf_json_add_copy(o, key, value);
 	}

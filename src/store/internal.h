@@ -87,12 +87,14 @@ struct pf_buffer_record {
 #define PF_RECORD_LEN(record)                                                            \
 	(offsetof(__typeof__(record), dims) + (record).rank * sizeof((record).dims[0]))
 
-/* The payload of PF_STATE_EXECUTABLE; the texts of options and of three errors follow, each with its
- * NUL. */
+/* The payload of PF_STATE_EXECUTABLE; the texts of options, of three errors, and of the options of
+ * served follow, each with its NUL. */
 struct pf_executable_record {
 	uint64_t program; /* the number of its bytes; 0: none */
 	uint64_t program_len;
 	uint64_t topology; /* likewise */
+	uint64_t served;   /* likewise: what runs, if it is not the program */
+	uint64_t served_len;
 	uint32_t topology_len;
 	uint32_t user;
 	int32_t err, write_err, options_err; /* their codes */
@@ -100,6 +102,7 @@ struct pf_executable_record {
 	uint8_t format, state;
 	uint8_t changed;     /* written since the last compile began */
 	uint8_t has_options; /* else they are the defaults */
+	uint8_t has_served_options;
 };
 
 /* Write the object's record; a value's only if buffers have it. */
@@ -359,7 +362,10 @@ struct compile {
 	struct pf_program_facts facts; /* of these, with the part that the plugin reads */
 	char format[PF_WIRE_FORMAT];
 	bool native;         /* the program is compiled already */
+	char *settings;      /* owned: the options' text, or NULL: the defaults */
 	struct pf_plan plan; /* owned */
+	bool reloads;        /* what was compiled before is lost: it is this program */
+	struct pf_err later; /* if it reloads: why a later source was refused */
 	unsigned generation;
 	uint64_t id; /* in that instance */
 	struct timespec start;
@@ -384,12 +390,12 @@ struct compile {
 };
 
 /*
- * Set the state to STATE and drop the result of the last compile, and that of one under
- * way when it ends.  The caller holds the lock, and after releasing it wakes the returned
- * waiters and drops *GONE.
+ * Drop the result of the compile under way when it ends, and, unless KEEP, that of the last one.  The
+ * state becomes STATE, or, if no compile begins and something is kept, ready.  The caller holds the
+ * lock, and after releasing it wakes the returned waiters and drops *GONE.
  */
 struct pf_wait *pf_executable_supersede(struct pf_executable *x,
-					enum pf_executable_state state,
+					enum pf_executable_state state, bool keep,
 					struct pf_loaded **gone);
 
 /*
@@ -400,6 +406,17 @@ int pf_executable_plan(const struct pf_executable *x, const char *text,
 		       const struct pf_program_facts *facts, struct pf_plan *ret,
 		       struct pf_err *err);
 void pf_plan_release(struct pf_plan *plan);
+
+/* X's source is empty: as pf_executable_supersede, what was compiled is kept.  The lock is held on
+ * entry; returns the waiters. */
+__attribute__((__warn_unused_result__)) struct pf_wait *pf_executable_is_empty_unlock(
+	struct pf_executable *x);
+
+/* Free X's source of an earlier daemon, after the journal has X without it. */
+void pf_executable_drop_served_locked(struct pf_executable *x);
+
+/* The program that executions get now, borrowed; NULL: none, or they wait.  The caller holds the lock. */
+struct pf_loaded *pf_executable_serving(const struct pf_executable *x);
 
 /* A new compiled program of C, with one reference; NULL: no memory. */
 struct pf_loaded *pf_loaded_new(struct compile *c);

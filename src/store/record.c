@@ -100,12 +100,28 @@ static void add_text(struct pf_buf *texts, const char *text, bool there)
 	pf_buf_append(texts, text, strlen(text) + 1);
 }
 
+/* What X runs in place of its source, borrowed. */
+static struct pf_compiled_source served(const struct pf_executable *x)
+{
+	const struct pf_loaded *l = x->loaded;
+
+	if (!l)
+		return x->served;
+	if (!x->changed && !x->err.code && x->state != PF_EXECUTABLE_COMPILING)
+		return (struct pf_compiled_source){ 0 };
+	return (struct pf_compiled_source){ l->program, l->program_len, l->settings };
+}
+
 void pf_executable_save_locked(struct pf_executable *x)
 {
+	const struct pf_compiled_source s = served(x);
 	const struct pf_executable_record r = { .program = pf_bytes_save(x->program),
 						.program_len = x->program_len,
 						.topology = pf_bytes_save(x->topology),
 						.topology_len = x->topology_len,
+						.served = pf_bytes_save(s.program),
+						.served_len = s.len,
+						.has_served_options = s.settings != NULL,
 						.user = x->user,
 						.err = x->err.code,
 						.write_err = x->write_err.code,
@@ -123,6 +139,7 @@ void pf_executable_save_locked(struct pf_executable *x)
 	add_text(&texts, x->err.text, x->err.code);
 	add_text(&texts, x->write_err.text, x->write_err.code);
 	add_text(&texts, x->options_err.text, x->options_err.code);
+	add_text(&texts, s.settings, s.settings != NULL);
 	if (!texts.failed)
 		pf_state_put(PF_STATE_EXECUTABLE, x->id, &r, sizeof(r), texts.data,
 			     texts.len);

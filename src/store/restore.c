@@ -11,7 +11,7 @@
 
 #include "internal.h"
 
-enum { EXECUTABLE_TEXTS = 4 }; /* behind its record: the options, then three errors */
+enum { EXECUTABLE_TEXTS = 5 }; /* behind its record: the options, then three errors */
 
 /* The objects that were made anew, by number, with one reference to each. */
 struct pf_restore {
@@ -396,15 +396,17 @@ static void set_executable_err(struct pf_err *err, int code, const char *text)
 	snprintf(err->text, sizeof(err->text), "%s", text);
 }
 
-/* The compiled program is gone with the workers: X is to be compiled again, unless a client was
- * writing the source, which may not be whole. */
+/* The compiled program is gone with the workers: X is to be compiled again; if its source was not
+ * compiled, or if a client was writing it, so that it may not be whole, of what ran. */
 static void set_executable_state(struct pf_executable *x,
 				 const struct pf_executable_record *r)
 {
 	x->state = r->state;
 	if (r->state == PF_EXECUTABLE_READY)
 		x->state = PF_EXECUTABLE_COMPILING;
-	if (x->state == PF_EXECUTABLE_COMPILING && (r->changed || !x->program))
+	x->serves = x->served.program && (r->state == PF_EXECUTABLE_READY || r->changed);
+	if (x->state == PF_EXECUTABLE_COMPILING && !x->serves &&
+	    (r->changed || !x->program))
 		x->state = PF_EXECUTABLE_EMPTY;
 }
 
@@ -434,6 +436,12 @@ int pf_executable_restore(struct pf_restore *restore, uint64_t id,
 	x->topology = find_bytes(restore, r.topology);
 	if (x->topology && r.topology_len <= x->topology->extent.len - x->topology->start)
 		x->topology_len = r.topology_len;
+	x->served.program = find_bytes(restore, r.served);
+	if (x->served.program &&
+	    r.served_len <= x->served.program->extent.len - x->served.program->start)
+		x->served.len = r.served_len;
+	if (r.has_served_options)
+		x->served.settings = strdup(texts[4]);
 	x->resumed = true;
 	x->format = r.format;
 	x->changed = r.changed;
@@ -443,7 +451,8 @@ int pf_executable_restore(struct pf_restore *restore, uint64_t id,
 		x->options = strdup(texts[0]);
 	set_executable_state(x, &r);
 	x->resumed = x->state == PF_EXECUTABLE_COMPILING;
-	set_executable_err(&x->err, r.err, texts[1]);
+	if (r.state != PF_EXECUTABLE_COMPILING)
+		set_executable_err(&x->err, r.err, texts[1]);
 	x->err.pjrt_code = r.pjrt_code;
 	set_executable_err(&x->write_err, r.write_err, texts[2]);
 	set_executable_err(&x->options_err, r.options_err, texts[3]);

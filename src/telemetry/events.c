@@ -348,7 +348,7 @@ void pf_report_compiling(struct pf_telemetry *t, const struct pf_report_compile 
 
 void pf_report_compiled(struct pf_telemetry *t, struct pf_plugin_meter *meter,
 			struct pf_report_compile *report, const struct pf_err *err,
-			double seconds, const char *cache)
+			double seconds, const char *cache, bool kept)
 {
 	static const char *const names[] = { "program.finished", "program.failed",
 					     "program.cancelled" };
@@ -357,12 +357,15 @@ void pf_report_compiled(struct pf_telemetry *t, struct pf_plugin_meter *meter,
 	struct pf_event e;
 
 	pf_meter_compile(meter, result, seconds);
+	if (kept && meter)
+		atomic_fetch_add(&meter->updates_failed, 1);
 	if (!object)
 		return;
 	pf_event_begin(&e, t, names[result], report->user, "%s", object);
 	pf_event_str(&e, "plugin", meter ? meter->name : NULL);
 	pf_event_seconds(&e, "seconds", seconds);
 	pf_event_str(&e, "cache", cache);
+	pf_event_json(&e, "kept", kept ? "true" : NULL);
 	pf_event_error(&e, err);
 	pf_event_send(&e);
 }

@@ -309,6 +309,9 @@ struct family {
 static const struct family of_plugin[] = {
 	{ "pjrtfs_compiles_total", "Compiles, by how they ended.", RESULTS,
 	  offsetof(struct pf_plugin_meter, compiles) },
+	{ "pjrtfs_program_updates_failed_total",
+	  "Programs that did not compile where an earlier one goes on.", COUNTER,
+	  offsetof(struct pf_plugin_meter, updates_failed) },
 	{ "pjrtfs_compile_seconds", "Time that compiles took.", HISTOGRAM,
 	  offsetof(struct pf_plugin_meter, compile_seconds) },
 	{ "pjrtfs_executions_total", "Executions, by how they ended.", RESULTS,

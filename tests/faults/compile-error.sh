@@ -19,6 +19,7 @@ shows "$x/state" ready
 bounded test ! -s "$x/error" || fail "the error stays: $(bounded cat "$x/error")"
 cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 run p 'x y -> z'
+bounded rm "$mnt/programs/p.mlir"
 
 # A long text loses its end, never its beginning; control characters become spaces.
 faults "compile=error:INTERNAL:$(printf 'long%.0s ' {1..50})"

@@ -132,6 +132,7 @@ equal "size after a death" "$(stat -c %s after.pb)" "$(size "$x/add/optimized.hl
 [ -s after.pb ] || fail "nothing is left after a death"
 
 # A removed or failed program has none.
+bounded rm "$mnt/programs/add.mlir"
 if cp "$data/x.npy" "$mnt/programs/add.mlir" 2>/dev/null; then
 	fail "an array compiled"
 fi

@@ -108,13 +108,29 @@ run r 'x y -> product'
 ! bounded cmp -s "$mnt/buffers/sum.npy" "$mnt/buffers/product.npy" ||
 	fail "the old program ran"
 
-# -- a failing new source: failed, and the old one does not run
+# -- a new source that does not compile: the program before goes on, and everything says so
+not_updated()
+{
+	tells "$x/state" '^ready, update failed: .*nothing'
+	tells "$x/error" '^compile r: .*nothing' '^r runs what was compiled before$'
+	run r 'x y -> before'
+	same "$mnt/buffers/before.npy" "$mnt/buffers/product.npy"
+}
 fails_with 'Invalid argument' cp bad.mlir "$to/r.mlir"
-shows "$x/state" failed
-tells "$x/error" '^compile r: .*nothing'
-fails_with 'write error' run r 'x y -> stale'
-tells "$x/run" '^error: E[A-Z]+: r: .*nothing'
-gone "$mnt/buffers/stale.npy"
+not_updated
+same "$to/r.mlir" bad.mlir
+tells "$mnt/events" '"program.failed".*"executables/r".*"kept":true'
+tells "$mnt/metrics.prom" '^pjrtfs_program_updates_failed_total\{.*\} 1$'
+kill_worker
+not_updated
+
+# -- nor does it replace one by a rename
+fails_with 'Invalid argument' cp bad.mlir "$to/next.mlir"
+fails_with 'Exec format error' mv "$to/next.mlir" "$to/r.mlir"
+not_updated
+bounded mv "$to/next.mlir" "$to/next.part"
+bounded mv "$to/next.part" "$to/r.mlir"
+not_updated
 same "$to/r.mlir" bad.mlir
 
 # -- and a good one again
@@ -126,10 +142,14 @@ same "$mnt/buffers/again.npy" "$mnt/buffers/sum.npy"
 
 # -- emptied
 : >"$to/r.mlir"
-shows "$x/state" empty
-fails_with 'rror' run r 'x y -> stale'
-gone "$mnt/buffers/stale.npy"
+shows "$x/state" 'ready, update failed: its file is empty'
+run r 'x y -> again'
 bounded cp "$data/add.mlir" "$to/r.mlir"
+shows "$x/state" ready
+: >"$to/empty.mlir"
+shows "$made/empty/state" empty
+fails_with 'rror' run empty 'x y -> stale'
+gone "$mnt/buffers/stale.npy"
 
 # -- closing without having written does not compile again
 bounded cat "$x/info.json" >info
@@ -146,5 +166,5 @@ tail -n 1 "$to/r.mlir" | grep -q 'a comment'
 at=$(grep -bo stablehlo.add "$data/add.mlir" | cut -d: -f1)
 printf 'stablehlo.sub' >sub
 fails_with 'Invalid argument' dd if=sub of="$to/r.mlir" bs=1 seek="$at" conv=notrunc status=none
-shows "$x/state" failed
-shows "$mnt/plugins/${plugin:-cpu}/restarts" 0
+tells "$x/state" '^ready, update failed'
+shows "$mnt/plugins/${plugin:-cpu}/restarts" 1

@@ -62,6 +62,8 @@ bounded cp "$data/add.mlir" "$p/"
 bounded mkdir -m 750 "$p/dir" "$p/empty"
 bounded cp "$data/add.mlir" "$p/dir/inner.mlir"
 say "$p/bad.mlir" 'no program' || :
+bounded cp "$data/add.mlir" "$p/updated.mlir"
+say "$p/updated.mlir" 'no program' || :
 bounded touch "$p/none.mlir" "$p/none-scratch"
 bounded cp "$data/add.mlir" "$p/scratch"
 bounded cp "$data/add.mlir" "$p/options.mlir"
@@ -86,6 +88,8 @@ unchanged programs
 run add 'x y -> z'
 same sum.npy "$b/z.npy"
 run dir/again 'x y -> ns/deep/w'
+run updated 'x y -> updated'
+same "$b/z.npy" "$b/updated.npy"
 run native 'x y -> v'
 shows "$b/z.txt" "$sum"
 unchanged results

@@ -107,7 +107,7 @@ refused=0
 for f in damaged*.pb; do
 	if bounded cp "$f" "$mnt/topologies/" 2>said; then # it still is one, of other devices perhaps
 		say "$x/options.json" "{\"topology\":\"${f%.pb}\"}" || :
-		eventually grep -qxE 'compiled|failed' "$x/state"
+		eventually grep -qE '^(compiled|failed)' "$x/state"
 		eventually grep -qx ready "$mnt/plugins/cpu-0.115/state"
 		continue
 	fi

@@ -55,6 +55,16 @@ static inline void start_held(const char *fault)
 	unsetenv("PJRTFS_FAULTY_FILE");
 }
 
+/* It fails as FAULT says from now on. */
+static inline void set_faults(const char *fault)
+{
+	FILE *f = fopen(fault_file, "w");
+
+	ck_assert_ptr_nonnull(f);
+	fputs(fault, f);
+	fclose(f);
+}
+
 static inline void let_go(void)
 {
 	ck_assert_int_eq(unlink(fault_file), 0);

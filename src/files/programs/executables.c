@@ -142,11 +142,24 @@ void files_compile(struct pf_executable *x, struct pf_reply *reply)
 
 /* --- text --------------------------------------------------------------------------- */
 
+/* Is there a program that runs, or could elsewhere?  A result then is that of a later source. */
+static bool is_compiled(enum pf_executable_state state)
+{
+	return state == PF_EXECUTABLE_READY || state == PF_EXECUTABLE_COMPILED;
+}
+
 static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
+	struct pf_executable *x = program_of(node)->x;
+	enum pf_executable_state state = pf_executable_state(x);
+	struct pf_err why = PF_ERR_INIT;
+
 	(void)err;
-	pf_buf_printf(out, "%s\n",
-		      pf_executable_state_name(pf_executable_state(program_of(node)->x)));
+	pf_buf_puts(out, pf_executable_state_name(state));
+	if (is_compiled(state) && pf_executable_result(x, &why) < 0)
+		pf_buf_printf(out, ", update failed: %.*s",
+			      (int)pf_err_clean(why.text, strlen(why.text)), why.text);
+	pf_buf_puts(out, "\n");
 	return 0;
 }
 
@@ -154,7 +167,8 @@ static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 static uint64_t unclosed(struct pf_executable *x)
 {
 	PF_LOCK_SCOPE(&x->lock);
-	return x->state == PF_EXECUTABLE_EMPTY && x->format != PF_PROGRAM_NONE
+	return (x->state == PF_EXECUTABLE_EMPTY || is_compiled(x->state)) && x->changed &&
+			       x->format != PF_PROGRAM_NONE
 		       ? x->program_len
 		       : 0;
 }
@@ -162,15 +176,18 @@ static uint64_t unclosed(struct pf_executable *x)
 static int error_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	struct pf_executable *x = program_of(node)->x;
+	enum pf_executable_state state = pf_executable_state(x);
 	uint64_t len = unclosed(x);
 	pf_autobuf struct pf_buf name = PF_BUF_INIT;
 	struct pf_err why = PF_ERR_INIT;
 
 	(void)err;
 	files_program_name(program_of(node), &name);
-	if (pf_executable_state(x) == PF_EXECUTABLE_FAILED &&
+	if ((state == PF_EXECUTABLE_FAILED || is_compiled(state)) &&
 	    pf_executable_result(x, &why) < 0)
 		pf_buf_printf(out, "compile %s: %s\n", name.data, why.text);
+	if (why.code && is_compiled(state))
+		pf_buf_printf(out, "%s runs what was compiled before\n", name.data);
 	if (len)
 		pf_buf_printf(out,
 			      "program of %s: %" PRIu64 " bytes were written, and it was "

@@ -69,7 +69,7 @@ static int source_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 	if (r == 0)
 		r = pf_executable_truncate(program_of(node)->x, size, err);
 	/* truncate(2) opens no file, so that no close compiles it. */
-	if (r == 0 && !of && size)
+	if (r == 0 && !of)
 		pf_executable_compile(program_of(node)->x, NULL, NULL);
 	return r;
 }
@@ -254,14 +254,30 @@ static int rename_directory(struct pf_node *node, struct pf_node *to, const char
 					name);
 }
 
-/* A program that replaces another takes over its options: editors save a program by renaming a
- * scratch file over it. */
-static void inherit_options(struct program *from, struct program *to)
+/* TO, whose format was WAS, is about to replace FROM.  True: it runs what FROM ran. */
+static bool inherit(struct program *from, struct program *to, enum pf_program_format was)
 {
-	pf_autofree char *options = program_options(from);
+	pf_autofree char *options = was == PF_PROGRAM_NONE ? program_options(from) : NULL;
 
+	/* Editors save a program by renaming a scratch file over it. */
 	if (options)
 		pf_executable_set_options(to->x, options, strlen(options), false, NULL);
+	return from->home == to->home && pf_executable_succeed(to->x, from->x);
+}
+
+/* May PROGRAM, which has been compiled or has failed, replace TARGET, which perhaps runs? */
+static int may_replace(struct program *program, struct program *target,
+		       struct pf_err *err)
+{
+	struct pf_err why = PF_ERR_INIT;
+
+	if (pf_executable_state(program->x) != PF_EXECUTABLE_FAILED ||
+	    pf_executable_state(target->x) != PF_EXECUTABLE_READY)
+		return 0;
+	pf_executable_result(program->x, &why);
+	return pf_err_set(err, -ENOEXEC,
+			  "it did not compile, and what it would replace runs: %s",
+			  why.text);
 }
 
 /* May NODE, a program's file, get NAME and FORMAT in TO, in place of TARGET (or NULL)? */
@@ -281,6 +297,8 @@ static int may_rename(struct pf_node *node, struct pf_node *to, const char *name
 		r = files_may_load(fs_of(node), attr.uid, err);
 	if (r == 0 && target && was == PF_PROGRAM_NONE)
 		r = files_may_compile(program_of(target), attr.uid, err);
+	if (r == 0 && target && was != PF_PROGRAM_NONE && format != PF_PROGRAM_NONE)
+		r = may_replace(program, program_of(target), err);
 	if (r < 0)
 		return r;
 	if (was != PF_PROGRAM_NONE && format != PF_PROGRAM_NONE && was != format)
@@ -298,7 +316,7 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 	enum pf_program_format format, was = program->x->format;
 	pf_autobuf struct pf_buf from = PF_BUF_INIT;
 	char stem[PF_NAME_MAX + 1];
-	bool added = false;
+	bool added = false, inherited = false;
 	int r = files_check_name(to, name, target, node, &format, stem, err);
 
 	if (r == 0)
@@ -306,8 +324,8 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 	if (r < 0)
 		return r;
 	if (target) {
-		if (was == PF_PROGRAM_NONE)
-			inherit_options(program_of(target), program);
+		if (format != PF_PROGRAM_NONE)
+			inherited = inherit(program_of(target), program, was);
 		if (program_of(target)->executable)
 			files_report(program_of(target)->executable, "executable.removed",
 				     NULL);
@@ -330,6 +348,8 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 		if (r == 0)
 			r = pf_dir_move(node, to, name);
 	}
+	if (r < 0 && inherited)
+		pf_tree_wake_later(to->tree, pf_executable_unload(program->x));
 	if (r < 0 && added)
 		files_drop_executable_locked(program);
 	if (target && r == 0)

@@ -145,8 +145,7 @@ static void compile(void *arg, struct pf_node *node, struct program *program)
 {
 	(void)arg;
 	(void)node;
-	if (pf_executable_state(program->x) == PF_EXECUTABLE_COMPILING)
-		(void)pf_executable_compile(program->x, NULL, NULL);
+	pf_executable_resume(program->x);
 }
 
 void programs_restored(struct restoring *r)

@@ -78,20 +78,26 @@ TEST_EACH(a_file_without_a_program_fails, sources)
 	compile_it(x);
 }
 
-/* The one before never runs stale. */
-TEST(a_failed_source_leaves_no_runnable_program)
+TEST(a_failed_source_leaves_the_program_before)
 {
-	pf_autobuf struct pf_buf signature = PF_BUF_INIT;
-	struct pf_loaded *l = NULL;
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *before = NULL;
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = NULL;
+	struct pf_err why = PF_ERR_INIT;
+	int r;
 
 	start_worker(plugins[0]);
 	x = compiled(add_program);
+	before = pf_executable_known(x);
 	rewrite("module {");
-	ck_assert_int_lt(try_compile(x), 0);
-	ck_assert_int_lt(pf_executable_load(x, 0, NULL, &l, &err), 0);
-	ck_assert_ptr_null(l);
-	pf_executable_signature(x, &signature);
-	ck_assert_str_eq(signature.data, "{}\n");
+	check_state("ready");
+	r = try_compile(x);
+	ck_assert_int_lt(r, 0);
+	check_state("ready");
+	ck_assert_int_eq(pf_executable_result(x, &why), r);
+	ck_assert_int_eq(pf_executable_load(x, 0, NULL, &l, &err), 1);
+	ck_assert_ptr_eq(l, before);
+	rewrite(add_program);
+	compile_it(x);
 }
 
 /* --- superseding --------------------------------------------------------------------- */
@@ -111,6 +117,25 @@ static void begin_compile(struct event *ended)
 	start_held("compile=held");
 	x = executable_of(add_program);
 	ok(pf_executable_compile(x, ended ? event_init(ended) : NULL, &err));
+}
+
+/* Executions wait for a compile for which nobody waits. */
+TEST(the_program_before_runs_while_a_request_waits_for_a_compile)
+{
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = NULL;
+	struct event unawaited, awaited;
+
+	start_held("");
+	x = compiled(add_program);
+	set_faults("compile=held");
+	ok(pf_executable_compile(x, NULL, &err));
+	ck_assert_int_eq(pf_executable_load(x, 0, event_init(&unawaited), &l, &err), 0);
+	ok(pf_executable_compile(x, event_init(&awaited), &err));
+	ck_assert(event_within(&unawaited, 0));
+	ck_assert_int_eq(pf_executable_load(x, 0, NULL, &l, &err), 1);
+	let_go();
+	event_wait(&awaited);
+	compiles_end();
 }
 
 TEST(the_newest_source_is_compiled)

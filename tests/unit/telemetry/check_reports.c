@@ -62,12 +62,12 @@ TEST(layers_report)
 	pf_report_worker_started(w, "cpu", 43, 1);
 	pf_report_queued(w, 5, 100, "cpu", &told); /* names are not known yet */
 	ck_assert_ptr_null(told.object);
-	pf_report_compiled(w, meter, &told, NULL, 1, NULL);
+	pf_report_compiled(w, meter, &told, NULL, 1, NULL, false);
 	pf_telemetry_attach(w, &names);
 	pf_report_queued(w, 5, 100, "cpu", &told);
 	pf_report_compiling(w, &told, 0);
 	pf_report_compiling(w, &told, 10);
-	pf_report_compiled(w, meter, &told, &err, 1, "miss");
+	pf_report_compiled(w, meter, &told, &err, 1, "miss", true);
 	pf_report(w, 5, "buffer.donated");
 	pf_report(w, 6, "never.told");
 	pf_report_executed(w, meter, NULL,
@@ -92,7 +92,7 @@ TEST(layers_report)
 	ck_assert_uint_eq(user, 0);
 	/* Without a telemetry the reports do nothing. */
 	pf_report_queued(NULL, 5, 100, "cpu", &told);
-	pf_report_compiled(NULL, NULL, &told, NULL, 1, NULL);
+	pf_report_compiled(NULL, NULL, &told, NULL, 1, NULL, false);
 	pf_report_worker_died(NULL, NULL, "cpu", 1, &err);
 	pf_report_job(NULL, PF_REPORT_JOB_QUEUED, 1, 7, NULL, NULL, 0, NULL);
 	pf_report_cache(NULL, PF_REPORT_CACHE_HIT, 7, "00", 1);
