@@ -525,6 +525,19 @@ static void log_start(const struct daemon *d)
 	       d->changes ? d->changes : "not known");
 }
 
+/* Others may use the mount, and create no file in it. */
+static void warn_of_mode(const struct options *o)
+{
+	bool others = false;
+
+	for (unsigned i = 0; i < o->fuse.n; i++)
+		others = others || !strcmp(o->fuse.at[i], "allow_other");
+	if (others && !o->mode)
+		pf_log(PF_LOG_WARNING,
+		       "allow_other: other users can read, but create nothing: "
+		       "-o mode=1777 lets them");
+}
+
 static void log_end(const struct daemon *d)
 {
 	const siginfo_t *s = &d->signal;
@@ -571,6 +584,8 @@ static int serve(struct daemon *d)
 	if (leaves && !d->notified)
 		setsid();
 	log_start(d);
+	if (!d->resumed)
+		warn_of_mode(d->options);
 	atomic_store(&d->serves, true);
 	plugin_failed(d);
 	r = pf_mount_run(d->mount, &err);

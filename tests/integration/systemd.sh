@@ -13,7 +13,7 @@ name=pjrtfs@$(systemd-escape --path "$work/mnt").service
 hangs=pjrtfs@$(systemd-escape --path "$work/hangs").service
 wrong=pjrtfs@$(systemd-escape --path "$work/wrong").service
 device=pjrtfs@$(systemd-escape --path "$work/device").service
-mkdir -p mnt hangs wrong device run units units/{"$hangs","$wrong","$device"}.d user-units cgroups generators seen home/.config run-user run-verify
+mkdir -p mnt hangs wrong device run units units/{"$name","$hangs","$wrong","$device"}.d user-units cgroups generators seen home/.config run-user run-verify
 user=nobody
 chown "$user" home run-user
 
@@ -42,15 +42,17 @@ own_data
 
 # The unit as it will be installed, but with this build; the targets that it names, and no other
 # unit.
-echo "{\"plugin_dir\": [\"$plugins\"], \"mode\": \"1777\"}" >config.json
+echo "{\"plugin_dir\": [\"$plugins\"]}" >config.json
 sed "s|^ExecStart=.*/pjrtfs %f|ExecStart=$pjrtfs %f --config $work/config.json|" \
 	"$build/systemd/pjrtfs@.service" >units/pjrtfs@.service
-grep -q "^ExecStart=$pjrtfs %f --config .* -o allow_other\$" units/pjrtfs@.service ||
+grep -q "^ExecStart=$pjrtfs %f --config .* -o allow_other,mode=1777\$" units/pjrtfs@.service ||
 	fail "what does ExecStart start? $(cat units/pjrtfs@.service)"
 for target in sysinit basic shutdown umount multi-user default; do
 	printf '[Unit]\nDefaultDependencies=no\n' >"units/$target.target"
 	cp "units/$target.target" user-units
 done
+printf '[Unit]\nOnFailure=failed.service\n' >"units/$name.d/failure.conf"
+printf '[Service]\nExecStart=touch %s\n' "$work/has-failed" >units/failed.service
 printf '[Unit]\nStartLimitIntervalSec=0\n[Service]\nWatchdogSec=1\n' >"units/$hangs.d/watchdog.conf"
 
 # Two that cannot begin; what they print is in files, because no journal runs here.
@@ -183,9 +185,13 @@ again()
 within kill -KILL "$first"
 eventually within grep -qx ok "$work/mnt/health"
 again "$first"
-second=$(main)
-within systemctl restart "$name"
-again "$second"
+# … as planned, which is no failure
+for restart in 'systemctl restart "$1"' 'kill -USR2 "$2"'; do
+	second=$(main)
+	within bash -c "$restart" - "$name" "$second"
+	again "$second"
+done
+[ ! -e has-failed ] || fail 'a restart counts as a failure'
 within setpriv --reuid 1001 --regid 1001 --clear-groups bash -c "$use" - "$work/mnt" "$work" >z
 shows z "$sum"
 
