@@ -247,6 +247,9 @@ bool pf_cache_is_read_only(const struct pf_cache *cache);
  */
 int pf_cache_failing(struct pf_cache *cache, struct pf_err *err);
 
+/* How many entries could not be written since this process opened it. */
+uint64_t pf_cache_write_errors(struct pf_cache *cache);
+
 /* --- maintenance -------------------------------------------------------------------- */
 
 /* Evict KEY.  -ENOENT; -EROFS, -errno. */

@@ -503,6 +503,12 @@ int pf_cache_failing(struct pf_cache *cache, struct pf_err *err)
 			  strerror(-cache->failing));
 }
 
+uint64_t pf_cache_write_errors(struct pf_cache *cache)
+{
+	PF_LOCK_SCOPE(&cache->lock);
+	return cache->write_errors;
+}
+
 /*
  * Remember that the write of KEY's entry ended with R (0 or -errno), and warn if that is new.
  * Another process's lock (EBUSY) and a directory that was opened read-only cause a warning, but do
@@ -520,6 +526,7 @@ static void note_end(struct pf_cache *cache, const struct pf_cache_key *key, int
 	if (counts) {
 		cache->failing = r;
 		cache->failed = *key;
+		cache->write_errors += r < 0;
 	}
 	pf_unlock(&cache->lock);
 	if (!news || !cache->warn)

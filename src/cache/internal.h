@@ -28,6 +28,7 @@ struct pf_cache {
 	uint64_t max;
 	struct pf_cache_stats pending; /* to be added to the file, if it can be written */
 	int failing; /* -errno of the last write that failed; 0: it did not */
+	uint64_t write_errors;
 	struct pf_cache_key failed; /* the entry of that write */
 	bool warned;
 	struct pf_buf digests; /* owned: those used so far, as lines of plugins */

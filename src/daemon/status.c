@@ -207,6 +207,19 @@ static void print_jobs(int dir, struct pf_buf *out)
 		      ended, n > MAX_JOBS ? ", of the last 2000" : "");
 }
 
+/* A line for each trouble. */
+static void print_health(const char *text, struct pf_buf *out)
+{
+	size_t len;
+
+	for (;; text += len + 1) {
+		len = strcspn(text, "\n");
+		pf_buf_printf(out, "health  %.*s\n", (int)len, text);
+		if (!text[len])
+			return;
+	}
+}
+
 /* Print the status of the mount M.  The exit status. */
 static int look(const char *m)
 {
@@ -234,8 +247,9 @@ static int look(const char *m)
 		pf_log(PF_LOG_ERROR, "%s: %s", m, strerror(-r));
 	if (r < 0)
 		return NO_ANSWER;
-	pf_buf_printf(&out, "%s: pjrtfs %s, process %s\nhealth  %s\nmemory  %s of %s\n",
-		      m, version.data, pid.data, health.data,
+	pf_buf_printf(&out, "%s: pjrtfs %s, process %s\n", m, version.data, pid.data);
+	print_health(health.data, &out);
+	pf_buf_printf(&out, "memory  %s of %s\n",
 		      bytes_text((fs.f_blocks - fs.f_bfree) * fs.f_frsize, used),
 		      bytes_text(fs.f_blocks * fs.f_frsize, limit));
 	print_plugins(dir, &out);

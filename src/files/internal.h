@@ -147,8 +147,14 @@ void pf_state_dir_finish(struct pf_state_dir *d, uint64_t ms);
 /* Free it; no value is read any more. */
 void pf_state_dir_free(struct pf_state_dir *d);
 
-/* Append a line about what is wrong; false: nothing is. */
-bool pf_state_dir_health(struct pf_state_dir *d, struct pf_buf *out);
+/* Append a line for each thing that is wrong. */
+void pf_state_dir_health(struct pf_state_dir *d, struct pf_buf *out);
+
+struct pf_state_dir_counts {
+	uint64_t not_kept, not_read; /* files, now */
+	uint64_t write_errors;       /* since the mount began */
+};
+void pf_state_dir_count(struct pf_state_dir *d, struct pf_state_dir_counts *ret);
 
 static inline struct pf_fs *fs_of(struct pf_node *node)
 {

@@ -131,12 +131,67 @@ static int users(struct pf_fs *fs, const struct pf_cred *cred, struct pf_buf *ou
 	return 0;
 }
 
+/* Append a line for each trouble that CRED may see, what loses most first.  -ENOMEM. */
+static int troubles(struct pf_fs *fs, const struct pf_cred *cred, struct pf_buf *out)
+{
+	struct pf_err why = PF_ERR_INIT;
+	int r;
+
+	if (fs->state_dir)
+		pf_state_dir_health(fs->state_dir, out);
+	for (unsigned i = 0; i < fs->n_workers; i++) {
+		enum pf_worker_state state = pf_worker_state(fs->workers[i]);
+
+		if (state != PF_WORKER_READY)
+			pf_buf_printf(out, "plugin %s %s %s\n",
+				      pf_worker_name(fs->workers[i]),
+				      state == PF_WORKER_FAILED ? "has" : "is",
+				      pf_worker_state_name(state));
+	}
+	for (unsigned i = 0; i < fs->config.n_failed; i++)
+		pf_buf_printf(out, "plugin %s has failed\n", fs->config.failed[i].name);
+	r = files_print_left(fs, cred, out);
+	if (fs->config.cache && pf_cache_failing(fs->config.cache, &why) < 0)
+		pf_buf_printf(out, "cache %s: %s; programs are compiled but not kept\n",
+			      pf_cache_dir(fs->config.cache), why.text);
+	return r < 0 ? r : 0;
+}
+
+/* Append what health says, and how often the disk failed. */
+static int health_metrics(struct pf_fs *fs, const struct pf_cred *cred,
+			  struct pf_buf *out)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	struct pf_state_dir_counts kept = { 0 };
+	int r;
+
+	r = troubles(fs, cred, &text);
+	if (r < 0)
+		return r;
+	single(out, "pjrtfs_healthy", "gauge", "Does health say ok?", !text.len);
+	single(out, "pjrtfs_cache_write_errors_total", "counter",
+	       "Entries of the cache that could not be written.",
+	       fs->config.cache ? pf_cache_write_errors(fs->config.cache) : 0);
+	if (fs->state_dir)
+		pf_state_dir_count(fs->state_dir, &kept);
+	single(out, "pjrtfs_state_files_not_kept", "gauge",
+	       "Files that the state directory lacks, as it cannot be written, or is behind.",
+	       kept.not_kept);
+	single(out, "pjrtfs_state_files_not_read", "gauge",
+	       "Files of the state directory that could not be read.", kept.not_read);
+	single(out, "pjrtfs_state_write_errors_total", "counter",
+	       "Attempts to write a file to the state directory that failed.",
+	       kept.write_errors);
+	return 0;
+}
+
 static int metrics_print(struct pf_node *node, const struct pf_cred *cred,
 			 struct pf_buf *out)
 {
 	static const char *const version_label[] = { "version", PACKAGE_VERSION };
 	struct pf_fs *fs = fs_of(node);
 	uint64_t used, limit, added, dropped;
+	int r;
 
 	pf_metrics_family(out, "pjrtfs_info", "gauge", "The version that runs.");
 	pf_metrics_sample(out, "pjrtfs_info", version_label, 2, 1);
@@ -144,6 +199,9 @@ static int metrics_print(struct pf_node *node, const struct pf_cred *cred,
 	single(out, "pjrtfs_memory_used_bytes", "gauge",
 	       "What of the memory limit is in use.", used);
 	single(out, "pjrtfs_memory_limit_bytes", "gauge", "The memory limit.", limit);
+	r = health_metrics(fs, cred, out);
+	if (r < 0)
+		return r;
 	workers(fs, out);
 	alive(fs, PF_ALIVE_BUFFERS, "pjrtfs_buffers_alive",
 	      "Arrays that are on the device now.", out);
@@ -179,30 +237,11 @@ static const struct pf_kind kind_metrics = {
 static int health_print(struct pf_node *node, const struct pf_cred *cred,
 			struct pf_buf *out)
 {
-	struct pf_fs *fs = fs_of(node);
-	struct pf_err why = PF_ERR_INIT;
-	int left;
+	int r = troubles(fs_of(node), cred, out);
 
-	for (unsigned i = 0; i < fs->n_workers; i++) {
-		enum pf_worker_state state = pf_worker_state(fs->workers[i]);
-
-		if (state != PF_WORKER_READY) {
-			pf_buf_printf(out, "plugin %s %s %s\n",
-				      pf_worker_name(fs->workers[i]),
-				      state == PF_WORKER_FAILED ? "has" : "is",
-				      pf_worker_state_name(state));
-			return 0;
-		}
-	}
-	left = files_print_left(fs, cred, out);
-	if (left)
-		return MIN(left, 0);
-	if (fs->config.n_failed)
-		pf_buf_printf(out, "plugin %s has failed\n", fs->config.failed[0].name);
-	else if (fs->config.cache && pf_cache_failing(fs->config.cache, &why) < 0)
-		pf_buf_printf(out, "cache: %s; programs are compiled but not kept\n",
-			      why.text);
-	else if (!fs->state_dir || !pf_state_dir_health(fs->state_dir, out))
+	if (r < 0)
+		return r;
+	if (!out->len)
 		pf_buf_puts(out, "ok\n");
 	return 0;
 }

@@ -73,6 +73,7 @@ static void publish(struct pf_state_dir *d)
 	pf_lock(&d->lock);
 	was = d->n_failing;
 	d->n_failing = d->n_failed;
+	d->write_errors += d->n_failed;
 	d->failing = d->why;
 	d->n_waiting = d->n_behind;
 	if (!d->n_behind)
@@ -89,18 +90,25 @@ static void publish(struct pf_state_dir *d)
 		pf_log(PF_LOG_WARNING, "state directory %s: all is kept again", d->path);
 }
 
-bool pf_state_dir_health(struct pf_state_dir *d, struct pf_buf *out)
+/* For how many seconds files have waited in each comparison, if that is long; else 0. */
+static int64_t behind_s_locked(const struct pf_state_dir *d)
 {
-	size_t before = out->len;
+	int64_t s = d->behind_since ? (pf_now_ms() - d->behind_since) / 1000 : 0;
+
+	return s >= BEHIND_S ? s : 0;
+}
+
+void pf_state_dir_health(struct pf_state_dir *d, struct pf_buf *out)
+{
 	int64_t behind_s;
 
 	PF_LOCK_SCOPE(&d->lock);
-	behind_s = d->behind_since ? (pf_now_ms() - d->behind_since) / 1000 : 0;
+	behind_s = behind_s_locked(d);
 	if (d->n_failing)
 		pf_buf_printf(out, "state-dir: %s; not kept: %u file%s\n",
 			      d->failing.text, d->n_failing,
 			      d->n_failing == 1 ? "" : "s");
-	if (behind_s >= BEHIND_S)
+	if (behind_s)
 		pf_buf_printf(out,
 			      "state-dir: behind for %" PRId64 " s; not kept yet: %u "
 			      "files\n",
@@ -108,7 +116,15 @@ bool pf_state_dir_health(struct pf_state_dir *d, struct pf_buf *out)
 	if (d->unread.n)
 		pf_buf_printf(out, "state-dir: not read: %zu file%s; the first: %s\n",
 			      d->unread.n, d->unread.n == 1 ? "" : "s", d->unread.at[0]);
-	return out->len > before;
+}
+
+void pf_state_dir_count(struct pf_state_dir *d, struct pf_state_dir_counts *ret)
+{
+	PF_LOCK_SCOPE(&d->lock);
+	*ret = (struct pf_state_dir_counts){
+		d->n_failing + (behind_s_locked(d) ? d->n_waiting : 0), d->unread.n,
+		d->write_errors
+	};
 }
 
 /* --- changes on disk: names is held -------------------------------------------------- */

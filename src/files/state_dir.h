@@ -63,6 +63,7 @@ struct pf_state_dir {
 	struct pf_err failing;  /* the last comparison's first failure */
 	unsigned n_failing, n_waiting;
 	int64_t behind_since; /* CLOCK_MONOTONIC, ms: files wait in each comparison; 0: none do */
+	uint64_t write_errors;
 	struct names unread; /* files that could not be read at the start */
 };
 

@@ -50,8 +50,9 @@ fi
 # refused WHY: health and stats.json say that entries cannot be written
 refused()
 {
-	eventually grep -Eqx "cache: write entry [0-9a-f]{64}: $1; programs are compiled but not kept" \
+	eventually grep -Eqx "cache /.*: write entry [0-9a-f]{64}: $1; programs are compiled but not kept" \
 		"$mnt/health"
+	tells "$mnt/metrics.prom" '^pjrtfs_healthy 0$' '^pjrtfs_cache_write_errors_total [1-9]'
 	tells "$mnt/cache/stats.json" '"writable":true' \
 		"\"write_error\":\"write entry [0-9a-f]{64}: $1\""
 }
@@ -98,7 +99,7 @@ if mkdir full && mount -t tmpfs -o size=64k,mode=0700 none full 2>/dev/null; the
 	mount -t tmpfs -o nr_inodes=1,mode=0700 none full
 	mount_pjrtfs --cache-dir "$work/full"
 	works
-	eventually grep -q '^cache: write entry .*: No space left on device' "$mnt/health"
+	eventually grep -q '^cache /.*: write entry .*: No space left on device' "$mnt/health"
 	unmount_pjrtfs
 	umount full
 fi

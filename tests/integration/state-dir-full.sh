@@ -9,7 +9,9 @@ state=$work/disk/state
 mkdir -m 700 "$state"
 requires setfattr -n user.try -v 1 "$state"
 
-mount_pjrtfs --state-dir "$state"
+mkdir full
+mount -t tmpfs -o size=64k,mode=700 tmpfs full
+PJRTFS_CACHE_DIR=$work/full mount_pjrtfs --state-dir "$state"
 b=$mnt/buffers
 kept()
 {
@@ -25,6 +27,15 @@ eventually kept replaced.raw
 head -c 16M /dev/zero >"$b/big.raw"
 eventually grep -q 'state-dir: write buffers/big.raw: No space left on device; not kept: 1 file$' \
 	"$mnt/health"
+# every trouble has a line, also that of the cache; the lost file is the first
+head -c 64k /dev/zero >full/all 2>/dev/null || :
+bounded cp "$data/add.mlir" "$mnt/programs/"
+eventually grep -q "^cache $work/full: write entry .*: No space left on device" "$mnt/health"
+# shellcheck disable=SC2016 # what is expanded later
+eventually eval '[ "$(sed "s/:.*//; s/ .*//" "$mnt/health" | xargs)" = "state-dir cache" ]'
+tells "$mnt/metrics.prom" '^pjrtfs_healthy 0$' '^pjrtfs_state_files_not_kept [1-9]' \
+	'^pjrtfs_state_write_errors_total [1-9]' '^pjrtfs_cache_write_errors_total 1$'
+rm full/all
 # what fits is kept, and users' writes succeed
 cp "$data/y.npy" "$b/"
 eventually kept y.npy
@@ -41,6 +52,7 @@ mount -o remount,size=64M "$work/disk"
 eventually kept big.raw
 eventually kept written.raw
 eventually kept replaced.raw
+put_like_add other # which the cache can keep
 eventually grep -qx ok "$mnt/health"
 eventually grep -q 'all is kept again' "$mnt.log"
 

@@ -43,7 +43,7 @@ TEST_EACH(health_says_how_far_it_is_behind, healths)
 
 	if (healths[_i].behind_ms)
 		d.behind_since = pf_now_ms() - healths[_i].behind_ms;
-	ck_assert_int_eq(pf_state_dir_health(&d, &out), *healths[_i].says != '\0');
+	pf_state_dir_health(&d, &out);
 	ck_assert_str_eq(out.data ? out.data : "", healths[_i].says);
 }
 
