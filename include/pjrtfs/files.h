@@ -60,6 +60,22 @@ struct pf_plugin_ops {
 };
 
 /* The parts of a file system, which outlive it. */
+/* Processes that have served this mount and died; planned restarts do not count. */
+struct pf_deaths {
+	unsigned n;
+	int64_t last;  /* when the last one died: time(2) */
+	char how[64];  /* "signal 11 (Segmentation fault)" */
+	char at[1024]; /* what it answered then: "create programs/a.mlir", cut; or "" */
+};
+
+/* A request that a process was answering when it died. */
+struct pf_fs_work {
+	uint64_t ino;
+	const char *name;      /* in it; "": INO itself */
+	const char *operation; /* "create" */
+	unsigned user, pid;
+};
+
 struct pf_fs_config {
 	struct pf_arena *arena;
 	struct pf_worker **workers; /* n_workers of them; the first is the default */
@@ -73,6 +89,7 @@ struct pf_fs_config {
 	struct pf_telemetry *telemetry;
 	/* Maxima of users, as pf_quotas_new takes them, copied; or NULL. */
 	const char *const *quotas;
+	struct pf_deaths deaths;
 	const char *state_dir;  /* programs and buffers are kept there; NULL: nowhere */
 	const char *mountpoint; /* absolute; for /README; NULL: not known */
 	bool allow_native;      /* all users may load compiled programs */
@@ -103,6 +120,10 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
  * tree is served.  -EPROTO: the journal is damaged; -ENOMEM: FS is to be freed.
  */
 int pf_fs_restore(struct pf_fs *fs, struct pf_restore *store, struct pf_err *err);
+
+/* The process before has died, at the N WORKS: events and the log say so.  Call it once, before the tree
+ * is served. */
+void pf_fs_report_death(struct pf_fs *fs, const struct pf_fs_work *works, unsigned n);
 
 /* Open config.state_dir, if there is one: make nodes of what is there and not in the tree, and keep
  * changes from now on.  Call it once, before the tree is served.  -errno: it cannot be used. */

@@ -31,6 +31,8 @@ struct pf_mount_config {
 	 * (state.h), or -1; taken on success.  The tree is restored already. */
 	int device;
 	bool debug; /* log every request */
+	/* How an earlier life ended: "signal 11 (Segmentation fault)"; borrowed.  "": none did. */
+	const char *death;
 	/* Fill RET, without blocking; called on the serving threads.  May be NULL. */
 	void (*usage)(void *arg, struct pf_usage *ret);
 	/* Called after pf_mount_suspend, when no request is read any more and answers still are
@@ -38,6 +40,9 @@ struct pf_mount_config {
 	void (*suspended)(void *arg);
 	void *arg;
 };
+
+/* The name of the kernel's OPCODE: "create".  Static. */
+const char *pf_fuse_operation(uint32_t opcode);
 
 /*
  * MOUNTPOINT may be /dev/fd/N, as in libfuse: descriptor N is an open /dev/fuse, which the

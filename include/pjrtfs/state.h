@@ -142,6 +142,20 @@ static inline uint64_t pf_state_next(enum pf_state_counter which)
  */
 void pf_state_request(uint64_t unique, bool again);
 
+/* What a request asks for. */
+struct pf_state_work {
+	uint64_t ino;
+	uint32_t opcode; /* the front end's */
+	uint32_t user, pid;
+	char name[84]; /* in INO, cut; "": INO itself */
+};
+
+/* The present request of this thread asks for WORK, which is copied. */
+void pf_state_describe(const struct pf_state_work *work);
+
+/* The requests that the life before worked on when it ended, borrowed until pf_state_close; *N. */
+const struct pf_state_work *pf_state_left(unsigned *n);
+
 /* The present request of this thread, or 0; did an earlier life read it? */
 uint64_t pf_state_current(void);
 bool pf_state_is_again(void);

@@ -193,6 +193,11 @@ void pf_listing_free(struct pf_listing *listing);
  */
 void pf_vfs_refusal(struct pf_tree *tree, const struct pf_cred *cred, struct pf_buf *out);
 
+/* CRED's request DOING ("create"), for INO or NAME in it, is refused for ERR: keep the sentence. */
+void pf_vfs_refuse(struct pf_tree *tree, uint64_t ino, const char *name,
+		   const struct pf_cred *cred, const char *doing,
+		   const struct pf_err *err);
+
 /* A caller wants to make NAME in PARENT a file of a type that does not exist here, WHAT ("symbolic
  * links").  Keeps a sentence and returns -EPERM. */
 int pf_vfs_not_made(struct pf_tree *tree, uint64_t parent, const char *name,

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -32,6 +33,7 @@ enum {
 	QUICK_MS = 1000,
 	FIRST_PAUSE_MS = 5,
 	TEXT = 4096,
+	HOW = 64,        /* bytes that say how a process ended */
 	CHECK_MS = 1000, /* how often an idle holder looks for a daemon that cannot end */
 };
 
@@ -53,6 +55,10 @@ struct holder {
 	bool stopping;
 	bool suspended;          /* … and the service manager starts the next holder */
 	unsigned quick, crashes; /* lives in a row */
+	unsigned deaths;         /* lives that ended and should not have */
+	bool has_died;           /* the last one that served has died */
+	time_t death;            /* the last of these: when, and how */
+	char how[HOW];
 	unsigned n;
 	struct {
 		char name[DESCRIPTOR_NAME];
@@ -251,6 +257,10 @@ static void set_environment(const struct holder *h)
 		snprintf(text, sizeof(text), "%d", (int)getpid());
 		setenv("WATCHDOG_PID", text, 1);
 	}
+	snprintf(text, sizeof(text), "%u %lld %d %s", h->deaths, (long long)h->death,
+		 h->has_died, h->how);
+	if (h->deaths)
+		setenv(DIED, text, 1);
 	setenv(HELD, h->background ? "background" : "foreground", 1);
 }
 
@@ -292,9 +302,28 @@ static int start(struct holder *h)
 	_exit(127);
 }
 
+/* The child has ended with STATUS, which HOW says: was it a death? */
+static void note_end(struct holder *h, int status, char how[HOW])
+{
+	if (WIFSIGNALED(status))
+		snprintf(how, HOW, "signal %d (%s)", WTERMSIG(status),
+			 strsignal(WTERMSIG(status)));
+	else
+		snprintf(how, HOW, "status %d", WEXITSTATUS(status));
+	if (WIFSIGNALED(status) || WEXITSTATUS(status) != HOLDER_AGAIN) {
+		h->deaths++;
+		h->death = time(NULL);
+		h->has_died = true;
+		strcpy(h->how, how);
+	} else if (h->served) { /* else it could not take the place of one that died */
+		h->has_died = false;
+	}
+}
+
 /* The child has ended with STATUS.  Is another one to be started? */
 static bool goes_on(struct holder *h, int status)
 {
+	char how[HOW];
 	bool crashed = WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL;
 
 	if (h->stopping || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
@@ -303,14 +332,13 @@ static bool goes_on(struct holder *h, int status)
 	if (!h->has_served ||
 	    (WIFEXITED(status) && h->served && WEXITSTATUS(status) != HOLDER_AGAIN))
 		return false;
+	note_end(h, status, how);
 	h->crashes = crashed && h->served && pf_now_ms() - h->served < QUICK_MS
 			     ? h->crashes + 1
 			     : 0;
 	h->quick = h->served ? 0 : h->quick + 1;
-	pf_log(PF_LOG_WARNING, "the daemon of %s ended (%s %d) after %lld ms: %s",
-	       h->mountpoint, WIFSIGNALED(status) ? "signal" : "status",
-	       WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
-	       (long long)(pf_now_ms() - h->began),
+	pf_log(PF_LOG_WARNING, "the daemon of %s ended (%s) after %lld ms: %s",
+	       h->mountpoint, how, (long long)(pf_now_ms() - h->began),
 	       h->quick > MAX_QUICK ? "it does not serve, and is not started again"
 				    : "it is started again");
 	if (h->quick > MAX_QUICK)

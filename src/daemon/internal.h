@@ -491,6 +491,10 @@ void manager_end(void);
 
 #define HELD "PJRTFS_HELD" /* in the environment of a daemon that holder.c started */
 
+/* The same: "COUNT SECONDS NEW HOW" of daemons that have died: how many, when the last one did (time(2)),
+ * whether the present one takes its place (1, or 0), and how it died. */
+#define DIED "PJRTFS_DIED"
+
 enum { HOLDER_AGAIN = 75 }; /* the exit status of a daemon that is to be started again */
 
 /*

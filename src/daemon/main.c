@@ -54,12 +54,14 @@ struct daemon {
 	struct pf_fs *fs;
 	struct pf_mount *mount;
 	char *const *argv;
-	bool notified;   /* a holder or a service manager gets messages */
-	bool held;       /* a process holds the descriptors if this one ends */
-	bool background; /* the holder is in the background */
-	int ready;       /* owned: gets a byte when the mount is served, or -1 */
-	bool useless;    /* what that one has left cannot be used */
-	bool resumed;    /* it serves the mount of an earlier process, */
+	bool notified;           /* a holder or a service manager gets messages */
+	bool held;               /* a process holds the descriptors if this one ends */
+	bool background;         /* the holder is in the background */
+	int ready;               /* owned: gets a byte when the mount is served, or -1 */
+	bool useless;            /* what that one has left cannot be used */
+	bool follows_death;      /* the process before has died */
+	struct pf_deaths deaths; /* of all before */
+	bool resumed;            /* it serves the mount of an earlier process, */
 	struct pf_restore *restore; /* whose store is this, while it comes back */
 	int device;                 /* of that mount, until it is resumed; or -1 */
 	char *state_dir;            /* owned: an absolute path, or NULL */
@@ -327,6 +329,37 @@ static void set_plugin_ops(struct daemon *d)
 					     .restart = restart };
 }
 
+/* What the holder says of the processes before. */
+static void take_deaths(struct daemon *d)
+{
+	const char *text = getenv(DIED);
+	long long last;
+	int now, at = 0;
+
+	if (!text || sscanf(text, "%u %lld %d %n", &d->deaths.n, &last, &now, &at) < 3)
+		return;
+	d->deaths.last = last;
+	d->follows_death = now;
+	snprintf(d->deaths.how, sizeof(d->deaths.how), "%s", text + at);
+	unsetenv(DIED);
+}
+
+static void report_death(struct daemon *d)
+{
+	unsigned n = 0;
+	const struct pf_state_work *left = d->resumed ? pf_state_left(&n) : NULL;
+	pf_autofree struct pf_fs_work *works = calloc(n + 1, sizeof(*works));
+
+	for (unsigned i = 0; works && i < n; i++)
+		works[i] = (struct pf_fs_work){ .ino = left[i].ino,
+						.name = left[i].name,
+						.operation =
+							pf_fuse_operation(left[i].opcode),
+						.user = left[i].user,
+						.pid = left[i].pid };
+	pf_fs_report_death(d->fs, works, works ? n : 0);
+}
+
 static int start(struct daemon *d, struct pf_err *err)
 {
 	const struct options *o = d->options;
@@ -339,6 +372,7 @@ static int start(struct daemon *d, struct pf_err *err)
 		.debug = o->debug,
 		.usage = usage,
 		.suspended = suspended,
+		.death = d->deaths.how,
 		.arg = d,
 	};
 	int r;
@@ -347,6 +381,7 @@ static int start(struct daemon *d, struct pf_err *err)
 		.workers = d->workers,
 		.plugins = &d->plugins,
 		.failed = d->failed,
+		.deaths = d->deaths,
 		.mountpoint = pf_mount_fd(o->mountpoint) < 0 ? o->mountpoint : NULL,
 		.state_dir = d->state_dir,
 		.allow_native = o->allow_native,
@@ -382,6 +417,8 @@ static int start(struct daemon *d, struct pf_err *err)
 	pf_restore_end(pf_steal(&d->restore));
 	if (r == 0)
 		r = pf_fs_keep(d->fs, err);
+	if (r == 0 && d->follows_death)
+		report_death(d);
 	mount.tree = pf_fs_tree(d->fs);
 	mount.device = d->device;
 	if (r == 0)
@@ -638,6 +675,7 @@ static int find_holder(struct daemon *d, struct pf_err *err)
 
 	d->background = held && !strcmp(held, "background");
 	unsetenv(HELD);
+	take_deaths(d);
 	if (wants < 0)
 		return 2 * complain(err);
 	if (!held && !o->foreground && !o->run) {

@@ -207,6 +207,17 @@ static void print_jobs(int dir, struct pf_buf *out)
 		      ended, n > MAX_JOBS ? ", of the last 2000" : "");
 }
 
+static void print_deaths(int dir, struct pf_buf *out)
+{
+	pf_autobuf struct pf_buf restarts = PF_BUF_INIT, last = PF_BUF_INIT;
+
+	if (take(dir, "last_death", &last) < 0 || take(dir, "restarts", &restarts) < 0 ||
+	    !last.len)
+		return;
+	pf_buf_printf(out, "daemon  restarts %s, last death %s\n", restarts.data,
+		      last.data);
+}
+
 /* A line for each trouble. */
 static void print_health(const char *text, struct pf_buf *out)
 {
@@ -249,6 +260,7 @@ static int look(const char *m)
 		return NO_ANSWER;
 	pf_buf_printf(&out, "%s: pjrtfs %s, process %s\n", m, version.data, pid.data);
 	print_health(health.data, &out);
+	print_deaths(dir, &out);
 	pf_buf_printf(&out, "memory  %s of %s\n",
 		      bytes_text((fs.f_blocks - fs.f_bfree) * fs.f_frsize, used),
 		      bytes_text(fs.f_blocks * fs.f_frsize, limit));

@@ -322,6 +322,10 @@ void names_release(struct names *names);
 /* --- the fixed part of the tree ----------------------------------------------------- */
 
 extern const struct pf_kind kind_trace;
+
+/* deaths.c */
+extern const struct pf_kind kind_restarts;
+extern const struct pf_kind kind_last_death;
 extern const struct pf_kind kind_root;
 extern const struct pf_kind kind_cache;
 extern const struct pf_kind kind_plugins;

@@ -165,6 +165,11 @@ static int health_metrics(struct pf_fs *fs, const struct pf_cred *cred,
 	struct pf_state_dir_counts kept = { 0 };
 	int r;
 
+	single(out, "pjrtfs_daemon_deaths_total", "counter",
+	       "Times that a process that served the mount died.", fs->config.deaths.n);
+	single(out, "pjrtfs_daemon_last_death_seconds", "gauge",
+	       "When the last one died, in seconds since 1970; 0: none did.",
+	       (uint64_t)fs->config.deaths.last);
 	r = troubles(fs, cred, &text);
 	if (r < 0)
 		return r;
@@ -369,9 +374,11 @@ static const struct pf_kind error = {
 
 const struct pf_kind kind_root = {
 	.mode = S_IFDIR | 0755,
-	.children = (const struct pf_kind *const[]){ &readme, &version, &pid,
-						     &kind_health, &error, &kind_control,
-						     &kind_metrics, &kind_trace, NULL },
+	.children =
+		(const struct pf_kind *const[]){ &readme, &version, &pid, &kind_health,
+						 &kind_restarts, &kind_last_death, &error,
+						 &kind_control, &kind_metrics,
+						 &kind_trace, NULL },
 	.instead = "programs go to programs/ and arrays to buffers/",
 };
 

@@ -39,6 +39,7 @@ struct pf_mount {
 	bool differs;         /* and would have answered INIT otherwise */
 	int io_fd;            /* where requests are read and answered: see clone_device */
 	int cloned;           /* owned: the same, or -1 */
+	const char *death;    /* borrowed; as in the configuration */
 	_Atomic bool unmounted;   /* the kernel has no more requests */
 	_Atomic bool frozen;      /* pf_mount_suspend has returned: no thread answers */
 	_Atomic unsigned sending; /* threads that answer */
@@ -71,6 +72,11 @@ struct pf_gone {
 	uint64_t dir;
 	char *name; /* owned */
 };
+
+struct fuse_in_header;
+
+/* operation.c: the name in the inode of the request IN, borrowed; "": it has none, or is a lookup. */
+const char *pf_fuse_name_in(const struct fuse_in_header *in);
 
 /* notify.c: free NAMES (struct pf_gone). */
 void pf_gone_free(struct pf_buf *names);

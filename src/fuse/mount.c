@@ -414,6 +414,7 @@ int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 		.suspended = config->suspended,
 		.arg = config->arg,
 		.resumed = config->device >= 0,
+		.death = config->death ? config->death : "",
 		.io_fd = -1,
 		.cloned = -1,
 		.lead = PTHREAD_MUTEX_INITIALIZER,
@@ -481,11 +482,30 @@ static void refuse(struct pf_mount *mount, const struct fuse_in_header *in)
 					     .error = -EIO,
 					     .unique = in->unique };
 
-	pf_log(PF_LOG_WARNING,
-	       "a request (FUSE opcode %u, inode %" PRIu64
-	       ") of process %u has ended the daemon twice: it is refused",
-	       in->opcode, in->nodeid, in->pid);
+	const struct pf_cred cred = { .uid = in->uid,
+				      .gid = in->gid,
+				      .pid = (pid_t)in->pid,
+				      .sid = PF_SID_UNKNOWN };
+	struct pf_err err = PF_ERR_INIT;
+
+	pf_err_set(&err, -EIO, "pjrtfs died of %s at this, twice: it is refused",
+		   mount->death);
+	pf_log(PF_LOG_WARNING, "%s of process %u: %s", pf_fuse_operation(in->opcode),
+	       in->pid, err.text);
+	pf_vfs_refuse(mount->tree, in->nodeid, pf_fuse_name_in(in), &cred,
+		      pf_fuse_operation(in->opcode), &err);
 	pf_send_raw(mount, &out, sizeof(out));
+}
+
+/* The next daemon can say what this one did, if it dies. */
+static void describe(const struct fuse_in_header *in)
+{
+	struct pf_state_work work = {
+		.ino = in->nodeid, .opcode = in->opcode, .user = in->uid, .pid = in->pid
+	};
+
+	snprintf(work.name, sizeof(work.name), "%s", pf_fuse_name_in(in));
+	pf_state_describe(&work);
 }
 
 /* Have libfuse call the operation that BUF requests.  False: libfuse had no memory for it, and the
@@ -501,6 +521,7 @@ static bool process(struct pf_mount *mount, const struct fuse_buf *buf)
 	pf_device_note_init(mount, buf);
 	if (in->opcode == FUSE_POLL)
 		pf_poll_handle = ((const struct fuse_poll_in *)(in + 1))->kh;
+	describe(in);
 	pf_state_request(in->unique & ~FUSE_UNIQUE_RESEND, again);
 	if (again && is_deadly(in)) {
 		pf_fuse_let_go = true;

@@ -139,6 +139,16 @@ void pf_vfs_refusal(struct pf_tree *tree, const struct pf_cred *cred, struct pf_
 	pf_last_reply_get(tree->root, cred->uid, pf_cred_session(cred), out);
 }
 
+void pf_vfs_refuse(struct pf_tree *tree, uint64_t ino, const char *name,
+		   const struct pf_cred *cred, const char *doing,
+		   const struct pf_err *err)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = pf_tree_by_ino(tree, ino);
+
+	if (node)
+		pf_refused(node, *name ? name : NULL, cred, doing, err->code, err);
+}
+
 int pf_vfs_not_made(struct pf_tree *tree, uint64_t parent, const char *name,
 		    const struct pf_cred *cred, const char *what)
 {

@@ -38,6 +38,7 @@ struct head {
 	_Atomic uint64_t tail[2]; /* bytes of each half that are complete */
 	_Atomic uint64_t counters[PF_STATE_COUNTERS];
 	_Atomic uint64_t at_work[AT_WORK];
+	struct pf_state_work works[AT_WORK]; /* of these */
 	struct suspect {
 		uint64_t unique;
 		uint64_t deaths;
@@ -65,7 +66,9 @@ static struct state {
 	bool restored;               /* no reader has a record */
 	uint64_t recent[RECENT];
 	unsigned n_recent;
-	_Atomic unsigned n_threads; /* that have a place in at_work */
+	_Atomic unsigned n_threads;         /* that have a place in at_work */
+	struct pf_state_work left[AT_WORK]; /* by the life before */
+	unsigned n_left;
 } state = { .fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static _Atomic uint64_t own_counters[PF_STATE_COUNTERS];
@@ -329,6 +332,18 @@ void pf_state_request(uint64_t unique, bool again)
 			      memory_order_relaxed);
 }
 
+void pf_state_describe(const struct pf_state_work *work)
+{
+	if (pf_state_on() && place)
+		state.head->works[place - 1] = *work;
+}
+
+const struct pf_state_work *pf_state_left(unsigned *n)
+{
+	*n = state.n_left;
+	return state.left;
+}
+
 uint64_t pf_state_current(void)
 {
 	return current;
@@ -426,6 +441,10 @@ static void count_deaths(void)
 		}
 		if (s)
 			s->deaths++;
+		if (unique) {
+			state.left[state.n_left] = h->works[i];
+			state.left[state.n_left++].name[sizeof(h->works[i].name) - 1] = 0;
+		}
 	}
 }
 
@@ -510,6 +529,7 @@ void pf_state_close(void)
 	state.live = 0;
 	memset(state.recent, 0, sizeof(state.recent));
 	state.n_recent = 0;
+	state.n_left = 0;
 	if (state.head)
 		munmap(state.head, TOTAL);
 	state.head = NULL;

@@ -13,6 +13,15 @@ first=$(bounded cat "$mnt/pid")
 touch crash
 fails_with 'Input/output error' getfattr --absolute-names -n user.pjrtfs.dtype "$mnt/buffers/x.npy"
 rm crash
+# All says so: the caller's error, events, metrics, a file, --status.
+tells "$mnt/error" '^getxattr buffers/x.npy: pjrtfs died of signal 6 \(Aborted\) at this, twice: it is refused$'
+grep -c '"daemon.died".*"object":"buffers/x.npy","how":"signal 6 (Aborted)","operation":"getxattr"' "$mnt/events" >died
+shows died 1 # events of earlier processes are gone
+tells "$mnt/events" '"daemon.restarted".*"operation":"getxattr buffers/x.npy".*"restarts":2'
+tells "$mnt/metrics.prom" '^pjrtfs_daemon_deaths_total 2$' '^pjrtfs_daemon_last_death_seconds [1-9]'
+tells "$mnt/last_death" 'Z signal 6 \(Aborted\), at: getxattr buffers/x.npy$'
+bounded "$build/pjrtfs" --status "$mnt" >status
+tells status '^daemon  restarts 2, last death .*, at: getxattr buffers/x.npy$'
 [ "$(bounded cat "$mnt/pid")" != "$first" ] || fail "the daemon did not die"
 for name in x y; do
 	same "$mnt/buffers/$name.npy" "$data/$name.npy"

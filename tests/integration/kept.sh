@@ -118,7 +118,7 @@ eventually test -e "$mnt/pid"
 daemon=$(bounded cat "$mnt/pid")
 [ "$daemon" != "$holder" ] || fail "the daemon holds itself"
 next_life KILL
-grep -q "the daemon of $mnt ended (signal 9) after .* ms: it is started again" foreground.log ||
+grep -q "the daemon of $mnt ended (signal 9 (Killed)) after .* ms: it is started again" foreground.log ||
 	fail "the end was not logged: $(cat foreground.log)"
 
 # A daemon that crashes again and again begins anew: what it keeps may be damaged.

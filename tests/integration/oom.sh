@@ -119,7 +119,7 @@ whole
 head -c $((1 << 29)) /dev/zero >zeros
 "$patient" $((patience * 6)) cp zeros "$b/large.raw" 2>said &
 writer=$!
-eventually grep -q "the daemon of $mnt ended (signal 9)" "$mnt.log"
+eventually grep -q "the daemon of $mnt ended (signal 9 (Killed))" "$mnt.log"
 eventually grep -q "the daemon of $mnt ended (status 75)" "$mnt.log"
 echo $((used + (2 << 30))) >"$group/$limit"
 if wait "$writer"; then

@@ -15,7 +15,7 @@ import sys
 
 # Files whose bytes and size are the daemon's own, or a worker's: not kept.
 OWN = re.compile(
-    r"^(pid|error|events|trace\.json|metrics\.prom|control"
+    r"^(pid|restarts|last_death|error|events|trace\.json|metrics\.prom|control"
     r"|plugins/.*/(pid|restarts|log|alive\.json)"
     r"|devices/.*/memory_stats\.json"
     r"|cache/(stats\.json|clear|max)"
