@@ -32,6 +32,7 @@ times=${PJRTFS_TEST_TIMES:-1}
 work=$(mktemp -d "${TMPDIR:-/tmp}/pjrtfs-test.XXXXXX")
 cd "$work"
 
+export XDG_STATE_HOME=$work/.state
 export XDG_CONFIG_HOME=$work/config # not that of the user who runs the tests
 unset MAKEFLAGS MAKELEVEL MAKEOVERRIDES MFLAGS # of the make that runs the tests: make and rustc look for its job server
 

@@ -293,6 +293,14 @@ enum pf_log_level { PF_LOG_ERROR, PF_LOG_WARNING, PF_LOG_INFO, PF_LOG_DEBUG };
  * Call before threads start. */
 void pf_log_setup(enum pf_log_level level, bool to_syslog);
 
+enum { PF_LOG_FILE_MAX = 4 << 20 }; /* bytes of a log file, which then begins anew */
+
+/*
+ * Standard error is a log file from now on, opened with O_APPEND, that other processes may write, too:
+ * lines of text begin with the time and have the process's number.
+ */
+void pf_log_to_file(void);
+
 /* How a line on standard error looks: after the program's name and the level; after the priority as
  * sd-daemon(3) has it; a JSON object.  Automatic is JOURNAL if standard error is a stream of journald, else TEXT. */
 enum pf_log_format { PF_LOG_AUTOMATIC, PF_LOG_TEXT, PF_LOG_JOURNAL, PF_LOG_JSON };

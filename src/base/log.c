@@ -18,7 +18,7 @@
 
 /* Written before threads start, only read afterwards: no lock. */
 static enum pf_log_level threshold = PF_LOG_WARNING;
-static bool use_syslog;
+static bool use_syslog, to_file;
 static enum pf_log_format format = PF_LOG_TEXT;
 
 static _Atomic bool serves;
@@ -39,6 +39,11 @@ void pf_log_setup(enum pf_log_level level, bool to_syslog)
 	use_syslog = to_syslog;
 	if (to_syslog)
 		openlog(program_invocation_short_name, LOG_PID, LOG_DAEMON);
+}
+
+void pf_log_to_file(void)
+{
+	to_file = true;
 }
 
 /* The service manager names the journal's socket by device and inode: standard error may be
@@ -78,6 +83,33 @@ bool pf_log_would_block(void)
 	return !use_syslog && poll(&p, 1, 0) == 0;
 }
 
+/* A line that begins with the name of the program, and in a file with the time NOW before that. */
+static size_t make_text(char *dst, size_t room, enum pf_log_level level, const char *text,
+			time_t now)
+{
+	char date[32] = "", pid[24] = "";
+	struct tm tm;
+
+	if (to_file && gmtime_r(&now, &tm)) {
+		strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ ", &tm);
+		snprintf(pid, sizeof(pid), "[%d]", (int)getpid());
+	}
+	return (size_t)snprintf(dst, room, "%s%.200s%s: %s: %s\n", date,
+				program_invocation_short_name, pid, levels[level].name,
+				text);
+}
+
+/* A file that is full begins anew: all processes append to it. */
+static void bound_file(void)
+{
+	struct stat st;
+
+	if (to_file && fstat(STDERR_FILENO, &st) == 0 && st.st_size >= PF_LOG_FILE_MAX &&
+	    ftruncate(STDERR_FILENO, 0)) {
+		/* No place is left to report this failure. */
+	}
+}
+
 /* TEXT as a line in DST, which has more than twice its room; the line's bytes. */
 static size_t make_line(char *dst, size_t room, enum pf_log_level level, const char *text)
 {
@@ -87,11 +119,9 @@ static size_t make_line(char *dst, size_t room, enum pf_log_level level, const c
 	if (format == PF_LOG_JOURNAL)
 		return (size_t)snprintf(dst, room, "<%d>%s\n", levels[level].priority,
 					text);
-	if (format == PF_LOG_TEXT)
-		return (size_t)snprintf(dst, room, "%.200s: %s: %s\n",
-					program_invocation_short_name, levels[level].name,
-					text);
 	clock_gettime(CLOCK_REALTIME, &now);
+	if (format == PF_LOG_TEXT)
+		return make_text(dst, room, level, text, now.tv_sec);
 	pf_json_put(&out, "{", 1);
 	pf_json_put_key(&out, "time", 0);
 	pf_json_put_seconds(&out, (uint64_t)now.tv_sec, (uint64_t)now.tv_nsec);
@@ -128,6 +158,7 @@ void pf_log(enum pf_log_level level, const char *fmt, ...)
 		syslog(levels[level].priority, "%s", text);
 	} else {
 		/* One write, so that lines of several threads do not mix. */
+		bound_file();
 		len = make_line(line, sizeof(line), level, text);
 		if (write(STDERR_FILENO, line, len) < 0) {
 			/* No place is left to report this failure. */

@@ -47,6 +47,7 @@ struct holder {
 	int sock, signals; /* owned */
 	struct sockaddr_un address;
 	socklen_t address_len;
+	int log;  /* borrowed: as holder_leave_terminal takes it */
 	int told; /* owned: written to when the first life serves, or -1 */
 
 	pid_t child;
@@ -66,18 +67,20 @@ struct holder {
 	} held[MAX_DESCRIPTORS];
 };
 
-void holder_leave_terminal(void)
+void holder_leave_terminal(int log)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	if (null >= 0) {
 		dup2(null, 0);
 		dup2(null, 1);
-		dup2(null, 2);
+		dup2(log < 0 ? null : log, 2);
 		if (null > 2)
 			close(null);
 	}
-	pf_log_setup(PF_LOG_INFO, true);
+	pf_log_setup(PF_LOG_INFO, log < 0);
+	if (log >= 0)
+		pf_log_to_file();
 	if (chdir("/"))
 		pf_log(PF_LOG_WARNING, "cannot leave the directory: %s", strerror(errno));
 }
@@ -163,7 +166,7 @@ static void take_lines(struct holder *h, char *text, int fd)
 		if (write(h->told, "1", 1) != 1)
 			pf_log(PF_LOG_WARNING, "nobody waits for the mount");
 		pf_closep(&h->told);
-		holder_leave_terminal();
+		holder_leave_terminal(h->log);
 		setsid();
 	}
 }
@@ -464,7 +467,7 @@ static int prepare(struct holder *h)
 	return h->signals < 0 ? -errno : listen_for_daemon(h);
 }
 
-int holder_run(char *const *argv, const char *mountpoint, bool outer, int told)
+int holder_run(char *const *argv, const char *mountpoint, bool outer, int told, int log)
 {
 	struct holder h = { .argv = argv,
 			    .mountpoint = mountpoint,
@@ -473,7 +476,8 @@ int holder_run(char *const *argv, const char *mountpoint, bool outer, int told)
 			    .outer = outer,
 			    .sock = -1,
 			    .signals = -1,
-			    .told = told };
+			    .told = told,
+			    .log = log };
 	struct pf_err err = PF_ERR_INIT;
 	int r = prepare(&h), status = 1;
 

@@ -170,6 +170,7 @@ struct options {
 	char *xla_debug_options; /* owned; NULL: $XLA_DEBUG_OPTIONS */
 	char *cache_dir;         /* owned; NULL: the default */
 	char *state_dir;         /* owned; NULL: none */
+	char *log_file;          /* owned; NULL: not set */
 	uint64_t cache_size;
 	unsigned compile_jobs;      /* 0: one for each processor */
 	unsigned compile_timeout_s; /* 0: none */
@@ -284,6 +285,11 @@ void options_help(struct pf_buf *out);
 /* NAME in the directory that $VARIABLE names or, if that is not absolute, in DIR of the user's
  * home; the caller's.  NULL: no memory, or no home. */
 char *options_user_path(const char *variable, const char *dir, const char *name);
+
+/* The file that a mount in the background logs to, the caller's: --log-file, else, without a socket of
+ * syslog, pjrtfs/MOUNTPOINT.log in $XDG_STATE_HOME (~/.local/state), with a dash for each slash.  NULL: to syslog; no
+ * memory. */
+char *options_log_file(const struct options *o);
 
 /* The directory of the cache, the caller's: --cache-dir, else $PJRTFS_CACHE_DIR, else pjrtfs in
  * $XDG_CACHE_HOME (~/.cache).  NULL: no memory, or no home. */
@@ -503,10 +509,10 @@ enum { HOLDER_AGAIN = 75 }; /* the exit status of a daemon that is to be started
  * descriptors, too; after SIGUSR2 it starts the next holder.  TOLD, if it is not -1, gets a byte when
  * the mount is first served, and this process leaves its terminal then.  Returns the exit status.
  */
-int holder_run(char *const *argv, const char *mountpoint, bool outer, int told);
+int holder_run(char *const *argv, const char *mountpoint, bool outer, int told, int log);
 
 /* Close the terminal; later messages are sent to syslog. */
-void holder_leave_terminal(void);
+void holder_leave_terminal(int log);
 
 /* --- status.c: --status --------------------------------------------------------------------- */
 

@@ -54,14 +54,15 @@ struct daemon {
 	struct pf_fs *fs;
 	struct pf_mount *mount;
 	char *const *argv;
-	bool notified;           /* a holder or a service manager gets messages */
-	bool held;               /* a process holds the descriptors if this one ends */
-	bool background;         /* the holder is in the background */
-	int ready;               /* owned: gets a byte when the mount is served, or -1 */
-	bool useless;            /* what that one has left cannot be used */
-	bool follows_death;      /* the process before has died */
-	struct pf_deaths deaths; /* of all before */
-	bool resumed;            /* it serves the mount of an earlier process, */
+	bool notified;   /* a holder or a service manager gets messages */
+	bool held;       /* a process holds the descriptors if this one ends */
+	bool background; /* the holder is in the background */
+	int log;         /* owned: the file of a mount in the background, or -1: syslog */
+	int ready;       /* owned: gets a byte when the mount is served, or -1 */
+	bool useless;    /* what that one has left cannot be used */
+	bool follows_death;         /* the process before has died */
+	struct pf_deaths deaths;    /* of all before */
+	bool resumed;               /* it serves the mount of an earlier process, */
 	struct pf_restore *restore; /* whose store is this, while it comes back */
 	int device;                 /* of that mount, until it is resumed; or -1 */
 	char *state_dir;            /* owned: an absolute path, or NULL */
@@ -617,7 +618,7 @@ static int serve(struct daemon *d)
 		pf_log(PF_LOG_WARNING, "nobody waits for the mount");
 	pf_closep(&d->ready);
 	if (leaves)
-		holder_leave_terminal();
+		holder_leave_terminal(d->log);
 	if (leaves && !d->notified)
 		setsid();
 	log_start(d);
@@ -685,7 +686,8 @@ static int find_holder(struct daemon *d, struct pf_err *err)
 	}
 	d->notified = (held || o->foreground) && descriptors_begin();
 	if (wants && !held) {
-		status = holder_run(d->argv, o->mountpoint, d->notified, d->ready);
+		status =
+			holder_run(d->argv, o->mountpoint, d->notified, d->ready, d->log);
 		pf_closep(&d->ready);
 		return status;
 	}
@@ -707,6 +709,26 @@ static int not_started(const struct daemon *d, const struct pf_err *err)
 	return d->resumed ? HOLDER_AGAIN : 1;
 }
 
+/* Open the log of a mount in the background; without one that the user names, syslog does. */
+static int open_log(struct daemon *d, struct pf_err *err)
+{
+	pf_autofree char *path = options_log_file(d->options);
+	char *slash;
+
+	if (!path)
+		return 0;
+	for (slash = strchr(path + 1, '/'); slash && !d->options->log_file;
+	     slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		(void)mkdir(path, 0700);
+		*slash = '/';
+	}
+	d->log = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+	if (d->log < 0 && d->options->log_file)
+		return pf_err_set(err, -errno, "log file %s: %s", path, strerror(errno));
+	return 0;
+}
+
 /* Mount and serve.  The exit status. */
 static int run(struct daemon *d)
 {
@@ -724,6 +746,8 @@ static int run(struct daemon *d)
 		complain(&err);
 		return 2;
 	}
+	if (!o->foreground && !o->run && open_log(d, &err) < 0)
+		return 2 * complain(&err);
 	status = find_holder(d, &err);
 	if (status >= 0)
 		return status;
@@ -740,7 +764,7 @@ int main(int argc, char **argv)
 {
 	struct options options;
 	struct daemon d = {
-		.options = &options, .argv = argv, .device = -1, .ready = -1
+		.options = &options, .argv = argv, .device = -1, .ready = -1, .log = -1
 	};
 	struct pf_err err = PF_ERR_INIT;
 	int r, status;

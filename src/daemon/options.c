@@ -230,6 +230,22 @@ char *options_user_path(const char *variable, const char *dir, const char *name)
 	return path;
 }
 
+char *options_log_file(const struct options *o)
+{
+	pf_autofree char *name = NULL;
+
+	if (o->log_file)
+		return pf_absolute_path(o->log_file);
+	if (access("/dev/log", W_OK) == 0 ||
+	    asprintf(&name, "pjrtfs%s.log", o->mountpoint) < 0)
+		return NULL;
+	for (char *at = name; *at; at++)
+		if (*at == '/')
+			*at = '-';
+	name[strlen("pjrtfs")] = '/';
+	return options_user_path("XDG_STATE_HOME", ".local/state", name);
+}
+
 char *options_cache_dir(const struct options *o)
 {
 	const char *said = o->cache_dir ? o->cache_dir : getenv("PJRTFS_CACHE_DIR");
@@ -564,6 +580,10 @@ const struct option_row option_rows[] = {
 	  "of messages on standard error: text, json or journal; by\n"
 	  "default journal if they go to journald, else text",
 	  .set = set_log_format, .dump = dump_log_format },
+	{ "log_file", 0, OPTION_PATH, EVERYWHERE, "FILE",
+	  "messages of a mount in the background go to FILE (default:\n"
+	  "to syslog, else to a file in ~/.local/state/pjrtfs)",
+	  AT(log_file) },
 	{ "keep", 0, OPTION_FLAG, EVERYWHERE, NULL,
 	  "have a process hold the mount while the daemon is\n"
 	  "restarted (the default in the background)",
@@ -1009,6 +1029,7 @@ void options_release(struct options *o)
 	free(o->xla_debug_options);
 	free(o->cache_dir);
 	free(o->state_dir);
+	free(o->log_file);
 	group_release(o);
 	memset(o, 0, sizeof(*o));
 }

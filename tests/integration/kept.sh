@@ -61,6 +61,8 @@ fi
 
 # Whatever the daemon dies of, the mount goes on, and so do open files.
 begin
+log=$(echo "$XDG_STATE_HOME"/pjrtfs/*-mnt.log)
+[ -e /dev/log ] || tells "$log" '^[0-9T:-]+Z pjrtfs\[[0-9]+\]: info: pjrtfs .* serves '
 equal "the holder's name" "$(cat "/proc/$holder/comm")" pjrtfs-holder
 exec 7<"$mnt/version" 8<"$mnt/plugins"
 bounded ls -iR "$mnt" >before 2>&1
