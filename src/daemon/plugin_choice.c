@@ -65,10 +65,12 @@ static void add_advice(const struct search *s, const char *name, struct pf_buf *
 			      d->places[f->place].where, f->name);
 		return;
 	}
-	pf_buf_puts(out, strcmp(name, "cpu")
-				 ? "; pjrtfs --list-plugins shows which there are"
-				 : "; \"pip install fastatomstruct-xla-cpu\" brings one: "
-				   "pjrtfs cpu MOUNTPOINT");
+	pf_buf_puts(
+		out,
+		strcmp(name, "cpu")
+			? "; pjrtfs --list-plugins shows which there are"
+			: "; \"pip install --no-deps lammps-jax-pjrt-cpu\" brings one: "
+			  "pjrtfs cpu MOUNTPOINT");
 }
 
 static int not_found(const struct search *s, const char *name, struct pf_err *err)

@@ -336,13 +336,13 @@ unmount_pjrtfs
 
 # -- three plugins of one platform, one cache: none runs what another compiled
 # (here in the default directory)
-for p in cpu-0.81 cpu-0.115; do
+for p in cpu-0.81 cpu-0.106; do
 	requires test -e "$plugins/$p/pjrt_plugin.so"
 done
-PJRTFS_CACHE_DIR='' XDG_CACHE_HOME=$work/xdg mount_pjrtfs cpu,cpu-0.81,cpu-0.115
+PJRTFS_CACHE_DIR='' XDG_CACHE_HOME=$work/xdg mount_pjrtfs cpu,cpu-0.81,cpu-0.106
 bounded cp "$data/add.mlir" "$mnt/programs/"
 for round in miss hit; do
-	for p in cpu cpu-0.81 cpu-0.115; do
+	for p in cpu cpu-0.81 cpu-0.106; do
 		ask '{"op":"compile","program":"add","as":"'"$round-$p"'","options":{"device":"'"$p"':0"}}' >reply
 		tells reply '"ok":true'
 		bounded cp "$data/x.npy" "$data/y.npy" "$mnt/devices/$p/0/buffers/"

@@ -60,28 +60,29 @@ fetch --dir some header || fail "header: $(cat out)"
 fetched 1 include/pjrt_c_api.h
 fetch --dir some header cpu || fail "cpu: $(cat out)"
 fetched 1 cpu/pjrt_plugin.so include/pjrt_c_api.h
-shows some/cpu/pjrt_plugin.so 'fastatomstruct-xla-cpu 2026.6.23 fastatomstruct_xla_cpu/libpjrt_cpu.so'
-fails_with 'cpu-0.106: expected a name of fetch-plugins --help' tree/scripts/fetch-plugins --dir some cpu-0.106
+shows some/cpu/pjrt_plugin.so 'lammps-jax-pjrt-cpu 0.11.2 lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so'
+fails_with 'cpu-0.116: expected a name of fetch-plugins --help' tree/scripts/fetch-plugins --dir some cpu-0.116
 
 # -- without a name all of them, in the tree
 fetch || fail "all: $(cat out)"
 dir=tree/plugins
-all=(cpu-0.115/pjrt_plugin.so cpu-0.81/pjrt_plugin.so cpu/pjrt_plugin.so include/pjrt_c_api.h)
+all=(cpu-0.106/pjrt_plugin.so cpu-0.115/pjrt_plugin.so cpu-0.81/pjrt_plugin.so cpu/pjrt_plugin.so include/pjrt_c_api.h)
 fetched 3 "${all[@]}"
+same tree/plugins/cpu/pjrt_plugin.so tree/plugins/cpu-0.115/pjrt_plugin.so
 shows tree/plugins/include/pjrt_c_api.h "xla-cpu-pjrt 0.0.1 ${official[1]}"
 
 # -- what is complete is not fetched again; what another wheel gave is, and so is a part of a file
 fetch || fail "again: $(cat out)"
 fetched 0 "${all[@]}"
-ln tree/plugins/cpu/pjrt_plugin.so linked
-ln tree/plugins/cpu/pjrt_plugin.so.from linked.from
+ln tree/plugins/cpu-0.106/pjrt_plugin.so linked
+ln tree/plugins/cpu-0.106/pjrt_plugin.so.from linked.from
 cp linked.from from
 wheel fastatomstruct-xla-cpu 2027.1 fastatomstruct_xla_cpu/libpjrt_cpu.so >newer
 sed -i '/^fastatomstruct/d' tree/scripts/plugins.txt
 cat newer >>tree/scripts/plugins.txt
 fetch || fail "newer: $(cat out)"
 fetched 1 "${all[@]}"
-shows tree/plugins/cpu/pjrt_plugin.so 'fastatomstruct-xla-cpu 2027.1 fastatomstruct_xla_cpu/libpjrt_cpu.so'
+shows tree/plugins/cpu-0.106/pjrt_plugin.so 'fastatomstruct-xla-cpu 2027.1 fastatomstruct_xla_cpu/libpjrt_cpu.so'
 shows linked 'fastatomstruct-xla-cpu 2026.6.23 fastatomstruct_xla_cpu/libpjrt_cpu.so'
 same linked.from from
 truncate -s 3 tree/plugins/cpu-0.81/pjrt_plugin.so
@@ -90,12 +91,11 @@ fetched 1 "${all[@]}"
 shows tree/plugins/cpu-0.81/pjrt_plugin.so "xla-cpu-pjrt 0.0.1 ${official[0]}"
 
 # -- a wheel that is not the pinned one is refused, and what there was stays
-wheel lammps-jax-pjrt-cpu 0.11.2 lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so more >/dev/null
-rm tree/plugins/cpu-0.115/pjrt_plugin.so.from
+wheel xla-cpu-pjrt 0.0.1 "${official[@]}" more >/dev/null
+rm tree/plugins/cpu-0.81/pjrt_plugin.so.from
 ! fetch || fail "another wheel was taken"
-tells out 'HASHES' '^fetch-plugins: pip could not download lammps-jax-pjrt-cpu'
-shows tree/plugins/cpu-0.115/pjrt_plugin.so \
-	'lammps-jax-pjrt-cpu 0.11.2 lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so'
+tells out 'HASHES' '^fetch-plugins: pip could not download xla-cpu-pjrt'
+shows tree/plugins/cpu-0.81/pjrt_plugin.so "xla-cpu-pjrt 0.0.1 ${official[0]}"
 equal "left over" "$(find tree/plugins -name '.fetch*')" ''
 
 # -- the installed form fetches cpu to where pjrtfs searches: for a user, and for root
@@ -130,14 +130,14 @@ fails_with 'cannot make the folder installed/x' "$work/installed" --dir installe
 
 # -- without a network
 PIP_NO_INDEX='' PIP_FIND_LINKS='' PIP_RETRIES=0 PIP_INDEX_URL=http://127.0.0.1:9/ \
-	fails_with 'pip could not download fastatomstruct-xla-cpu into' "$work/installed" --dir unreached
+	fails_with 'pip could not download lammps-jax-pjrt-cpu into' "$work/installed" --dir unreached
 
 # -- a full disk: nothing remains of a plugin that does not fit beside its wheel
-padding=$((1 << 20)) wheel fastatomstruct-xla-cpu 2028.1 fastatomstruct_xla_cpu/libpjrt_cpu.so \
+padding=$((1 << 20)) wheel lammps-jax-pjrt-cpu 2028.1 lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so \
 	>tree/scripts/plugins.txt
 mkdir disk
 mount -t tmpfs -o size=1536K tmpfs disk
-fails_with "cannot extract fastatomstruct_xla_cpu/libpjrt_cpu.so in $work/disk: OSError: [Errno 28] No space left" \
+fails_with "cannot extract lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so in $work/disk: OSError: [Errno 28] No space left" \
 	./installed --dir disk cpu
 equal "left over" "$(find disk -type f ! -name .lock)" ''
 umount disk

@@ -89,10 +89,10 @@ equal "others of that name" \
 	"$(grep -c 'another one is meant by this name' out)" 1
 
 # -- the newest of one name in one place: the plugins' own versions count first
-if [ -e "$plugins/cpu-0.115/pjrt_plugin.so" ] && [ -e "$plugins/cpu/pjrt_plugin.so" ]; then
+if [ -e "$plugins/cpu/pjrt_plugin.so" ] && [ -e "$plugins/cpu-0.106/pjrt_plugin.so" ]; then
 	mkdir versions
-	ln -s "$plugins/cpu-0.115/pjrt_plugin.so" versions/pjrt_c_api_v_v0.1_plugin.so
-	ln -s "$plugins/cpu/pjrt_plugin.so" versions/pjrt_c_api_v_v0.9_plugin.so
+	ln -s "$plugins/cpu/pjrt_plugin.so" versions/pjrt_c_api_v_v0.1_plugin.so
+	ln -s "$plugins/cpu-0.106/pjrt_plugin.so" versions/pjrt_c_api_v_v0.9_plugin.so
 	PJRT_PLUGIN_PATH=$work/versions "$patient" $((patience * 3)) "$pjrtfs" --check-plugin v \
 		--json >out
 	equal "the newest" "$(jq -r .api_version out)" 0.115

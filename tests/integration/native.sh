@@ -6,7 +6,7 @@
 . "$srcdir/tests/words.sh"
 requires test "$(id -u)" = 0
 first=${plugin:-cpu}
-second=cpu-0.115
+second=cpu-0.106
 [ "$first" != "$second" ] || second=cpu
 # loads FILE: it does what the program that it was made of does
 loads()

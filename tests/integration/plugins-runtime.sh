@@ -4,7 +4,7 @@
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 requires_mount
-requires test -e "$plugins/cpu-0.115/pjrt_plugin.so"
+requires test -e "$plugins/cpu-0.106/pjrt_plugin.so"
 mount_pjrtfs cpu --devices 1 --keep ${others:+-o allow_other}
 p=$mnt/plugins b=$mnt/buffers
 # put TEXT FILE: as cp(1), which says how the close ends
@@ -17,8 +17,8 @@ put()
 # -- what there is
 bounded cat "$p/available.json" >found
 equal 'the plugin that is loaded' "$(jq -r '.plugins[] | select(.plugin) | .name' found)" cpu
-jq -e --arg p "$plugins/cpu-0.115/pjrt_plugin.so" 'any(.plugins[]; .path == $p and
-	.name == "cpu-0.115")' found >/dev/null || fail "not found: $(cat found)"
+jq -e --arg p "$plugins/cpu-0.106/pjrt_plugin.so" 'any(.plugins[]; .path == $p and
+	.name == "cpu-0.106")' found >/dev/null || fail "not found: $(cat found)"
 
 # -- a plugin by its name, with create options; arrays, programs and descriptors are as before
 prepare
@@ -26,9 +26,9 @@ exec 3<"$b/x.npy"
 bounded mkdir "$p/more"
 shows "$p/more/state" new
 put '{"cpu_device_count":2}' "$p/more/options.json"
-put cpu-0.115 "$p/more/path"
+put cpu-0.106 "$p/more/path"
 shows "$p/more/state" ready # by the next call
-shows "$p/more/path" "$(realpath "$plugins/cpu-0.115/pjrt_plugin.so")"
+shows "$p/more/path" "$(realpath "$plugins/cpu-0.106/pjrt_plugin.so")"
 equal devices "$(bounded ls "$mnt/devices" "$mnt/devices/more" | paste -sd ' ')" \
 	"$mnt/devices: cpu more  $mnt/devices/more: 0 1"
 cmp - "$data/x.npy" <&3
@@ -92,7 +92,7 @@ if [ -n "$others" ]; then
 	fails_with 'not permitted' as 1001 mkdir "$p/mine"
 	bounded mkdir "$p/open"
 	bounded chmod 777 "$p/open" "$p/open/path" "$p/cpu/options.json"
-	fails_with 'not permitted' as_write 1001 "$p/open/path" cpu-0.115
+	fails_with 'not permitted' as_write 1001 "$p/open/path" cpu-0.106
 	fails_with 'not permitted' as_write 1001 "$p/cpu/options.json" '{}'
 	fails_with 'denied' as 1001 cat "$p/available.json"
 	bounded rmdir "$p/open"

@@ -85,7 +85,7 @@ run sink 'f ->'
 
 # -- a portable artifact of a newer StableHLO than the plugin's: when the plugin refuses it, the
 # sentence begins with both versions and with what to do
-requires test -e "$plugins/cpu-0.81/pjrt_plugin.so" -a -e "$plugins/cpu-0.115/pjrt_plugin.so"
+requires test -e "$plugins/cpu-0.81/pjrt_plugin.so" -a -e "$plugins/cpu/pjrt_plugin.so"
 # artifact VERSION EDIT: one that says that it is of VERSION, otherwise changed by EDIT
 artifact()
 {
@@ -103,19 +103,19 @@ refused()
 	error=$mnt/executables/${1%%.*}/error
 	fails_with 'Invalid argument' cp "$1" "$mnt/programs/"
 }
-mount_pjrtfs cpu-0.81,cpu-0.115
+mount_pjrtfs cpu-0.81,cpu
 bounded cp good.jax_exported "$mnt/programs/" # newer than the plugin, which reads it all the same
 # a plugin of the mount is new enough: it is named, without starting anything
 refused newer.jax_exported
 old='plugin cpu-0\.81 has 1\.13\.3'
-tells "$error" vhlX "^compile newer: the program is StableHLO 1\.18\.0, $old: try plugin cpu-0\.115 " \
-	'\(options\.json \{"plugin":"cpu-0\.115"\}\): '
+tells "$error" vhlX "^compile newer: the program is StableHLO 1\.18\.0, $old: try plugin cpu " \
+	'\(options\.json \{"plugin":"cpu"\}\): '
 equal "workers" "$(pgrep -c -P "$daemon")" 2
 # none is
 refused newest.jax_exported
 tells "$error" vhlX "^compile newest: the program is StableHLO 1\.99\.0, $old: try a newer plugin: "
 # what is not newer has another reason, a text has no version, and a plugin that is named has its own
-echo '{"plugin":"cpu-0.115"}' >"$mnt/executables/newer/options.json"
+echo '{"plugin":"cpu"}' >"$mnt/executables/newer/options.json"
 for file in older.jax_exported bad.mlir newer.jax_exported; do
 	refused "$file"
 	! bounded grep 'the program is' "$error" || fail "$file has a version"

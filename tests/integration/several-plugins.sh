@@ -4,11 +4,11 @@
 # most, and errors name the plugin of each array and program.
 # shellcheck disable=SC2016 # what another program expands
 . "$srcdir/tests/words.sh"
-for p in cpu cpu-0.81 cpu-0.115; do
+for p in cpu cpu-0.81 cpu-0.106; do
 	requires test -e "$plugins/$p/pjrt_plugin.so"
 done
 first=${plugin:-cpu}
-second=cpu-0.81 third=cpu-0.115
+second=cpu-0.81 third=cpu-0.106
 case $first in
 "$second") second=cpu ;;
 "$third") third=cpu ;;

@@ -128,10 +128,10 @@ run add 'y y -> z'
 shows "$mnt/health" ok
 
 # -- topologies: read by a plugin, or refused; programs that are compiled for them
-if [ -e "$plugins/cpu-0.115/pjrt_plugin.so" ]; then
-	mount_pjrtfs cpu-0.115 --devices 2
-	bounded cp "$mnt/plugins/cpu-0.115/topology.pb" two.pb
-	mount_pjrtfs cpu-0.115 --devices 1 --keep ${others:+-o allow_other}
+if [ -e "$plugins/cpu/pjrt_plugin.so" ]; then
+	mount_pjrtfs cpu --devices 2
+	bounded cp "$mnt/plugins/cpu/topology.pb" two.pb
+	mount_pjrtfs cpu --devices 1 --keep ${others:+-o allow_other}
 	t=$mnt/topologies
 	x=$mnt/executables
 	unchanged 'no topology'

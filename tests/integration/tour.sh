@@ -32,7 +32,7 @@ gone "$HOME/pjrt"
 # -- a plugin of pip, in a virtual environment, which pjrtfs finds by its name
 page README.md 'Where pjrtfs is installed, pip' '## ' >lines
 [ "$(wc -l <lines)" = 3 ] || fail "the lines for pip are others: $(cat lines)"
-"$patient" $((patience * 6)) python3 -m pip download -q --no-deps -d wheels fastatomstruct-xla-cpu >out 2>&1 || {
+"$patient" $((patience * 6)) python3 -m pip download -q --no-deps -d wheels lammps-jax-pjrt-cpu >out 2>&1 || {
 	echo "SKIP: this part: pip reaches no index: $(cat out)"
 	exit 77
 }
@@ -40,5 +40,5 @@ env -u PJRTFS_PLUGIN_PATH -u PYTHONPATH PATH="$build:$PATH" "$patient" $((patien
 	bash -eu lines >out 2>err || fail "the lines for pip: $(cat out err)"
 tells out '^ok$'
 bounded cat "$HOME/pjrt/plugins/cpu/path" >path
-tells path "^$HOME/venv/lib.*/libpjrt_cpu\.so\$"
+tells path "^$HOME/venv/lib.*/pjrt_c_api_cpu_plugin\.so\$"
 bounded fusermount3 -u "$HOME/pjrt"

@@ -14,7 +14,7 @@ requires_mount
 own_namespace --mount --propagation private
 export PIP_CACHE_DIR=${PIP_CACHE_DIR:-$HOME/.cache/pip} PIP_DISABLE_PIP_VERSION_CHECK=1
 export DEBIAN_FRONTEND=noninteractive CCACHE_DISABLE=1
-requires "$patient" $((patience * 6)) python3 -m pip download -q --no-deps -d wheels fastatomstruct-xla-cpu
+requires "$patient" $((patience * 6)) python3 -m pip download -q --no-deps -d wheels lammps-jax-pjrt-cpu
 
 # sudo may be missing where root works.
 mkdir bin clone

@@ -235,9 +235,9 @@ TEST(advice_is_given)
 	ck_assert_int_eq(parse("m"), -ENOENT);
 	/* (unless another Python of this machine has one) */
 	if (!strstr(err.text, " was found in "))
-		ck_assert_ptr_nonnull(strstr(err.text,
-					     "\"pip install fastatomstruct-xla-cpu\" "
-					     "brings one: pjrtfs cpu MOUNTPOINT"));
+		ck_assert_ptr_nonnull(
+			strstr(err.text, "\"pip install --no-deps lammps-jax-pjrt-cpu\" "
+					 "brings one: pjrtfs cpu MOUNTPOINT"));
 	put(package, LIBRARY);
 	setenv("VIRTUAL_ENV", "venv", 1);
 	for (int i = 0; i < 2; i++) {
