@@ -212,6 +212,19 @@ struct pf_program_edits {
 bool pf_program_drop_tokens(struct pf_program_facts *facts, const void *bytes, size_t len,
 			    struct pf_program_edits *edits);
 
+/* Is A, a version of StableHLO, older than B? */
+bool pf_stablehlo_older(const unsigned a[3], const unsigned b[3]);
+
+/*
+ * Write the custom calls of a program of LEN BYTES that has FACTS, a portable artifact of StableHLO
+ * 1.18 or newer, as they are in STABLEHLO, the plugin's version, if that is older.  EDITS, which are
+ * none, become those that do; FACTS become those of the program with the EDITS.  False: FACTS stay,
+ * and the EDITS are of no use, since that is not so, or a call has what an older one cannot have.
+ * EDITS can fail for lack of memory.
+ */
+bool pf_program_older_calls(struct pf_program_facts *facts, const void *bytes, size_t len,
+			    const unsigned stablehlo[3], struct pf_program_edits *edits);
+
 /* Was there no memory for EDITS? */
 bool pf_program_edits_failed(const struct pf_program_edits *edits);
 

@@ -167,21 +167,13 @@ static bool version_of(const struct pf_worker *worker, unsigned ret[3])
 	return true;
 }
 
-static bool is_newer(const unsigned a[3], const unsigned b[3])
-{
-	for (size_t i = 0; i < 3; i++)
-		if (a[i] != b[i])
-			return a[i] > b[i];
-	return false;
-}
-
 /* A plugin of the mount that reads StableHLO VERSION, or NULL. */
 static const char *new_enough(const struct pf_executable *x, const unsigned version[3])
 {
 	for (unsigned i = 0; i < x->n_workers; i++) {
 		unsigned has[3];
 
-		if (version_of(x->workers[i], has) && !is_newer(version, has))
+		if (version_of(x->workers[i], has) && !pf_stablehlo_older(has, version))
 			return pf_worker_name(x->workers[i]);
 	}
 	return NULL;
@@ -193,12 +185,14 @@ static void compare_versions(struct compile *c)
 {
 	const unsigned *v = c->facts.stablehlo;
 	int pjrt_code = c->err.pjrt_code;
-	char advice[128] = "try a newer plugin";
+	char advice[128] =
+		"send the text, exported.mlir_module() into a .mlir, or try a newer plugin";
 	const char *other;
 	unsigned has[3];
 
 	/* Only for refused programs: plugins read most programs that are newer than they are. */
-	if (pjrt_code < 0 || !version_of(c->plan.worker, has) || !is_newer(v, has))
+	if (pjrt_code < 0 || !version_of(c->plan.worker, has) ||
+	    !pf_stablehlo_older(has, v))
 		return;
 	other = new_enough(c->x, v);
 	if (other)
@@ -532,9 +526,28 @@ static void compile_wake(struct pf_wait *waiter)
 	pf_compiler_add(c->x->compiler, &c->job, true);
 }
 
-/* Set C's facts, and its module for ACCOUNT: LEN bytes of PROGRAM, or a copy that has another main. */
+/* C's module becomes a copy of LEN of its bytes with EDITS, whose facts C has already. */
+static int edit_module(struct compile *c, uint64_t len,
+		       const struct pf_program_edits *edits, const char *what,
+		       struct pf_err *err)
+{
+	struct pf_bytes *old = c->module, *new;
+	int r;
+
+	if (pf_program_edits_failed(edits))
+		return pf_err_set(err, -ENOMEM, "no memory for %s", what);
+	r = pf_bytes_new(old->arena, c->x->account, c->facts.len, &new, err);
+	if (r < 0)
+		return r;
+	pf_program_edit(edits, pf_bytes_at(old, 0), len, pf_bytes_at(new, 0));
+	c->module = new;
+	pf_bytes_unref(old);
+	return 0;
+}
+
+/* Set C's facts, and its module: LEN bytes of PROGRAM, or a copy that has another main. */
 static int set_module(struct compile *c, struct pf_bytes *program, uint64_t len,
-		      struct pf_account *account, struct pf_err *err)
+		      struct pf_err *err)
 {
 	PF_CLEANUP(pf_program_edits_release) struct pf_program_edits edits = { 0 };
 	const char *src = pf_bytes_at(program, 0);
@@ -542,17 +555,24 @@ static int set_module(struct compile *c, struct pf_bytes *program, uint64_t len,
 
 	if (r < 0)
 		return r;
-	if (!c->facts.tokens || !pf_program_drop_tokens(&c->facts, src, len, &edits)) {
-		c->module = pf_bytes_ref(program);
+	c->module = pf_bytes_ref(program);
+	if (!c->facts.tokens || !pf_program_drop_tokens(&c->facts, src, len, &edits))
 		return 0;
-	}
-	if (pf_program_edits_failed(&edits))
-		return pf_err_set(err, -ENOMEM, "no memory for a main without tokens");
-	r = pf_bytes_new(program->arena, account, c->facts.len, &c->module, err);
-	if (r < 0)
-		return r;
-	pf_program_edit(&edits, src, len, pf_bytes_at(c->module, 0));
-	return 0;
+	return edit_module(c, len, &edits, "a main without tokens", err);
+}
+
+/* The plugin is known: write for an older one what it can read of a newer StableHLO. */
+static int adapt_module(struct compile *c, struct pf_err *err)
+{
+	PF_CLEANUP(pf_program_edits_release) struct pf_program_edits edits = { 0 };
+	uint64_t len = c->facts.off + c->facts.len;
+	unsigned has[3];
+
+	if (!version_of(c->plan.worker, has) ||
+	    !pf_program_older_calls(&c->facts, pf_bytes_at(c->module, 0), len, has,
+				    &edits))
+		return 0;
+	return edit_module(c, len, &edits, "custom calls of an older StableHLO", err);
 }
 
 /* Prepare a compile for USER of LEN bytes of PROGRAM, with the options SETTINGS; NULL and *err if it
@@ -573,8 +593,9 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *
 	c->job.slot.user = user;
 	c->waiter.wake = compile_wake;
 	c->x = pf_executable_ref(x);
-	if (set_module(c, program, len, x->account, err) < 0 ||
-	    pf_executable_plan(x, settings, &c->facts, &c->plan, err) < 0) {
+	if (set_module(c, program, len, err) < 0 ||
+	    pf_executable_plan(x, settings, &c->facts, &c->plan, err) < 0 ||
+	    adapt_module(c, err) < 0) {
 		compile_free(c);
 		return NULL;
 	}

@@ -36,6 +36,26 @@ static void check_tokens(enum pf_program_format format, struct pf_program_facts 
 	free(program);
 }
 
+/* The program for a plugin of an old StableHLO: understood once more, it has nothing left to change. */
+static void check_older_calls(struct pf_program_facts facts, const uint8_t *data,
+			      size_t size)
+{
+	static const unsigned old[3] = { 0, 9, 0 };
+	PF_CLEANUP(pf_program_edits_release) struct pf_program_edits edits = { 0 };
+	struct pf_program_facts again;
+	char *program;
+
+	if (!pf_program_older_calls(&facts, data, size, old, &edits))
+		return;
+	assert(!pf_program_edits_failed(&edits) && !facts.off);
+	program = malloc(facts.len);
+	pf_program_edit(&edits, data, size, program);
+	pf_program_edits_release(&edits);
+	if (pf_program_check(PF_PROGRAM_MLIRBC, program, facts.len, &again, NULL) == 0)
+		assert(!pf_program_older_calls(&again, program, facts.len, old, &edits));
+	free(program);
+}
+
 struct part {
 	const uint8_t *p;
 	size_t len;
@@ -75,6 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			pf_program_check_platform(&facts, "cpu", NULL);
 			check_calls((enum pf_program_format)format, data + facts.off,
 				    facts.len);
+			check_older_calls(facts, data, size);
 			if (facts.tokens)
 				check_tokens((enum pf_program_format)format, &facts, data,
 					     size);

@@ -34,6 +34,12 @@ bounded cp factor.mlir wrong.mlir "$mnt/programs/"
 run factor 'a -> l info'
 shows "$mnt/buffers/l.txt" $'2 2\n1 2'
 shows "$mnt/buffers/info.txt" 0
+# A plugin of an older StableHLO gets the custom calls of JAX 0.12 as those that it knows.
+packed 'f<*' 2 0 0 0 0 2 0 0 0 0 2 0 0 0 0 2 0 0 0 0 0 0 0 0 | npy '<f4' '(6, 4)' >twos.npy
+bounded cp twos.npy "$mnt/buffers/"
+bounded cp "$data/jax/qr-1.18.jax_exported" "$mnt/programs/qr.jax_exported"
+run qr 'twos -> q r'
+shows "$mnt/buffers/r.txt" $'2 0 0 0\n0 2 0 0\n0 0 2 0\n0 0 0 2'
 fails_with 'Invalid argument' run wrong 'a -> m info'
 tells "$mnt/executables/wrong/run" \
 	'lapack_dpotrf_ffi: result 0 \(l\): expected f64\[2,2\], found f64\[3,3\]'

@@ -113,7 +113,7 @@ tells "$error" vhlX "^compile newer: the program is StableHLO 1\.18\.0, $old: tr
 equal "workers" "$(pgrep -c -P "$daemon")" 2
 # none is
 refused newest.jax_exported
-tells "$error" vhlX "^compile newest: the program is StableHLO 1\.99\.0, $old: try a newer plugin: "
+tells "$error" vhlX "^compile newest: the program is StableHLO 1\.99\.0, $old: send the text, exported\.mlir_module\(\) into a \.mlir, or try a newer plugin: "
 # what is not newer has another reason, a text has no version, and a plugin that is named has its own
 echo '{"plugin":"cpu"}' >"$mnt/executables/newer/options.json"
 for file in older.jax_exported bad.mlir newer.jax_exported; do

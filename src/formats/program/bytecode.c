@@ -232,17 +232,12 @@ static const struct {
 	const char *text;
 	enum pf_bytecode_kind kind;
 } words[] = {
-	{ "builtin", BUILTIN },
-	{ "func", FUNC },
-	{ "vhlo", VHLO },
-	{ "stablehlo", STABLEHLO },
-	{ "func_v1", FUNCTION },
-	{ "custom_call", CALL },
-	{ "custom_call_v1", CALL },
-	{ "while", WHILE },
-	{ "while_v1", WHILE },
-	{ "main", MAIN },
-	{ "tf.aliasing_output", ALIASING },
+	{ "builtin", BUILTIN },     { "func", FUNC },
+	{ "vhlo", VHLO },           { "stablehlo", STABLEHLO },
+	{ "func_v1", FUNCTION },    { "custom_call", CALL },
+	{ "custom_call_v1", CALL }, { "custom_call_v2", CALL_V2 },
+	{ "while", WHILE },         { "while_v1", WHILE },
+	{ "main", MAIN },           { "tf.aliasing_output", ALIASING },
 };
 
 void pf_bytecode_marks_release(struct pf_bytecode_marks *c)
@@ -387,24 +382,27 @@ bool pf_bytecode_operation(const struct pf_bytecode_marks *m, struct pf_span *b,
 	return !b->bad && ret->name < m->n_operations;
 }
 
-/* One operation: note the properties of a custom call. */
+/* One operation: note whose the properties are. */
 static bool walk_operation(struct pf_bytecode_marks *c, struct pf_span *b, unsigned depth)
 {
 	struct pf_bytecode_operation op;
+	uint8_t kind, mark;
 
 	if (!pf_bytecode_operation(c, b, &op))
 		return false;
+	kind = c->operations[op.name];
+	mark = kind == CALL ? OF_CALL : kind == CALL_V2 ? OF_CALL_V2 : OF_OTHERS;
 	if (c->bounded) {
-		c->dynamic_while =
-			c->dynamic_while ||
-			(c->operations[op.name] == WHILE && op.n_results == 1 &&
-			 op.result < c->f->n_types && c->bounded[op.result]);
-	} else if (c->operations[op.name] == OTHER_CALL) {
+		c->dynamic_while = c->dynamic_while ||
+				   (kind == WHILE && op.n_results == 1 &&
+				    op.result < c->f->n_types && c->bounded[op.result]);
+	} else if (kind == OTHER_CALL ||
+		   (mark != OF_OTHERS && !(op.flags & OP_HAS_PROPERTIES))) {
 		return false;
-	} else if (c->operations[op.name] == CALL) {
-		if (!(op.flags & OP_HAS_PROPERTIES) || op.properties >= c->n_properties)
+	} else if (op.flags & OP_HAS_PROPERTIES) {
+		if (op.properties >= c->n_properties)
 			return false;
-		c->properties[op.properties] = 1;
+		c->properties[op.properties] |= mark;
 	}
 	return !(op.flags & OP_HAS_REGIONS) || pf_bytecode_regions(c, b, depth);
 }
@@ -459,16 +457,17 @@ static bool read_properties(struct pf_bytecode_marks *c)
 	for (uint64_t i = 0; i < c->n_properties; i++) {
 		struct pf_span of_op = take_bytes(&b, take_number(&b));
 		uint64_t n = 0, target = 0;
+		uint8_t call = c->properties[i] & (OF_CALL | OF_CALL_V2);
 
-		for (; c->properties[i] && !of_op.bad && of_op.p < of_op.end; n++) {
+		for (; call && !of_op.bad && of_op.p < of_op.end; n++) {
 			uint64_t attribute = take_number(&of_op);
 
 			target = n == CALL_TARGET ? attribute : target;
 		}
-		if (of_op.bad || (c->properties[i] &&
-				  (n != CALL_PROPERTIES || target >= c->f->n_attributes)))
+		if (of_op.bad || (call && (n != CALL_PROPERTIES + (call == OF_CALL_V2) ||
+					   target >= c->f->n_attributes)))
 			return false;
-		if (c->properties[i])
+		if (call)
 			c->attributes[target] = 1;
 	}
 	return !b.bad;
@@ -516,18 +515,22 @@ bool pf_bytecode_mark(struct pf_bytecode_marks *m, const struct pf_bytecode *f)
 	return m->properties && m->attributes && each_string(m, NULL) && read_dialects(m);
 }
 
+bool pf_bytecode_mark_calls(struct pf_bytecode_marks *m)
+{
+	struct pf_span ir = m->f->section[SECTION_IR];
+
+	return walk_block(m, &ir, 0) && ir.p == ir.end && read_properties(m) &&
+	       read_targets(m);
+}
+
 bool pf_mlir_bytecode_calls(const void *bytes, size_t len,
 			    const struct pf_call_visitor *found)
 {
 	struct pf_bytecode f;
 	PF_CLEANUP(pf_bytecode_marks_release) struct pf_bytecode_marks c = { 0 };
-	struct pf_span ir;
 
-	if (!pf_bytecode_open(bytes, len, &f, NULL) || !pf_bytecode_mark(&c, &f))
-		return false;
-	ir = f.section[SECTION_IR];
-	return walk_block(&c, &ir, 0) && ir.p == ir.end && read_properties(&c) &&
-	       read_targets(&c) && each_string(&c, found);
+	return pf_bytecode_open(bytes, len, &f, NULL) && pf_bytecode_mark(&c, &f) &&
+	       pf_bytecode_mark_calls(&c) && each_string(&c, found);
 }
 
 /* --- the facts ------------------------------------------------------------------------------- */

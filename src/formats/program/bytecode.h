@@ -4,7 +4,7 @@
 
 #include "internal.h"
 
-/* Reading MLIR bytecode in place; used by bytecode.c and bytecode_tokens.c only. */
+/* Reading MLIR bytecode in place, and writing it as edits of a file; used by bytecode*.c only. */
 
 enum {
 	SECTION_STRINGS = 0,
@@ -47,6 +47,11 @@ enum {
 	VHLO_TYPE_TOKEN = 22,
 
 	STABLEHLO_TYPE_TOKEN = 0,
+
+	/* Marks of properties: what kinds of operations have them. */
+	OF_CALL = 1,
+	OF_CALL_V2 = 2,
+	OF_OTHERS = 4,
 
 	/* Larger modules have no facts: finding an entry passes all before it. */
 	MAX_ENTRIES = 1 << 22,
@@ -140,6 +145,7 @@ enum pf_bytecode_kind {
 	STABLEHLO,
 	FUNCTION,   /* an operation of VHLO */
 	CALL,       /* a custom call of VHLO or STABLEHLO, whose properties are known */
+	CALL_V2,    /* one of VHLO with "result_tilings" behind these */
 	OTHER_CALL, /* one that is not known */
 	MAIN,       /* a string */
 	WHILE,      /* an operation of VHLO or STABLEHLO */
@@ -150,7 +156,7 @@ enum pf_bytecode_kind {
 struct pf_bytecode_marks {
 	const struct pf_bytecode *f;
 	uint8_t *strings, *dialects, *operations; /* their enum pf_bytecode_kind */
-	uint8_t *properties;                      /* 1: a custom call's */
+	uint8_t *properties;                      /* OF_CALL, OF_CALL_V2, OF_OTHERS */
 	uint8_t *attributes;                      /* 1: a target */
 	uint8_t *targets;                         /* of the strings; 1: a target */
 	uint8_t *bounded;   /* of the types, or NULL; 1: a tensor with bounds */
@@ -179,7 +185,43 @@ struct pf_bytecode_operation {
 bool pf_bytecode_operation(const struct pf_bytecode_marks *m, struct pf_span *b,
 			   struct pf_bytecode_operation *ret);
 
-/* Step over the regions of an operation, and mark the properties of the custom calls in them. */
+/* Step over the regions of an operation, and mark the properties of the operations in them. */
 bool pf_bytecode_regions(struct pf_bytecode_marks *m, struct pf_span *b, unsigned depth);
+
+/*
+ * Mark the properties of all operations, and the targets of the custom calls.  False: the file is
+ * malformed, or has a custom call whose properties are not known.
+ */
+bool pf_bytecode_mark_calls(struct pf_bytecode_marks *m);
+
+/* Edits of a file that is being rewritten. */
+struct pf_bytecode_editor {
+	const struct pf_bytecode *f;
+	const uint8_t
+		*whole; /* what the edits count from: F's bytes may stand in others */
+	struct pf_program_edits *to;
+	bool bad; /* the file is not understood */
+};
+
+/* Append a number, as take_number reads it, or a byte. */
+void pf_bytecode_put(struct pf_buf *out, uint64_t n);
+void pf_bytecode_put_byte(struct pf_buf *out, unsigned byte);
+
+/* Put DROP bytes at AT out of the file, and NEW in their place. */
+void pf_bytecode_edit(struct pf_bytecode_editor *e, const uint8_t *at, size_t drop,
+		      const struct pf_buf *new);
+
+/* How many bytes the edits from one place to another add, less those that they drop. */
+size_t pf_bytecode_growth(const struct pf_bytecode_editor *e, const uint8_t *from,
+			  const uint8_t *to);
+
+/*
+ * All edits of the sections' contents are there: add those of the sections' heads, and those that
+ * leave of the LEN bytes of the whole nothing but the file, which FACTS name; they become those of
+ * the edited file.  False: FACTS stay, and the edits are of no use, since the file is not
+ * understood.  True and E->to->list.failed: no memory was left.
+ */
+bool pf_bytecode_edit_end(struct pf_bytecode_editor *e, struct pf_program_facts *facts,
+			  size_t len);
 
 #endif

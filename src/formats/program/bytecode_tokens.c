@@ -18,7 +18,6 @@
 
 enum {
 	MAX_FUNCTION_PROPERTIES = 6,
-	ALIGNMENT_BYTE = 0xcb,
 };
 
 static const uint64_t none = UINT64_MAX;
@@ -129,9 +128,7 @@ struct rewriting {
 	const uint8_t *functions_head;
 	uint64_t values;            /* of the module */
 	struct pf_span *properties; /* owned */
-	bool bad;
-	const uint8_t *whole;
-	struct pf_program_edits *edits;
+	struct pf_bytecode_editor out;
 };
 
 static void rewriting_release(struct rewriting *r)
@@ -157,7 +154,7 @@ static bool list_entries(struct rewriting *r)
 	if (r->f.n_attributes > MAX_ENTRIES || r->f.n_types > MAX_ENTRIES)
 		return false;
 	r->entries = calloc(n + r->f.n_types + 1, sizeof(*r->entries));
-	r->edits->list.failed = !r->entries;
+	r->out.to->list.failed = !r->entries;
 	for (uint64_t i = 0; r->entries && i < n + r->f.n_types; i++) {
 		struct pf_bytecode_entry entry;
 		size_t len;
@@ -241,7 +238,7 @@ static bool list_properties(struct rewriting *r)
 	if (r->marks.n_properties > MAX_ENTRIES)
 		return false;
 	r->properties = calloc(r->marks.n_properties + 1, sizeof(*r->properties));
-	r->edits->list.failed |= !r->properties;
+	r->out.to->list.failed |= !r->properties;
 	if (r->marks.n_properties)
 		(void)take_number(&b);
 	for (uint64_t i = 0; r->properties && i < r->marks.n_properties; i++)
@@ -258,7 +255,7 @@ static bool take_parts(struct rewriting *r, struct pf_span *type, struct parts *
 	    n > PF_MLIR_MAX_DECLARATION / sizeof(*ret->all))
 		return false;
 	ret->all = calloc(n + 1, sizeof(*ret->all));
-	r->edits->list.failed |= !ret->all;
+	r->out.to->list.failed |= !ret->all;
 	for (; ret->all && ret->n < n; ret->n++) {
 		struct part *part = &ret->all[ret->n];
 
@@ -407,43 +404,12 @@ static bool read_file(struct rewriting *r)
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-static void put(struct pf_buf *out, uint64_t n)
-{
-	unsigned more = 0;
-	uint8_t bytes[9];
-
-	while (more < 8 && n >> (7 * (more + 1)))
-		more++;
-	bytes[0] = 0;
-	if (more == 8) {
-		memcpy(bytes + 1, &n, 8);
-	} else {
-		n = (n << 1 | 1) << more;
-		memcpy(bytes, &n, more + 1);
-	}
-	pf_buf_append(out, bytes, more + 1);
-}
-
-/* Put DROP bytes at AT out of the file, and NEW in their place. */
-static void edit(struct rewriting *r, const uint8_t *at, size_t drop,
-		 const struct pf_buf *new)
-{
-	struct pf_program_edit e = { .at = (size_t)(at - r->whole),
-				     .drop = drop,
-				     .from = r->edits->bytes.len,
-				     .len = new->len };
-
-	pf_buf_append(&r->edits->bytes, new->data, new->len);
-	pf_buf_append(&r->edits->list, &e, sizeof(e));
-	r->edits->list.failed |= new->failed;
-}
-
 static uint64_t dialect_number(struct rewriting *r, uint8_t dialect)
 {
 	const uint8_t *dialects = r->marks.dialects;
 	const uint8_t *found = memchr(dialects, dialect, r->marks.n_dialects);
 
-	r->bad |= !found;
+	r->out.bad |= !found;
 	return found ? (uint64_t)(found - dialects) : 0;
 }
 
@@ -451,10 +417,10 @@ static uint64_t dialect_number(struct rewriting *r, uint8_t dialect)
 static uint64_t add(struct rewriting *r, struct additions *to, uint8_t dialect,
 		    const struct pf_buf *new)
 {
-	r->bad |= to->data.len + to->groups.len > PF_MLIR_MAX_DECLARATION;
-	put(&to->groups, dialect_number(r, dialect));
-	put(&to->groups, 1);
-	put(&to->groups, new->len << 1 | 1);
+	r->out.bad |= to->data.len + to->groups.len > PF_MLIR_MAX_DECLARATION;
+	pf_bytecode_put(&to->groups, dialect_number(r, dialect));
+	pf_bytecode_put(&to->groups, 1);
+	pf_bytecode_put(&to->groups, new->len << 1 | 1);
 	pf_buf_append(&to->data, new->data, new->len);
 	to->data.failed |= new->failed;
 	return to->n++;
@@ -466,8 +432,8 @@ static uint64_t add_number(struct rewriting *r, uint8_t dialect, uint64_t code,
 {
 	pf_autobuf struct pf_buf new = PF_BUF_INIT;
 
-	put(&new, code);
-	put(&new, number);
+	pf_bytecode_put(&new, code);
+	pf_bytecode_put(&new, number);
 	return add(r, &r->attributes, dialect, &new);
 }
 
@@ -493,9 +459,9 @@ static uint64_t add_result_number(struct rewriting *r, uint64_t number)
 	/* The sign is the lowest bit. */
 	if (b.bad || value & 1 || value >> 1 >= r->main.results.n)
 		return number;
-	put(&new, r->form->integer);
-	put(&new, type);
-	put(&new, r->main.results.all[value >> 1].number << 1);
+	pf_bytecode_put(&new, r->form->integer);
+	pf_bytecode_put(&new, type);
+	pf_bytecode_put(&new, r->main.results.all[value >> 1].number << 1);
 	return add(r, &r->attributes, r->form->values, &new);
 }
 
@@ -507,18 +473,18 @@ static uint64_t add_aliasing(struct rewriting *r, uint64_t dictionary)
 	uint64_t n = take_number(&b);
 	bool changed = false;
 
-	r->bad |= b.bad || n > MAX_ATTRIBUTES;
-	put(&new, r->form->dictionary);
-	put(&new, n);
-	for (uint64_t i = 0; i < n && !r->bad; i++) {
+	r->out.bad |= b.bad || n > MAX_ATTRIBUTES;
+	pf_bytecode_put(&new, r->form->dictionary);
+	pf_bytecode_put(&new, n);
+	for (uint64_t i = 0; i < n && !r->out.bad; i++) {
 		uint64_t key = take_number(&b), value = take_number(&b);
 
 		if (kind_of_string(r, key) == ALIASING) {
 			value = add_result_number(r, value);
 			changed = true;
 		}
-		put(&new, key);
-		put(&new, value);
+		pf_bytecode_put(&new, key);
+		pf_bytecode_put(&new, value);
 	}
 	return changed ? add(r, &r->attributes, r->form->values, &new) : dictionary;
 }
@@ -533,32 +499,33 @@ static uint64_t add_attributes(struct rewriting *r, uint64_t array,
 
 	if (array == none || (!b.bad && n == 0))
 		return array;
-	r->bad |= b.bad || n != parts->n;
-	put(&new, r->form->array);
-	put(&new, parts->n_arrays);
-	for (uint64_t i = 0; i < n && !r->bad; i++) {
+	r->out.bad |= b.bad || n != parts->n;
+	pf_bytecode_put(&new, r->form->array);
+	pf_bytecode_put(&new, parts->n_arrays);
+	for (uint64_t i = 0; i < n && !r->out.bad; i++) {
 		uint64_t element = take_number(&b);
 
 		if (!parts->all[i].token)
-			put(&new, parts == &r->main.arguments ? add_aliasing(r, element)
-							      : element);
+			pf_bytecode_put(&new, parts == &r->main.arguments
+						      ? add_aliasing(r, element)
+						      : element);
 	}
 	return add(r, &r->attributes, r->form->values, &new);
 }
 
 static void put_types(struct pf_buf *out, const struct parts *parts, bool tokens)
 {
-	put(out, tokens ? parts->n : parts->n_arrays);
+	pf_bytecode_put(out, tokens ? parts->n : parts->n_arrays);
 	for (uint64_t i = 0; i < parts->n; i++)
 		if (tokens || !parts->all[i].token)
-			put(out, parts->all[i].type);
+			pf_bytecode_put(out, parts->all[i].type);
 }
 
 static uint64_t add_type(struct rewriting *r)
 {
 	pf_autobuf struct pf_buf new = PF_BUF_INIT;
 
-	put(&new, r->form->function);
+	pf_bytecode_put(&new, r->form->function);
 	put_types(&new, &r->main.arguments, false);
 	put_types(&new, &r->main.results, false);
 	return add_number(r, r->form->values, r->form->type,
@@ -573,18 +540,18 @@ static uint64_t add_function(struct rewriting *r, const uint64_t values[KEYS],
 	struct pf_span b = entry(r, others, BUILTIN, ATTRIBUTE_DICTIONARY);
 	uint64_t n = others == none ? 0 : take_number(&b);
 
-	r->bad |= others != none && b.bad;
+	r->out.bad |= others != none && b.bad;
 	for (unsigned i = 0; i < KEYS; i++)
 		n += values[i] != none;
-	put(&new, ATTRIBUTE_DICTIONARY);
-	put(&new, n);
+	pf_bytecode_put(&new, ATTRIBUTE_DICTIONARY);
+	pf_bytecode_put(&new, n);
 	if (!b.bad)
 		pf_buf_append(&new, b.p, (size_t)(b.end - b.p));
 	for (unsigned i = 0; i < KEYS; i++) {
 		if (values[i] == none)
 			continue;
-		put(&new, r->f.n_attributes + i);
-		put(&new, values[i]);
+		pf_bytecode_put(&new, r->f.n_attributes + i);
+		pf_bytecode_put(&new, values[i]);
 	}
 	return add(r, &r->attributes, BUILTIN, &new);
 }
@@ -637,20 +604,13 @@ static uint64_t add_call(struct rewriting *r, uint64_t name)
 	return add_function(r, values, none);
 }
 
-static void put_byte(struct pf_buf *out, unsigned byte)
-{
-	const uint8_t b = (uint8_t)byte;
-
-	pf_buf_append(out, &b, 1);
-}
-
 /* The head of an operation, up to its attributes. */
 static void put_operation(struct rewriting *r, struct pf_buf *out, uint64_t name,
 			  unsigned flags)
 {
-	put(out, name);
-	put_byte(out, flags);
-	put(out, r->main.op.location);
+	pf_bytecode_put(out, name);
+	pf_bytecode_put_byte(out, flags);
+	pf_bytecode_put(out, r->main.op.location);
 }
 
 /* The arguments of the new main's block, which has OPERATIONS. */
@@ -658,10 +618,10 @@ static void put_block(struct rewriting *r, struct pf_buf *out, unsigned operatio
 {
 	const struct parts *arguments = &r->main.arguments;
 
-	put(out, operations << 1 | (arguments->n_arrays > 0));
+	pf_bytecode_put(out, operations << 1 | (arguments->n_arrays > 0));
 	if (!arguments->n_arrays)
 		return;
-	put(out, arguments->n_arrays);
+	pf_bytecode_put(out, arguments->n_arrays);
 	for (uint64_t i = 0; i < arguments->n; i++) {
 		const struct part *part = &arguments->all[i];
 
@@ -669,7 +629,7 @@ static void put_block(struct rewriting *r, struct pf_buf *out, unsigned operatio
 			pf_buf_append(out, part->argument.p,
 				      (size_t)(part->argument.end - part->argument.p));
 	}
-	put_byte(out, 0); /* no orders of uses */
+	pf_bytecode_put_byte(out, 0); /* no orders of uses */
 }
 
 /* The body of the new main, whose call has the dictionary CALL. */
@@ -682,42 +642,30 @@ static void put_body(struct rewriting *r, struct pf_buf *out, uint64_t call)
 	uint64_t token = first + arguments->n_arrays;
 	bool creates = arguments->n_arrays < arguments->n;
 
-	put(out, 1); /* block */
-	put(out, arguments->n_arrays + creates + results->n);
+	pf_bytecode_put(out, 1); /* block */
+	pf_bytecode_put(out, arguments->n_arrays + creates + results->n);
 	put_block(r, out, 2 + creates);
 	if (creates) {
 		while (!arguments->all[i].token)
 			i++;
 		put_operation(r, out, name + NAME_OF_CREATE - NAME_OF_CALL,
 			      OP_HAS_RESULTS);
-		put(out, 1);
-		put(out, arguments->all[i].type);
+		pf_bytecode_put(out, 1);
+		pf_bytecode_put(out, arguments->all[i].type);
 	}
 	put_operation(r, out, name, OP_HAS_ATTRIBUTES | OP_HAS_RESULTS | OP_HAS_OPERANDS);
-	put(out, call);
+	pf_bytecode_put(out, call);
 	put_types(out, results, true);
-	put(out, arguments->n);
+	pf_bytecode_put(out, arguments->n);
 	for (i = 0; i < arguments->n; i++)
-		put(out,
-		    arguments->all[i].token ? token : first + arguments->all[i].number);
+		pf_bytecode_put(out, arguments->all[i].token
+					     ? token
+					     : first + arguments->all[i].number);
 	put_operation(r, out, name + NAME_OF_RETURN - NAME_OF_CALL, OP_HAS_OPERANDS);
-	put(out, results->n_arrays);
+	pf_bytecode_put(out, results->n_arrays);
 	for (i = 0; i < results->n; i++)
 		if (!results->all[i].token)
-			put(out, token + creates + i);
-}
-
-/* How many bytes the edits from one place to another add, less those that they drop. */
-static size_t growth(const struct rewriting *r, const uint8_t *from, const uint8_t *to)
-{
-	const struct pf_program_edit *e = (const void *)r->edits->list.data;
-	size_t n = r->edits->list.len / sizeof(*e), ret = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (e[i].at >= (size_t)(from - r->whole) &&
-		    e[i].at <= (size_t)(to - r->whole))
-			ret += e[i].len - e[i].drop;
-	return ret;
+			pf_bytecode_put(out, token + creates + i);
 }
 
 /* The operations: the program's main under its new NAME, and another one behind all functions. */
@@ -729,26 +677,29 @@ static void edit_operations(struct rewriting *r, uint64_t name)
 	const struct function *m = &r->main;
 	struct pf_span old = r->count;
 
-	put(&count, take_number(&old) + (1 << 1));
-	edit(r, r->count.p, (size_t)(r->count.end - r->count.p), &count);
+	pf_bytecode_put(&count, take_number(&old) + (1 << 1));
+	pf_bytecode_edit(&r->out, r->count.p, (size_t)(r->count.end - r->count.p),
+			 &count);
 	put_operation(r, &called, m->op.name, OP_HAS_ATTRIBUTES | OP_HAS_REGIONS);
-	put(&called, add_called(r, name));
-	edit(r, m->head, (size_t)(m->head_end - m->head), &called);
+	pf_bytecode_put(&called, add_called(r, name));
+	pf_bytecode_edit(&r->out, m->head, (size_t)(m->head_end - m->head), &called);
 	put_operation(r, &main, m->op.name, OP_HAS_ATTRIBUTES | OP_HAS_REGIONS);
-	put(&main, add_main(r));
-	put(&main, 1 << 1 | m->isolated);
+	pf_bytecode_put(&main, add_main(r));
+	pf_bytecode_put(&main, 1 << 1 | m->isolated);
 	put_body(r, &body, add_call(r, name));
 	if (m->isolated) {
-		put_byte(&main, SECTION_IR);
-		put(&main, body.len);
+		pf_bytecode_put_byte(&main, SECTION_IR);
+		pf_bytecode_put(&main, body.len);
 	}
 	pf_buf_append(&main, body.data, body.len);
 	main.failed |= body.failed;
-	edit(r, r->functions.end, 0, &main);
-	put_byte(&head, SECTION_IR);
-	put(&head, (size_t)(r->functions.end - r->functions.p) +
-			   growth(r, r->functions.p, r->functions.end));
-	edit(r, r->functions_head, (size_t)(r->functions.p - r->functions_head), &head);
+	pf_bytecode_edit(&r->out, r->functions.end, 0, &main);
+	pf_bytecode_put_byte(&head, SECTION_IR);
+	pf_bytecode_put(&head, (size_t)(r->functions.end - r->functions.p) +
+				       pf_bytecode_growth(&r->out, r->functions.p,
+							  r->functions.end));
+	pf_bytecode_edit(&r->out, r->functions_head,
+			 (size_t)(r->functions.p - r->functions_head), &head);
 }
 
 /* The names of operations, each with its dialect. */
@@ -759,14 +710,15 @@ static void edit_names(struct rewriting *r)
 				     r->form->tokens };
 	struct pf_span b = r->marks.names;
 
-	put(&count, take_number(&b) + PF_ARRAY_SIZE(dialects));
-	edit(r, r->marks.names.p, (size_t)(b.p - r->marks.names.p), &count);
+	pf_bytecode_put(&count, take_number(&b) + PF_ARRAY_SIZE(dialects));
+	pf_bytecode_edit(&r->out, r->marks.names.p, (size_t)(b.p - r->marks.names.p),
+			 &count);
 	for (unsigned i = 0; i < PF_ARRAY_SIZE(dialects); i++) {
-		put(&names, dialect_number(r, dialects[i]));
-		put(&names, 1);
-		put(&names, new_string(r, NAME_OF_CALL + i) << 1 | 1);
+		pf_bytecode_put(&names, dialect_number(r, dialects[i]));
+		pf_bytecode_put(&names, 1);
+		pf_bytecode_put(&names, new_string(r, NAME_OF_CALL + i) << 1 | 1);
 	}
-	edit(r, b.end, 0, &names);
+	pf_bytecode_edit(&r->out, b.end, 0, &names);
 }
 
 static void edit_strings(struct rewriting *r, const char *name)
@@ -781,13 +733,13 @@ static void edit_strings(struct rewriting *r, const char *name)
 	const uint8_t *start = b.p;
 
 	/* Lengths stand in reverse order. */
-	put(&count, take_number(&b) + STRINGS);
+	pf_bytecode_put(&count, take_number(&b) + STRINGS);
 	for (unsigned i = STRINGS; i-- > 0;)
-		put(&count, strlen(strings[i]) + 1);
-	edit(r, start, (size_t)(b.p - start), &count);
+		pf_bytecode_put(&count, strlen(strings[i]) + 1);
+	pf_bytecode_edit(&r->out, start, (size_t)(b.p - start), &count);
 	for (unsigned i = 0; i < STRINGS; i++)
 		pf_buf_append(&text, strings[i], strlen(strings[i]) + 1);
-	edit(r, b.end, 0, &text);
+	pf_bytecode_edit(&r->out, b.end, 0, &text);
 }
 
 static void edit_entries(struct rewriting *r)
@@ -795,87 +747,23 @@ static void edit_entries(struct rewriting *r)
 	pf_autobuf struct pf_buf counts = PF_BUF_INIT;
 	const uint8_t *start = r->f.section[SECTION_OFFSETS].p;
 
-	put(&counts, r->attributes.n);
-	put(&counts, r->types.n);
-	edit(r, start, (size_t)(r->f.offsets.p - start), &counts);
-	edit(r, r->attributes.groups_at, 0, &r->attributes.groups);
-	edit(r, r->types.groups_at, 0, &r->types.groups);
-	edit(r, r->attributes.data_at, 0, &r->attributes.data);
-	edit(r, r->types.data_at, 0, &r->types.data);
-}
-
-/* The lengths of sections, and the bytes that align them. */
-static void edit_sections(struct rewriting *r)
-{
-	struct pf_span rest = r->f.sections;
-	size_t moved = 0;
-
-	while (rest.p < rest.end && !r->edits->list.failed) {
-		pf_autobuf struct pf_buf head = PF_BUF_INIT;
-		struct pf_span old = rest;
-		uint64_t id;
-		struct pf_span part = pf_bytecode_section(&rest, r->f.start, &id);
-		size_t more, align = 1, at, drop;
-
-		r->bad |= part.bad;
-		if (r->bad)
-			return;
-		more = growth(r, part.p, part.end);
-		at = (size_t)(old.p - r->f.start) + moved;
-		drop = (size_t)(part.p - old.p);
-		put_byte(&head, *old.p);
-		put(&head, (size_t)(part.end - part.p) + more);
-		if (take_byte(&old) & SECTION_ALIGNED) {
-			(void)take_number(&old);
-			align = take_number(&old);
-			put(&head, align);
-		}
-		while (align && (at + head.len) % align && !head.failed)
-			put_byte(&head, ALIGNMENT_BYTE);
-		moved += head.len - drop + more;
-		edit(r, part.p - drop, drop, &head);
-	}
-}
-
-static int by_place(const void *a, const void *b)
-{
-	const struct pf_program_edit *x = a, *y = b;
-
-	if (x->at != y->at)
-		return x->at < y->at ? -1 : 1;
-	return (x->from > y->from) - (x->from < y->from);
-}
-
-/* Bring the edits into order.  False: two of them are of the same bytes. */
-static bool sort_edits(struct rewriting *r)
-{
-	struct pf_program_edit *e = (void *)r->edits->list.data;
-	size_t n = r->edits->list.len / sizeof(*e);
-
-	qsort(e, n, sizeof(*e), by_place);
-	for (size_t i = 1; i < n; i++)
-		if (e[i].at < e[i - 1].at + e[i - 1].drop)
-			return false;
-	return true;
-}
-
-/* Only the module is left, which has LEN bytes, of ALL bytes of the file. */
-static void edit_wrapper(struct rewriting *r, size_t len, size_t all)
-{
-	const uint8_t *end = r->f.start + len;
-
-	edit(r, r->whole, (size_t)(r->f.start - r->whole), &(struct pf_buf){ 0 });
-	edit(r, end, all - (size_t)(end - r->whole), &(struct pf_buf){ 0 });
+	pf_bytecode_put(&counts, r->attributes.n);
+	pf_bytecode_put(&counts, r->types.n);
+	pf_bytecode_edit(&r->out, start, (size_t)(r->f.offsets.p - start), &counts);
+	pf_bytecode_edit(&r->out, r->attributes.groups_at, 0, &r->attributes.groups);
+	pf_bytecode_edit(&r->out, r->types.groups_at, 0, &r->types.groups);
+	pf_bytecode_edit(&r->out, r->attributes.data_at, 0, &r->attributes.data);
+	pf_bytecode_edit(&r->out, r->types.data_at, 0, &r->types.data);
 }
 
 bool pf_mlir_bytecode_drop_tokens(struct pf_program_facts *facts, const void *bytes,
 				  size_t len, struct pf_program_edits *edits)
 {
 	PF_CLEANUP(rewriting_release)
-	struct rewriting r = { .whole = bytes, .edits = edits };
+	struct rewriting r = { .out = { .f = &r.f, .whole = bytes, .to = edits } };
 	char name[PF_MLIR_FREE_NAME];
 
-	if (!pf_bytecode_open(r.whole + facts->off, facts->len, &r.f, NULL))
+	if (!pf_bytecode_open(r.out.whole + facts->off, facts->len, &r.f, NULL))
 		return false;
 	/* There was memory for the marks when the facts were read. */
 	edits->list.failed = !pf_bytecode_mark(&r.marks, &r.f);
@@ -888,12 +776,9 @@ bool pf_mlir_bytecode_drop_tokens(struct pf_program_facts *facts, const void *by
 	edit_names(&r);
 	edit_strings(&r, name);
 	edit_entries(&r);
-	edit_sections(&r);
-	edit_wrapper(&r, facts->len, len);
-	if (r.bad || edits->list.failed || !sort_edits(&r))
-		return !r.bad && edits->list.failed;
-	facts->len = len + growth(&r, r.whole, r.whole + len);
-	facts->off = 0;
-	facts->tokens = false;
+	if (!pf_bytecode_edit_end(&r.out, facts, len))
+		return false;
+	if (!edits->list.failed)
+		facts->tokens = false;
 	return true;
 }

@@ -30,6 +30,8 @@ static const struct {
 	  " Sharding lapack_spotrf_ffi lapack_sgeqrf_ffi" },
 	{ "names.mlirbc", PF_PROGRAM_MLIRBC, " Sharding" },
 	{ "cholesky.jax_exported", PF_PROGRAM_JAX, " lapack_spotrf_ffi" },
+	{ "qr-1.18.jax_exported", PF_PROGRAM_JAX,
+	  " lapack_sorgqr_ffi lapack_sgeqrf_ffi" },
 	{ "platforms.jax_exported", PF_PROGRAM_JAX, "" },
 	{ "two-partitions.mlirbc", PF_PROGRAM_MLIRBC, " xla.sdy.FuncResultSharding" },
 	{ "two-replicas.mlirbc", PF_PROGRAM_MLIRBC, "" },
@@ -107,4 +109,74 @@ TEST(a_module_has_targets_in_all_its_computations)
 	ck_assert(!calls(PF_PROGRAM_HLO, module.data, module.len - 1, &of_part));
 	/* A compiled program is not understood at all. */
 	ck_assert(!calls(PF_PROGRAM_NATIVE, "pjrtfs\r\n", 8, &of_part));
+}
+
+static const unsigned old[3] = { 1, 17, 9 }, new[3] = { 1, 18, 0 };
+
+/* The LEN BYTES with custom calls of VERSION, to be freed; NULL: they stay as they are.  *FACTS become
+ * those of the result. */
+static char *older(enum pf_program_format format, const char *bytes, size_t len,
+		   const unsigned version[3], struct pf_program_facts *facts)
+{
+	PF_CLEANUP(pf_program_edits_release) struct pf_program_edits edits = { 0 };
+	char *ret = NULL;
+
+	if (pf_program_check(format, bytes, len, facts, NULL) == 0 &&
+	    pf_program_older_calls(facts, bytes, len, version, &edits)) {
+		ck_assert(!pf_program_edits_failed(&edits));
+		ret = calloc(1, facts->len + 1);
+		pf_program_edit(&edits, bytes, len, ret);
+	}
+	return ret;
+}
+
+/* ALL, which older gave, is a program with nothing more to make older. */
+static void check_older(const char *all, const struct pf_program_facts *facts)
+{
+	struct pf_program_facts again;
+
+	ck_assert_uint_eq(facts->off, 0);
+	ck_assert_ptr_null(older(PF_PROGRAM_MLIRBC, all, facts->len, old, &again));
+	ck_assert_uint_eq(again.len, facts->len);
+	ck_assert_mem_eq(again.stablehlo, facts->stablehlo, sizeof(again.stablehlo));
+}
+
+/* For a plugin of an older StableHLO, custom calls are its own: with another name, and without the
+ * attribute that it does not know. */
+TEST(custom_calls_of_an_older_version)
+{
+	static const char name[] = "custom_call_v1";
+	pf_autobuf struct pf_buf found = PF_BUF_INIT;
+	struct pf_program_facts facts;
+	size_t len;
+	pf_autofree char *bytes = jax_file("qr-1.18.jax_exported", &len), *have;
+
+	ck_assert_ptr_null(older(PF_PROGRAM_JAX, bytes, len, new, &facts));
+	have = older(PF_PROGRAM_JAX, bytes, len, old, &facts);
+	ck_assert_ptr_nonnull(have);
+	check_older(have, &facts);
+	ck_assert_ptr_nonnull(memmem(have, facts.len, name, sizeof(name)));
+	ck_assert(calls(PF_PROGRAM_MLIRBC, have, facts.len, &found));
+	ck_assert_str_eq(found.data, " lapack_sorgqr_ffi lapack_sgeqrf_ffi");
+}
+
+/* Nothing beyond the bytes is read, and what is written is understood. */
+TEST(damaged_calls_of_an_older_version)
+{
+	struct pf_program_facts facts, of_older;
+	size_t len;
+	pf_autofree char *bytes = jax_file("qr-1.18.jax_exported", &len);
+
+	ck_assert_int_eq(pf_program_check(PF_PROGRAM_JAX, bytes, len, &facts, NULL), 0);
+	for (size_t i = 0; i < facts.len; i++) {
+		for (int bit = 0; bit < 8; bit++) {
+			pf_autofree char *part = exact_copy(bytes + facts.off, facts.len);
+			pf_autofree char *have = NULL;
+
+			part[i] ^= (char)(1 << bit);
+			have = older(PF_PROGRAM_MLIRBC, part, facts.len, old, &of_older);
+			if (have)
+				check_older(have, &of_older);
+		}
+	}
 }
