@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
 # NEEDS: net
-# COST: 280 CPU-s
+# COST: 370 CPU-s
 # LIMIT: 3600 s
 # On Debian 13, in a system that the test makes and forgets, pjrtfs is built without a warning, runs
-# the demo and passes the smoke tests.
+# the demo and passes the smoke tests; with its Python, the newest JAX that there is exports everyday
+# functions, which give JAX's numbers on the default plugin and on one of an older StableHLO.
 . "$srcdir/tests/lib.sh"
 requires test -n "$others" # root
 requires command -v debootstrap
@@ -71,3 +72,18 @@ part demo in_system 'PJRTFS_BUILD=$PWD/build scripts/demo'
 part "the tests' programs" in_system 'make -C build -j$(nproc) check-programs'
 part "smoke tests" in_system 'tests/run --build build smoke'
 tail -n 1 said
+
+# This system's pip, which knows the way to the index, fetches for that Python; it would compare what a
+# package requires with its own.
+version=$(in_system 'python3 -c "import sys; print(*sys.version_info[:2], sep=\".\")"')
+part "the newest JAX for Python $version" "$patient" $((patience * 6)) /usr/bin/python3 -m pip install -q --no-compile \
+	--target root/jax --python-version "$version" --only-binary=:all: --ignore-requires-python jax flatbuffers
+# shellcheck disable=SC2016
+part "functions of JAX" in_system '
+	end() { fusermount3 -u -z /mnt/new; fusermount3 -u -z /mnt/old; }
+	trap end EXIT
+	scripts/run-here /mnt/new --plugin cpu
+	scripts/run-here /mnt/old --plugin cpu-0.106
+	PYTHONPATH=/jax python3 -B tests/tools/jax_functions.py /mnt/new /mnt/old'
+tail -n 1 said
+tells said '^JAX .*, StableHLO 1\.(1[89]|[2-9][0-9])\.' # the newest, not one that an older Python has
