@@ -52,14 +52,14 @@ TMPDIR=$work/nowhere refuses 125 "make a directory for the mount, $work/nowhere/
 gone ran
 nothing_left
 
-# -- start COMMAND...: in the background, in a process group of its own; $self is pjrtfs, $daemon the
+# -- start COMMAND [TRAP]: in the background, in a process group of its own; $self is pjrtfs, $daemon the
 # process of its mount, $worker that of the plugin, $command the command, as it says itself
 start()
 {
 	rm -f started
 	"$patient" $((patience * 3)) setsid "$pjrtfs" "$name" --run sh -c "
 		cat \$PJRTFS_MOUNT/pid \$PJRTFS_MOUNT/plugins/$name/pid >pids
-		sleep infinity & echo \$\$ \$! >>pids; mv pids started; $1" >out 2>err </dev/null &
+		sleep infinity & echo \$\$ \$! >>pids; ${2-:}; mv pids started; $1" >out 2>err </dev/null &
 	timeout=$!
 	eventually test -e started
 	{ read -r daemon && read -r worker && read -r command sleeper; } <started
@@ -78,7 +78,7 @@ ended()
 }
 
 # A launcher signals every process: the mount serves until the command has ended.
-start 'trap "cat \$PJRTFS_MOUNT/plugins/*/pid; kill \$!; exit 5" TERM; wait; wait'
+start 'wait; wait' 'trap "cat \$PJRTFS_MOUNT/plugins/*/pid; kill \$!; exit 5" TERM'
 kill -TERM "$daemon" "$worker"
 kill -INT "$daemon" "$worker"
 kill -USR1 "$daemon" "$worker"
@@ -87,7 +87,7 @@ ended 5
 shows out "$worker"
 
 # A signal reaches what the command has started.
-start 'trap "" INT; wait'
+start wait 'trap "" INT'
 kill -TERM "$self"
 ended 143 "$sleeper"
 
@@ -97,7 +97,7 @@ kill -KILL "$daemon"
 ended 124 "$sleeper"
 tells err 'the mount failed \(signal 9\): sh gets SIGTERM'
 # A command that does not end gets SIGKILL, after 10 seconds.
-start 'trap "" TERM; until false; do wait; done'
+start 'until false; do wait; done' 'trap "" TERM'
 before=$SECONDS # real time: the command has these seconds
 kill -KILL "$daemon"
 ended 124 "$sleeper"
