@@ -210,6 +210,7 @@ mkfifo "$state/buffers/pipe"
 ln -s /etc/passwd "$state/buffers/link.npy"
 cp "$data/y.npy" "$state/buffers/by-hand.npy"
 head -c 100 "$data/x.npy" >"$state/buffers/cut.npy"
+head -c 100 "$data/x.npy" >"$state/buffers/"$'cut-\xff.npy'
 cp "$data/x.npy" "$state/buffers/two.npy"
 cp "$data/x.npy" "$state/buffers/two.raw"
 truncate -s 3T "$state/buffers/huge.txt" # is refused before its bytes are read
@@ -222,14 +223,15 @@ setfattr -n user.pjrtfs.place -v buffers/../../out.npy "$state/.tmp/2"
 begin
 same "$b/space/back.npy" "$data/y.npy"
 [ ! -e out.npy ] || fail "a file outside of the state directory"
-tells "$mnt/health" 'state-dir: not read: 3 files; the first: buffers/cut.npy'
+tells "$mnt/health" 'state-dir: not read: 4 files; the first: buffers/cut-\?.npy'
+iconv -f UTF-8 "$mnt/health" >/dev/null || fail "health is not UTF-8"
 gone "$b/pipe" "$b/link.npy" "$b/cut.npy"
 same "$b/by-hand.npy" "$data/y.npy"
 grep -q 'buffers/cut.npy is not in the mount: ' "$mnt.log" || fail "the log is silent"
 echo 1 2 >"$b/new.txt"
 eventually kept buffers/new.txt
 test -p "$state/buffers/pipe"
-rm "$state/buffers/cut.npy" "$state/buffers/two.raw" "$state/buffers/huge.txt"
+rm "$state/buffers/cut"*.npy "$state/buffers/two.raw" "$state/buffers/huge.txt"
 echo 1 3 >"$b/new.txt"
 eventually grep -qx ok "$mnt/health"
 unmount_pjrtfs
