@@ -372,6 +372,7 @@ def wrong_bindings(d):
         holds(f"{why!r} in {told_by_error!r}", why in told_by_error)
         equal("the line before", bound(path), f"{name}/x *\n".encode())
     # a program that is not compiled yet: the next call looks at its inputs
+    os.unlink(f"{cases.mnt}/programs/call_wrong.mlir")
     make(f"{cases.mnt}/programs/call_wrong.mlir", b"")
     bind(path, "no/x *")
     adder("call_wrong")
@@ -609,19 +610,26 @@ def programs_that_cannot(d):
     one = u32(1, b"\0\0\0\0")
     write_all(fd, one)
     equal("another program", read_all(fd), u32(1, b"\xff" * 4))
-    # one that does not compile, and none
+    # one that does not compile takes no place
     fails("EINVAL EIO", make, f"{cases.mnt}/programs/call_two.mlir", b"func.func @main(")
-    fails("EINVAL EIO", os.write, fd, one)
+    write_all(fd, one)
+    equal("the program before", read_all(fd), u32(1, b"\xff" * 4))
+    # nothing was compiled
+    fails("EINVAL EIO", make, f"{cases.mnt}/programs/call_bad.mlir", b"func.func @main(")
+    bad = opened(f"{cases.mnt}/executables/call_bad/call")
+    fails("EINVAL EIO", os.write, bad, one)
     name = None
     try:
-        os.read(fd, 100)
+        os.read(bad, 100)
     except OSError as e:
         name = errno.errorcode[e.errno]
     holds("a read says it too", name in ("EINVAL", "EIO"))
-    holds("why", b"did not compile" in read_all(fd))
-    make(f"{cases.mnt}/programs/call_two.mlir", b"")
-    fails("ENOENT", os.write, fd, one)
-    told(fd, "ENOENT", "no program")
+    holds("why", b"did not compile" in read_all(bad))
+    make(f"{cases.mnt}/programs/call_bad.mlir", b"")
+    fails("ENOENT", os.write, bad, one)
+    told(bad, "ENOENT", "program")
+    os.close(bad)
+    os.unlink(f"{cases.mnt}/programs/call_bad.mlir")
     os.unlink(f"{cases.mnt}/programs/call_two.mlir")
     fails("ENOENT", os.write, fd, one)
     told(fd, "ENOENT", "(removed)")
