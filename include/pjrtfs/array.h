@@ -96,6 +96,10 @@ int pf_dtype_check(enum pf_dtype dtype, int major, int minor, struct pf_err *err
  */
 enum pf_dtype pf_dtype_parse(const char *name, size_t len);
 
+/* NumPy's or ml_dtypes' name: "float32", "bool", "bfloat16"; printed to DST of LEN bytes.  DTYPE is
+ * valid.  Returns DST. */
+const char *pf_dtype_numpy(char *dst, size_t len, enum pf_dtype dtype);
+
 /*
  * NumPy's descr for a .npy header: "<f4", "|b1", "<V2" (BF16, as ml_dtypes writes it),
  * "<f1" (F8E5M2), "|i1" for S4, S2, S1 and "|u1" for U4, U2, U1, "<V1" for the other
@@ -164,6 +168,9 @@ bool pf_shape_equal(const struct pf_shape *a, const struct pf_shape *b);
 /* What to add to the sentence that HAVE came where WANT was expected: where HAVE is WANT in reverse, that
  * the transposed array fits; else "".  Static. */
 const char *pf_shape_hint(const struct pf_shape *have, const struct pf_shape *want);
+
+/* The same extents in the same order, but for those that are 1: [4], [1,4] and [4,1]. */
+bool pf_shape_equal_but_ones(const struct pf_shape *a, const struct pf_shape *b);
 
 /* True when row- and column-major order are the same bytes: at most one extent is not 1,
  * or one is 0. */

@@ -126,6 +126,9 @@ PF_DEFINE_CLEANUP(struct pf_buffer *, pf_buffer_unref)
 int pf_buffer_declare(struct pf_buffer *buffer, enum pf_dtype dtype,
 		      const struct pf_shape *shape, struct pf_err *err);
 
+/* Was it written as .txt, so that it can be given another type? */
+bool pf_buffer_is_text(struct pf_buffer *buffer);
+
 /* Its type: of its value, else as declared, else, for raw bytes, U8[n].  False: not known. */
 bool pf_buffer_type(struct pf_buffer *buffer, enum pf_dtype *dtype,
 		    struct pf_shape *shape);

@@ -267,9 +267,9 @@ struct pf_value *pf_value_for(struct pf_value *value, struct pf_worker *worker,
 			      unsigned device, unsigned memory,
 			      struct pf_account *account);
 
-/* A copy of VALUE where that lives, but in LAYOUT there, which the transfer makes of host bytes.  A
- * reference; NULL: no memory. */
-struct pf_value *pf_value_laid_out(struct pf_value *value,
+/* A copy of VALUE where that lives, but of SHAPE, with as many elements, in LAYOUT there, which the
+ * transfer makes of host bytes.  A reference; NULL: no memory. */
+struct pf_value *pf_value_laid_out(struct pf_value *value, const struct pf_shape *shape,
 				   const struct pf_layout *layout);
 
 /* A value that the transfer makes on its device, with undefined contents (zeros in host memory).

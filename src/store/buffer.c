@@ -634,6 +634,12 @@ bool pf_buffer_commit_is_slow(struct pf_buffer *b)
 		pf_content_npy(b).fortran_order);
 }
 
+bool pf_buffer_is_text(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return b->format == PF_FORMAT_TXT;
+}
+
 /* --- its type ---------------------------------------------------------------------------- */
 
 bool pf_buffer_type(struct pf_buffer *b, enum pf_dtype *dtype, struct pf_shape *shape)

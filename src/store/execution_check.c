@@ -52,15 +52,18 @@ static int check_arg(const struct pf_execution *e, size_t i, struct pf_err *err)
 	const struct pf_param *want = &e->loaded->signature->inputs[i % in_row];
 	const struct pf_value *have = e->args[i].value;
 	unsigned device = pf_execution_device(e, i / in_row);
-	char a[128], b[128], called[192];
+	char a[128], b[128], advice[256], called[192];
 
 	arg_called(e, i, called, sizeof(called));
-	if (have->dtype != want->dtype || !pf_shape_equal(&have->shape, &want->shape))
+	if (have->dtype != want->dtype ||
+	    !pf_shape_equal_but_ones(&have->shape, &want->shape))
 		return pf_err_set(err, -EINVAL, "%s: %s is %s, the program wants %s%s",
 				  called, e->args[i].name,
 				  pf_shape_str(a, sizeof(a), have->dtype, &have->shape),
 				  pf_shape_str(b, sizeof(b), want->dtype, &want->shape),
-				  pf_shape_hint(&have->shape, &want->shape));
+				  pf_param_advice(advice, sizeof(advice), want,
+						  have->dtype, &have->shape,
+						  e->args[i].text));
 	if (have->worker == e->loaded->worker && have->device == device)
 		return 0;
 	return pf_err_set(err, -EINVAL,
@@ -107,8 +110,9 @@ int pf_execution_check_counts(const struct pf_loaded *loaded, size_t n_in, size_
 }
 
 /*
- * Arguments in another layout than the program takes become copies, which go with E.  A result in
- * another layout than the argument that it replaces becomes one between two runs.
+ * Arguments in another layout than the program takes, or with other extents of 1, become copies,
+ * which go with E.  A result in another layout than the argument that it replaces becomes one
+ * between two runs.
  */
 static int lay_out_args(struct pf_execution *e, struct pf_err *err)
 {
@@ -124,9 +128,10 @@ static int lay_out_args(struct pf_execution *e, struct pf_err *err)
 		if (arg->carry != PF_NO_CARRY &&
 		    !pf_layout_equal(&s->outputs[arg->carry].layout, &in->layout))
 			e->repeat = 1;
-		if (pf_layout_equal(&arg->value->layout, &in->layout))
+		if (pf_layout_equal(&arg->value->layout, &in->layout) &&
+		    pf_shape_equal(&arg->value->shape, &in->shape))
 			continue;
-		copy = pf_value_laid_out(arg->value, &in->layout);
+		copy = pf_value_laid_out(arg->value, &in->shape, &in->layout);
 		if (!copy)
 			return pf_err_set(err, -ENOMEM, "no memory for an argument");
 		copy->account = e->account; /* no other thread has it yet */

@@ -253,12 +253,13 @@ static void note_source_locked(struct pf_value *v, struct pf_value *from)
 	}
 }
 
-/* A copy of VALUE that the transfer makes.  SHARES: it has VALUE's bytes and account. */
-static struct pf_value *copy_of(struct pf_value *value, struct pf_worker *worker,
-				unsigned device, unsigned memory, bool shares)
+/* A copy of VALUE, of SHAPE, that the transfer makes.  SHARES: it has VALUE's bytes and account. */
+static struct pf_value *copy_of(struct pf_value *value, const struct pf_shape *shape,
+				struct pf_worker *worker, unsigned device,
+				unsigned memory, bool shares)
 {
-	struct pf_value *v = pf_value_new(value->dtype, &value->shape, value->len, worker,
-					  device, memory);
+	struct pf_value *v =
+		pf_value_new(value->dtype, shape, value->len, worker, device, memory);
 
 	if (!v)
 		return NULL;
@@ -287,7 +288,7 @@ struct pf_value *pf_value_at(struct pf_value *value, struct pf_worker *worker,
 	if (value->worker == worker && value->device == device &&
 	    (memory == PF_ANY_MEMORY || value->memory == memory))
 		return pf_value_ref(value);
-	return copy_of(value, worker, device,
+	return copy_of(value, &value->shape, worker, device,
 		       memory == PF_ANY_MEMORY ? UINT32_MAX : memory, true);
 }
 
@@ -302,16 +303,17 @@ struct pf_value *pf_value_for(struct pf_value *value, struct pf_worker *worker,
 		return pf_value_at(value, worker, device, memory);
 	if (memory == PF_ANY_MEMORY)
 		memory = there ? value->memory : UINT32_MAX;
-	v = copy_of(value, worker, device, memory, false);
+	v = copy_of(value, &value->shape, worker, device, memory, false);
 	if (v)
 		v->account = account; /* no other thread has it yet */
 	return v;
 }
 
-struct pf_value *pf_value_laid_out(struct pf_value *value, const struct pf_layout *layout)
+struct pf_value *pf_value_laid_out(struct pf_value *value, const struct pf_shape *shape,
+				   const struct pf_layout *layout)
 {
 	struct pf_value *v =
-		copy_of(value, value->worker, value->device, value->memory, true);
+		copy_of(value, shape, value->worker, value->device, value->memory, true);
 
 	if (v)
 		v->layout = *layout;

@@ -49,6 +49,16 @@ IFS= read -r reply <&3
 grep -q '^ok: right ' <<<"$reply" || fail "$reply"
 exec 3<&-
 
+# -- extents of 1 are no difference, and stay as they are
+tail -c 24 "$data/x.npy" | npy '<f4' '(1, 2, 1, 3)' >ones.npy
+cp ones.npy "$mnt/buffers/"
+echo 'ones y -> o' >"$r"
+shows "$mnt/buffers/o.txt" "$sum"
+knows "$mnt/buffers/ones.json" '.shape == [1,2,1,3]'
+knows "$mnt/buffers/o.json" '.shape == [2,3]'
+bash -c '{ cat ones.npy "$2"; cat <&1 >called.npy; } 1<>"$1"' - "$mnt/executables/add/call" "$data/y.npy"
+same called.npy "$mnt/buffers/o.npy"
+
 # -- what the next line uses the line before has made
 printf 'x y -> s1\ns1 s1 -> s2\ns2 s1 -> s3\n' >"$r"
 shows "$mnt/buffers/s3.txt" $'33 66 99\n132 165 198'

@@ -205,7 +205,7 @@ def prepare():
     six = x[-24:]
     for name, data in (("x", x), ("y", x), ("s3", npy("<i4", (3,), bytes(12))),
                        ("s23", npy("<i4", (2, 3), bytes(24))), ("f32", npy("<f4", (3, 2), six)),
-                       ("f123", npy("<f4", (1, 2, 3), six)), ("d3", npy("<f8", (3,), six)),
+                       ("d3", npy("<f8", (3,), six)),
                        ("f", npy("<f4", (), six[:4])), ("f6", floats(1, 2, 3, 4, 5, 6))):
         make(f"{b}/{name}.npy", data)
     for name in ("buffers/ns", "programs/ns", "buffers/dir"):
@@ -213,6 +213,7 @@ def prepare():
     ok(op="create", buffer="c", dtype="F32", shape=[2, 3])
     ok(op="create", buffer="bytes", dtype="U8", shape=[2])
     make(b + "/bytes.txt", b"1 2\n")
+    make(b + "/t6.txt", b"1 2 3 4 5 6\n")
     make(b + "/scratch", x)
     make(b + "/part", x[:140])
     make(b + "/empty.npy")

@@ -410,7 +410,7 @@ static int lay_out_copy(struct json_object *o, struct pf_value *value,
 		return 0;
 	}
 	pf_value_unref(*copy);
-	*copy = pf_value_laid_out(value, &layout);
+	*copy = pf_value_laid_out(value, &value->shape, &layout);
 	return *copy ? 0 : pf_err_set(err, -ENOMEM, "no memory for a value");
 }
 

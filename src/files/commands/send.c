@@ -132,8 +132,9 @@ static struct pf_value *row_major(struct pf_value *value)
 {
 	static const struct pf_layout layout;
 
-	return pf_layout_is_row_major(&value->layout) ? pf_value_ref(value)
-						      : pf_value_laid_out(value, &layout);
+	return pf_layout_is_row_major(&value->layout)
+		       ? pf_value_ref(value)
+		       : pf_value_laid_out(value, &value->shape, &layout);
 }
 
 int op_send(struct task *task, struct json_object *o, struct pf_err *err)

@@ -103,7 +103,8 @@ static int wrap(const struct arrays_in *in, int code, struct pf_err *err)
 static int check(const struct arrays_in *in, const struct pf_npy *npy, struct pf_err *err)
 {
 	const struct pf_param *want = &in->params[in->next];
-	char a[128], b[128], bytes[16] = ""; /* "V2", of a type that has no name */
+	char a[128], b[128], advice[256],
+		bytes[16] = ""; /* "V2", of a type that has no name */
 	bool same;
 
 	if (npy->dtype == PF_DTYPE_INVALID) {
@@ -113,12 +114,13 @@ static int check(const struct arrays_in *in, const struct pf_npy *npy, struct pf
 		same = !strcmp(pf_dtype_npy_descr(npy->dtype),
 			       pf_dtype_npy_descr(want->dtype));
 	}
-	if (same && pf_shape_equal(&npy->shape, &want->shape))
+	if (same && pf_shape_equal_but_ones(&npy->shape, &want->shape))
 		return 0;
 	return pf_err_set(err, -EINVAL, "%s%s came, the program wants %s%s", bytes,
 			  pf_shape_str(a, sizeof(a), npy->dtype, &npy->shape),
 			  pf_shape_str(b, sizeof(b), want->dtype, &want->shape),
-			  pf_shape_hint(&npy->shape, &want->shape));
+			  pf_param_advice(advice, sizeof(advice), want, npy->dtype,
+					  &npy->shape, false));
 }
 
 /* The header is right: allocate memory for its data. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Element types and their names. */
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -235,6 +237,21 @@ const char *pf_dtype_datatype(enum pf_dtype dtype)
 	if (pf_dtype_valid((int)dtype) && infos[dtype].datatype)
 		return infos[dtype].datatype;
 	return pf_dtype_name(dtype);
+}
+
+const char *pf_dtype_numpy(char *dst, size_t len, enum pf_dtype dtype)
+{
+	const struct info *info = &infos[dtype];
+	enum pf_dtype_kind kind = pf_dtype_kind(dtype);
+	bool whole = kind == PF_KIND_SIGNED || kind == PF_KIND_UNSIGNED;
+	const char *from = info->more;
+
+	if (kind == PF_KIND_BOOLEAN || (whole && info->datatype))
+		from = info->datatype;
+	snprintf(dst, len, "%.*s", (int)strcspn(from, " "), from);
+	for (char *at = dst; *at; at++)
+		*at = (char)tolower(*at);
+	return dst;
 }
 
 const char *pf_dtype_safetensors(enum pf_dtype dtype)

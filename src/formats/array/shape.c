@@ -80,6 +80,25 @@ const char *pf_shape_hint(const struct pf_shape *have, const struct pf_shape *wa
 	       "Julia's arrays in reverse";
 }
 
+/* The first extent of SHAPE from I on that is not 1, if there is one. */
+static unsigned skip_ones(const struct pf_shape *shape, unsigned i)
+{
+	while (i < shape->rank && shape->dims[i] == 1)
+		i++;
+	return i;
+}
+
+bool pf_shape_equal_but_ones(const struct pf_shape *a, const struct pf_shape *b)
+{
+	unsigned i = skip_ones(a, 0), k = skip_ones(b, 0);
+
+	while (i < a->rank && k < b->rank && a->dims[i] == b->dims[k]) {
+		i = skip_ones(a, i + 1);
+		k = skip_ones(b, k + 1);
+	}
+	return i == a->rank && k == b->rank;
+}
+
 bool pf_shape_is_linear(const struct pf_shape *shape)
 {
 	unsigned wide = 0;

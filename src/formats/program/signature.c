@@ -705,3 +705,37 @@ struct json_object *pf_signature_json(const struct pf_signature *signature,
 		pf_json_add(o, "callbacks", callbacks_json(signature));
 	return o;
 }
+
+/* ---- arrays that do not fit --------------------------------------------------------------- */
+
+const char *pf_param_advice(char *dst, size_t len, const struct pf_param *want,
+			    enum pf_dtype dtype, const struct pf_shape *shape, bool text)
+{
+	const char *hint = pf_shape_hint(shape, &want->shape);
+	bool retype = dtype != want->dtype;
+	bool reshape = !*hint && !pf_shape_equal_but_ones(shape, &want->shape);
+	char type[32], dims[PF_SHAPE_TEXT];
+	int64_t have_n, want_n;
+	int n = 0;
+
+	*dst = '\0';
+	if (pf_shape_count(shape, &have_n, NULL) < 0 ||
+	    pf_shape_count(&want->shape, &want_n, NULL) < 0 || have_n != want_n)
+		return dst;
+	pf_shape_str(dims, sizeof(dims), PF_DTYPE_INVALID, &want->shape);
+	dims[strlen(dims) - 1] = '\0'; /* without its brackets */
+	if (text && (retype || reshape))
+		n = snprintf(dst, len, ": setfattr -n user.pjrtfs.%s -v %s on its .txt",
+			     retype ? "dtype" : "shape",
+			     retype ? pf_dtype_name(want->dtype) : dims + 1);
+	else if (retype && pf_dtype_valid((int)dtype))
+		n = snprintf(dst, len,
+			     reshape ? ": x.astype(\"%s\").reshape(%s)"
+				     : ": x.astype(\"%s\")",
+			     pf_dtype_numpy(type, sizeof(type), want->dtype), dims + 1);
+	else if (reshape)
+		n = snprintf(dst, len, ": x.reshape(%s)", dims + 1);
+	if (n < (int)len)
+		snprintf(dst + n, len - (size_t)n, "%s", hint);
+	return dst;
+}

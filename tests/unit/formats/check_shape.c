@@ -103,6 +103,25 @@ TEST(equality)
 }
 
 static const struct {
+	struct pf_shape a, b;
+	bool want;
+} ones[] = {
+	{ { 1, { 4 } }, { 2, { 1, 4 } }, true },
+	{ { 3, { 1, 2, 3 } }, { 4, { 2, 1, 3, 1 } }, true },
+	{ { 0, { 0 } }, { 2, { 1, 1 } }, true },
+	{ { 0, { 0 } }, { 1, { 0 } }, false },
+	{ { 2, { 2, 3 } }, { 2, { 3, 2 } }, false },
+	{ { 2, { 2, 3 } }, { 1, { 6 } }, false },
+	{ { 1, { 2 } }, { 2, { 2, 3 } }, false },
+};
+
+TEST_EACH(equality_but_for_ones, ones)
+{
+	ck_assert(pf_shape_equal_but_ones(&ones[_i].a, &ones[_i].b) == ones[_i].want);
+	ck_assert(pf_shape_equal_but_ones(&ones[_i].b, &ones[_i].a) == ones[_i].want);
+}
+
+static const struct {
 	struct pf_shape shape;
 	bool want;
 } linears[] = {
