@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "internal.h"
 #include "pjrtfs/base.h"
@@ -100,6 +101,16 @@ static int set_command(struct reading *g, struct pf_err *err)
 	return *g->o->run ? 0 : pf_err_set(err, -EINVAL, "--run needs a COMMAND");
 }
 
+static int unknown(const char *word, struct pf_err *err)
+{
+	char hint[PF_SIMILAR_TEXT];
+
+	options_similar(word + strspn(word, "-"), IN_COMMAND_LINE, hint);
+	for (char *at = hint; (at = strchr(at, '_'));)
+		*at = '-';
+	return pf_err_set(err, -EINVAL, "unknown option %s%s; see --help", word, hint);
+}
+
 /* Read all words of the command line once. */
 static int read_words(struct reading *g, int argc, struct pf_err *err)
 {
@@ -128,8 +139,7 @@ static int read_words(struct reading *g, int argc, struct pf_err *err)
 			r = pf_err_set(err, -EINVAL, "unknown option -%c; see --help",
 				       optopt);
 		else if (c == '?')
-			r = pf_err_set(err, -EINVAL, "unknown option %s; see --help",
-				       g->argv[optind - 1]);
+			r = unknown(g->argv[optind - 1], err);
 	}
 	while (r == 0 && optind < argc && g->n_positional < 3)
 		g->positional[g->n_positional++] = g->argv[optind++]; /* after "--" */
@@ -241,6 +251,24 @@ int cmdline_parse(int argc, char **argv, struct options *o, struct pf_err *err)
 	return o->mountpoint ? 0 : no_memory(err);
 }
 
+/* WORD cannot be mounted on, by ERROR of realpath(3). */
+static int no_mountpoint(const struct options *o, const char *word, int error,
+			 struct pf_err *err)
+{
+	pf_autobuf struct pf_buf advice = PF_BUF_INIT;
+	struct stat st;
+
+	if (o->source && stat(o->source, &st) == 0 && S_ISDIR(st.st_mode))
+		pf_buf_printf(&advice, "; the plugin comes first: pjrtfs %s %s", word,
+			      o->source);
+	else if (error == ENOENT && (o->source || strchr(word, '/')))
+		pf_buf_printf(&advice, "; mkdir -p %s", word);
+	else if (!o->source)
+		pf_buf_puts(&advice, "; expected [SOURCE] MOUNTPOINT");
+	return pf_err_set(err, -error, "mount point %s: %s%s", word, strerror(error),
+			  advice.len ? advice.data : "");
+}
+
 int cmdline_find_mountpoint(struct options *o, struct pf_err *err)
 {
 	pf_autofree char *word = o->mountpoint;
@@ -254,9 +282,5 @@ int cmdline_find_mountpoint(struct options *o, struct pf_err *err)
 	while (len > 1 && word[len - 1] == '/')
 		word[--len] = '\0';
 	o->mountpoint = realpath(word, NULL);
-	return o->mountpoint
-		       ? 0
-		       : pf_err_set(err, -errno, "mount point %s: %s%s", word,
-				    strerror(errno),
-				    o->source ? "" : "; expected [SOURCE] MOUNTPOINT");
+	return o->mountpoint ? 0 : no_mountpoint(o, word, errno, err);
 }

@@ -401,8 +401,11 @@ static int check_key(struct taking *k, const char *key, struct json_object *valu
 		pf_similar_try(&similar, row->name);
 		pf_buf_printf(&names, "%s%s", names.len ? ", " : "", row->name);
 	}
-	return pf_err_set(k->err, -EINVAL, "unknown key%s; expected one of %s",
-			  pf_similar_hint(&similar, hint), names.data ? names.data : "");
+	if (similar.best)
+		return pf_err_set(k->err, -EINVAL, "unknown key%s",
+				  pf_similar_hint(&similar, hint));
+	return pf_err_set(k->err, -EINVAL, "unknown key; expected one of %s",
+			  names.data ? names.data : "");
 }
 
 /* Take the members of JSON in the order of the options, whatever that of the file is. */

@@ -251,6 +251,10 @@ const struct option_row *options_find(const char *name, size_t len, unsigned whe
 
 enum { OPTION_NAME = 32 };
 
+/* Print which option of WHERE, or with IN_MOUNT of FUSE, WORD or WORD=VALUE may have meant to HINT, as
+ * pf_similar_hint does; "" if WORD is one.  Returns HINT. */
+const char *options_similar(const char *word, unsigned where, char hint[PF_SIMILAR_TEXT]);
+
 /* The name of ROW with C for each underscore, in DST, which is returned. */
 const char *options_spell(const struct option_row *row, char c, char dst[OPTION_NAME]);
 

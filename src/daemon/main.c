@@ -729,6 +729,19 @@ static int open_log(struct daemon *d, struct pf_err *err)
 	return 0;
 }
 
+/* Add to ERR, why an option of the mount was refused, which one may have been meant. */
+static void add_hint(const struct options *o, struct pf_err *err)
+{
+	char hint[PF_SIMILAR_TEXT] = "";
+	struct pf_err was = *err;
+
+	if (!strstr(was.text, "unknown option"))
+		return;
+	for (char **word = o->fuse.at; *word && !*hint; word++)
+		options_similar(*word, IN_MOUNT, hint);
+	pf_err_set(err, was.code, "%s%s", was.text, hint);
+}
+
 /* Mount and serve.  The exit status. */
 static int run(struct daemon *d)
 {
@@ -743,6 +756,7 @@ static int run(struct daemon *d)
 						      .options = (const char *const *)
 									 o->fuse.at },
 			   &err) < 0) {
+		add_hint(o, &err);
 		complain(&err);
 		return 2;
 	}

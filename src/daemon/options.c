@@ -801,6 +801,31 @@ const struct option_row *options_find(const char *name, size_t len, unsigned whe
 	return NULL;
 }
 
+const char *options_similar(const char *word, unsigned where, char hint[PF_SIMILAR_TEXT])
+{
+	/* fuse(8)'s, and mount(8)'s that it takes */
+	static const char *const others[] = {
+		"allow_other", "allow_root", "auto_unmount", "default_permissions",
+		"fsname",      "subtype",    "max_read",     "noauto",
+		"nofail",      "noexec",     "nosuid",       "nodev",
+		"noatime",     NULL
+	};
+	pf_autofree char *name = strndup(word, strcspn(word, "="));
+	struct pf_similar similar = { .word = name };
+
+	*hint = '\0';
+	if (!name)
+		return hint;
+	for (const struct option_row *row = option_rows; row->name; row++)
+		if (row->where & where)
+			pf_similar_try(&similar, row->name);
+	if (where & IN_MOUNT)
+		pf_similar_try_all(&similar, others);
+	return similar.best && !strcmp(similar.best, name)
+		       ? hint
+		       : pf_similar_hint(&similar, hint);
+}
+
 const char *options_spell(const struct option_row *row, char c, char dst[OPTION_NAME])
 {
 	snprintf(dst, OPTION_NAME, "%s", row->name);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "internal.h"
 #include "pjrtfs/base.h"
@@ -45,12 +46,72 @@ static int search_init(struct search *s, const struct options *o,
 	return r;
 }
 
+/* A kind of plugins, which go by NAME here and in JAX, whatever the number in their own names is. */
+static const struct kind {
+	const char *name;
+	const char *
+		begins; /* the beginning of the plugins' names; NULL: there is one, NAME */
+	bool gpu;       /* "gpu" means it, too */
+	const char *install; /* advice where none is found */
+} kinds[] = {
+	{ "cpu", NULL, false, "\"pjrtfs-fetch-plugins cpu\" brings one" },
+	{ "tpu", NULL, false, "for a TPU, \"pip install libtpu\" in a venv brings one" },
+	{ "cuda", "xla_cuda", true,
+	  "for an NVIDIA GPU, \"pip install 'jax[cuda13]'\" in a venv brings one" },
+	{ "rocm", "xla_rocm", true,
+	  "for an AMD GPU, \"pip install jax-rocm7-pjrt\" in a venv brings one, beside ROCm" },
+	{ "oneapi", "xla_oneapi", true,
+	  "for an Intel GPU, \"pip install jax-oneapi-pjrt\" in a venv brings one" },
+};
+
+static bool is_of_kind(const struct kind *kind, const char *name)
+{
+	return !strcmp(kind->name, name) || (kind->gpu && !strcmp("gpu", name));
+}
+
+/* The name of the newest plugin that D has of the kind NAME, of the first such kind; NULL: none. */
+static const char *newest_of_kind(const struct pf_discovery *d, const char *name)
+{
+	const char *best = NULL;
+
+	for (size_t k = 0; k < PF_ARRAY_SIZE(kinds) && !best; k++) {
+		const char *begins = kinds[k].begins;
+
+		if (!begins || !is_of_kind(&kinds[k], name))
+			continue;
+		for (unsigned i = 0; i < d->n_files; i++) {
+			const struct pf_plugin_file *f = &d->files[i];
+
+			if (!f->refused && !strncmp(f->name, begins, strlen(begins)) &&
+			    (!best || strverscmp(f->name, best) > 0))
+				best = f->name;
+		}
+	}
+	return best;
+}
+
+/* What brings a plugin of the kind NAME; nothing if there is no such kind. */
+static void add_install(const char *name, struct pf_buf *out)
+{
+	for (size_t k = 0; k < PF_ARRAY_SIZE(kinds); k++)
+		if (is_of_kind(&kinds[k], name))
+			pf_buf_printf(out, "; %s", kinds[k].install);
+}
+
 /* Append advice about the plugin NAME, which was not found. */
 static void add_advice(const struct search *s, const char *name, struct pf_buf *out)
 {
 	struct pf_discover_config config = s->config;
 	PF_CLEANUP(pf_discovery_freep) struct pf_discovery *d = NULL;
+	struct pf_similar similar = { .word = name };
+	char hint[PF_SIMILAR_TEXT];
+	size_t len = out->len;
+	struct stat st;
 
+	if (stat(name, &st) == 0 && S_ISREG(st.st_mode)) {
+		pf_buf_printf(out, "; a path has a slash: ./%s", name);
+		return;
+	}
 	config.own_only = false;
 	config.until = NULL;
 	(void)pf_discover(&config, &d, NULL);
@@ -58,19 +119,20 @@ static void add_advice(const struct search *s, const char *name, struct pf_buf *
 	for (unsigned i = 0; d && i < d->n_files; i++) {
 		const struct pf_plugin_file *f = &d->files[i];
 
-		if (f->refused || !strstr(f->name, name))
+		if (f->refused)
+			continue;
+		pf_similar_try(&similar, f->name);
+		if (!strstr(f->name, name))
 			continue;
 		pf_buf_printf(out, "; %s was found in %s %s: pjrtfs %s MOUNTPOINT",
 			      f->name, d->places[f->place].source,
 			      d->places[f->place].where, f->name);
 		return;
 	}
-	pf_buf_puts(
-		out,
-		strcmp(name, "cpu")
-			? "; pjrtfs --list-plugins shows which there are"
-			: "; \"pip install --no-deps lammps-jax-pjrt-cpu\" brings one: "
-			  "pjrtfs cpu MOUNTPOINT");
+	add_install(name, out);
+	if (out->len == len)
+		pf_buf_printf(out, "%s; pjrtfs --list-plugins shows which there are",
+			      pf_similar_hint(&similar, hint));
 }
 
 static int not_found(const struct search *s, const char *name, struct pf_err *err)
@@ -101,6 +163,8 @@ static int find_by_name(struct search *s, const char *name, char **ret,
 	if (r < 0)
 		return r;
 	f = pf_discovery_pick(d, name, s->minor_of, NULL);
+	if (!f && newest_of_kind(d, name))
+		f = pf_discovery_pick(d, newest_of_kind(d, name), s->minor_of, NULL);
 	if (!f)
 		return not_found(s, name, err);
 	*ret = f->refused ? NULL : realpath(f->path, NULL);

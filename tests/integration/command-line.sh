@@ -27,7 +27,9 @@ refused()
 	! mountpoint -q m || fail "mounted: ${*:3}"
 }
 refused 2 'unknown option --nothing; see --help' --nothing m
-refused 2 'mount point nowhere: No such file or directory$' "$name" nowhere --plugin-dir "$plugins"
+refused 2 'unknown option --memorylimit .did you mean "memory-limit"..; see' --memorylimit 1G m
+refused 2 'mount point nowhere: No such file or directory; mkdir -p nowhere$' "$name" nowhere --plugin-dir "$plugins"
+refused 2 'mount point nowhere: .*; the plugin comes first: pjrtfs nowhere ./m$' ./m nowhere --plugin-dir "$plugins"
 if [ -w /dev/fuse ]; then
 	touch file
 	refused 1 'file' "$name" file -f --plugin-dir "$plugins"
@@ -40,6 +42,7 @@ if [ -w /dev/fuse ]; then
 	# an option that libfuse refuses, in its words
 	refused 2 'unknown option.*-o nothing_known' "$name" m -f --plugin-dir "$plugins" -o nothing_known
 	refused 2 'unknown option.*-o nothing_known' "$name" m --plugin-dir "$plugins" -o nothing_known
+	refused 2 'did you mean "allow_other"' "$name" m --plugin-dir "$plugins" -o allowother
 	# root without the right to mount, as in containers
 	if [ "$(id -u)" = 0 ] && setpriv --bounding-set -sys_admin true 2>/dev/null; then
 		mount_without()

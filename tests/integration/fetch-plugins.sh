@@ -120,6 +120,16 @@ if [ -n "$others" ]; then
 	fails_with "pjrtfs-fetch-plugins: may not write in $work/some" user "$work/installed" --dir "$work/some"
 fi
 
+# -- where Python has no pip, its wheel does: Debian's python3-venv brings that
+if [ -e "$(echo /usr/share/python-wheels/pip-*.whl)" ]; then
+	# shellcheck disable=SC2016 # what another shell expands
+	unshare --mount bash -euc 'mount -t tmpfs tmpfs /usr/lib/python3/dist-packages
+		! /usr/bin/python3 -m pip --version 2>/dev/null
+		PATH=/usr/bin:/bin "$@"' - ./installed --dir pipless cpu >out 2>&1 || fail "no pip: $(cat out)"
+	dir=pipless
+	fetched 1 cpu/pjrt_plugin.so
+fi
+
 # -- wrong words, and a folder that cannot be made
 for word in 'cp*u' cpu-0 '' '..'; do
 	fails_with "pjrtfs-fetch-plugins: $word: expected a name of" "$work/installed" --dir some "$word"

@@ -59,7 +59,7 @@ VIRTUAL_ENV=$work/venv listed xla_cpu "$site/xla_plugins/xla_cpu_pjrt/xla_cpu_pj
 	'$VIRTUAL_ENV' 'xla_cpu_pjrt 0.0.1'
 # -- the sentence about a plugin that is not found says what to do
 VIRTUAL_ENV=$work/venv fails_with "; xla_cuda12 was found in \$VIRTUAL_ENV $site: pjrtfs xla_cuda12 MOUNTPOINT" \
-	"$pjrtfs" cuda m --config /dev/null
+	"$pjrtfs" xla_cud m --config /dev/null
 fails_with '; pjrtfs --list-plugins shows which there are' "$pjrtfs" nothing_such m --config /dev/null
 
 # -- of the Python that is the first one on $PATH; tour.sh has what pip installs

@@ -113,9 +113,11 @@ int pf_options_check_key(const char *key, struct pf_err *err)
 	pf_similar_try_all(&similar, more_keys);
 	list_keys(build, &similar, &list);
 	list_keys(top, &similar, &list);
-	return pf_err_set(err, -EINVAL, "unknown option \"%.80s\"%s: expected one of %s",
-			  key, pf_similar_hint(&similar, hint),
-			  list.data ? list.data + 2 : "those in the manual");
+	if (similar.best)
+		return pf_err_set(err, -EINVAL, "unknown option \"%.80s\"%s", key,
+				  pf_similar_hint(&similar, hint));
+	return pf_err_set(err, -EINVAL, "unknown option \"%.80s\": expected one of %s",
+			  key, list.data ? list.data + 2 : "those in the manual");
 }
 
 /* --- base64 (RFC 4648) ---------------------------------------------------------------- */

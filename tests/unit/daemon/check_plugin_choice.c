@@ -235,9 +235,8 @@ TEST(advice_is_given)
 	ck_assert_int_eq(parse("m"), -ENOENT);
 	/* (unless another Python of this machine has one) */
 	if (!strstr(err.text, " was found in "))
-		ck_assert_ptr_nonnull(
-			strstr(err.text, "\"pip install --no-deps lammps-jax-pjrt-cpu\" "
-					 "brings one: pjrtfs cpu MOUNTPOINT"));
+		ck_assert_ptr_nonnull(strstr(err.text, "; \"pjrtfs-fetch-plugins cpu\" "
+						       "brings one"));
 	put(package, LIBRARY);
 	setenv("VIRTUAL_ENV", "venv", 1);
 	for (int i = 0; i < 2; i++) {
@@ -248,6 +247,35 @@ TEST(advice_is_given)
 			      "%s", err.text);
 	}
 	ck_assert_int_eq(parse("xla_cpu m"), 0);
+	put("here.so", LIBRARY);
+	ck_assert_int_eq(parse("here.so m"), -ENOENT);
+	ck_assert_ptr_nonnull(strstr(err.text, "; a path has a slash: ./here.so"));
+	ck_assert_int_eq(parse("xla_cup m"), -ENOENT);
+	ck_assert_ptr_nonnull(
+		strstr(err.text, " (did you mean \"xla_cpu\"?); pjrtfs --list"));
+}
+
+/* JAX's name of a kind of devices stands for the newest plugin of that kind. */
+TEST(kinds_have_names)
+{
+	static const char *const kinds[] = { "cuda", "gpu" };
+
+	unsetenv("PJRTFS_PLUGIN_PATH");
+	setenv("PATH", "/nonexistent", 1);
+	setenv("HOME", "/nonexistent", 1);
+	setenv("VIRTUAL_ENV", "venv", 1);
+	ck_assert_int_eq(parse("rocm m"), -ENOENT);
+	ck_assert_ptr_nonnull(strstr(err.text, "; for an AMD GPU, \"pip install "));
+	put("venv/lib/python3.11/site-packages/jax_plugins/xla_cuda9/xla_cuda_plugin.so",
+	    LIBRARY);
+	put("venv/lib/python3.11/site-packages/jax_plugins/xla_cuda13/xla_cuda_plugin.so",
+	    LIBRARY);
+	for (size_t i = 0; i < PF_ARRAY_SIZE(kinds); i++) {
+		ck_assert_msg(parse(i ? "gpu m" : "cuda m") == 0, "%s", err.text);
+		ck_assert_str_eq(o.plugins[0].name, kinds[i]);
+		ck_assert_msg(strstr(o.plugins[0].path, "/xla_cuda13/") != NULL, "%s",
+			      o.plugins[0].path);
+	}
 }
 
 TEST(list_plugins_finds_plugins)
