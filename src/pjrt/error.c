@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plugins' errors become errno and a sentence. */
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "pjrtfs/pjrt.h"
 
@@ -43,6 +45,48 @@ int pj_check(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err)
 	return -r;
 }
 
+/*
+ * MLIR says "-:3:10: error: ..." for a line and a column of the program, and XLA adds after any mistake
+ * that the plugin may be too old: say so only of what the plugin does not know.
+ */
+static void simplify(struct pf_err *err)
+{
+	static const char may_be_old[] =
+		"<unknown>:0: error: Failed to parse using StableHLO ";
+	const char *old = strstr(err->text, may_be_old);
+	size_t before = old ? (size_t)(old - err->text) : 0;
+	bool unknown = memmem(err->text, before, "unknown", 7) ||
+		       memmem(err->text, before, "unregistered", 12);
+	pf_autobuf struct pf_buf out = PF_BUF_INIT;
+	const char *at = err->text, *end;
+	unsigned line, column;
+
+	for (; *at; at = *end ? end + 1 : end) {
+		int n = 0;
+
+		end = at + strcspn(at, "\n");
+		if (at == old && !unknown)
+			continue;
+		pf_buf_puts(&out, out.len ? "\n" : "");
+		if (at == old) {
+			at += strlen(may_be_old);
+			pf_buf_printf(&out,
+				      "perhaps it is newer than the plugin, which has "
+				      "StableHLO %.*s: try a newer one",
+				      (int)strcspn(at, ",\n"), at);
+			continue;
+		}
+		if (sscanf(at, "-:%u:%u: %n", &line, &column, &n) == 2 && n && line) {
+			pf_buf_printf(&out, "line %u, column %u: ", line, column);
+			at += n;
+			at += strncmp(at, "error: ", 7) ? 0 : 7;
+		}
+		pf_buf_append(&out, at, (size_t)(end - at));
+	}
+	if (!out.failed && out.len)
+		pf_err_set_lines(err, err->code, out.data, out.len);
+}
+
 int pj_check_compile(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err)
 {
 	struct pf_err why = PF_ERR_INIT;
@@ -55,6 +99,8 @@ int pj_check_compile(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_er
 	else if (r < 0 && code == PJRT_Error_Code_NOT_FOUND)
 		r = pf_err_wrap(&why, -EOPNOTSUPP,
 				"the program calls a function that the plugin lacks");
+	if (r < 0)
+		simplify(&why);
 	why.pjrt_code = code;
 	if (r < 0 && err)
 		*err = why;

@@ -45,6 +45,10 @@ tells "$mnt/executables/cp/error" '^compile cp: .*(tensor<3xf32>|return|type)'
 [ "$(bounded wc -l <"$mnt/executables/cp/error")" -gt 1 ] ||
 	fail "its lines are lost: $(bounded cat "$mnt/executables/cp/error")"
 
+# That the plugin may be too old is said only of what it does not know.
+tells "$mnt/executables/cp/error" '^compile cp: line 2, column 3: '
+! bounded grep -q newer "$mnt/executables/cp/error" || fail "$(bounded cat "$mnt/executables/cp/error")"
+
 # The bytes are kept: the file can be repaired where it is.
 same "$to/cp.mlir" bad.mlir
 bounded sed -i 's/tensor<4xf32>/tensor<3xf32>/' "$to/cp.mlir"
@@ -73,6 +77,8 @@ sed 's/^  return/  %c = stablehlo.constant dense_resource<__elided__> : tensor<3
 why elided.mlir 'line 3: expected the numbers of a constant, found dense_resource<__elided__>'
 sed 's/@main/@forward/; s/2x?xf32/2xf32/' shape.mlir >forward.mlir
 why forward.mlir '^compile why: expected a function called main, .* found none'
+sed 's/2x?xf32/2xf32/; s/return/retrun/' shape.mlir >unknown.mlir
+why unknown.mlir '^perhaps it is newer than the plugin, which has StableHLO v[0-9.]+: try a newer one$'
 why "$data/jax/symbolic.mlirbc" 'expected fixed shapes, found symbolic dimensions'
 # XLA aborts on a "while" whose only value has a bounded dimension
 cat >loop.mlir <<'END'
