@@ -168,7 +168,8 @@ int pf_buffer_truncate(struct pf_buffer *buffer, uint64_t size, struct pf_err *e
 int pf_buffer_punch(struct pf_buffer *buffer, uint64_t off, uint64_t len,
 		    struct pf_err *err);
 
-/* Is the content a whole array of FORMAT?  0, or -EINVAL, why a rename to it is refused. */
+/* Is the content a whole array of FORMAT, as far as this is known without reading all of a long text?
+ * 0; -EINVAL, -ERANGE, why a rename to it is refused; -ENOMEM. */
 int pf_buffer_check(struct pf_buffer *buffer, enum pf_format format, struct pf_err *err);
 
 /* Take another format (a rename to another extension): scratch to listed, or back. */

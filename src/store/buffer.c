@@ -379,10 +379,29 @@ void pf_buffer_new_writer(struct pf_buffer *b)
 
 /* --- other changes -------------------------------------------------------------------- */
 
+/* Are the lines of the beginning of B's content a text?  Their type may be declared later. */
+static int check_beginning(const struct pf_buffer *b, struct pf_err *err)
+{
+	uint64_t len = b->size < TEXT_CHECKED ? b->size : TEXT_CHECKED;
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	struct pf_text_check check = { 0 };
+
+	pf_buf_append(&text, pf_bytes_at(b->content, 0), len);
+	if (len == b->size)
+		pf_buf_puts(&text, "\n"); /* which the last line may lack */
+	if (text.failed)
+		return pf_err_set(err, -ENOMEM, "no memory for a text");
+	return pf_text_check(&check, text.data, text.len, b->declared, err);
+}
+
 int pf_buffer_check(struct pf_buffer *b, enum pf_format format, struct pf_err *err)
 {
+	int r;
+
 	PF_LOCK_SCOPE(&b->lock);
-	return pf_content_check(b, format, err);
+	r = pf_content_check(b, format, err);
+	return r == 0 && format == PF_FORMAT_TXT && b->content ? check_beginning(b, err)
+							       : r;
 }
 
 void pf_buffer_set_format(struct pf_buffer *b, enum pf_format format)
