@@ -187,7 +187,8 @@ void pf_listing_free(struct pf_listing *listing);
 /*
  * Append to OUT the sentence of the last of these calls that failed for CRED's user in CRED's
  * login session (cred.sid, or that of cred.pid if it is PF_SID_UNKNOWN), with a newline:
- * "rename programs/a.mlir: ...".  Nothing if none failed, or PF_CONTROL_LAST_REPLIES other users
+ * "rename programs/a.mlir: ..."; else that of the user's other session that failed last, marked.
+ * Nothing if none failed, or PF_CONTROL_LAST_REPLIES other users
  * and sessions have had a failure since.  Failures of lookups are not kept, nor interrupts, nor
  * those after which the kernel repeats or replaces the call (ESTALE, EXDEV, EAGAIN).
  */

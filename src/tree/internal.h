@@ -15,6 +15,7 @@ struct pf_last_reply {
 	struct pf_last_reply *next;
 	uid_t uid;
 	pid_t sid;
+	struct timespec when; /* of CLOCK_MONOTONIC */
 	size_t len;
 	char line[]; /* LEN bytes, with their newline */
 };

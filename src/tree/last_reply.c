@@ -44,6 +44,7 @@ void pf_last_reply_save(struct pf_node *node, uid_t uid, pid_t sid, const char *
 	if (!r)
 		return;
 	*r = (struct pf_last_reply){ .uid = uid, .sid = sid, .len = len + 1 };
+	clock_gettime(CLOCK_MONOTONIC, &r->when);
 	memcpy(r->line, line, len);
 	r->line[len] = '\n';
 	pf_lock(&node->tree->lock);
@@ -134,9 +135,27 @@ void pf_reply_refused(struct pf_reply *reply, int code)
 			   reply->why);
 }
 
+/* Print the last refusal of any session of UID, marked. */
+static void print_of_other_session(struct pf_node *root, uid_t uid, struct pf_buf *out)
+{
+	const struct pf_last_reply *last = NULL;
+
+	PF_LOCK_SCOPE(&root->tree->lock);
+	for (const struct pf_last_reply *r = root->priv->last_replies; r; r = r->next)
+		if (r->uid == uid &&
+		    (!last || pf_seconds_between(&last->when, &r->when) > 0))
+			last = r;
+	if (last)
+		pf_buf_printf(out, "%.*s (another login session of yours, %.0f s ago)\n",
+			      (int)last->len - 1, last->line,
+			      pf_seconds_since(CLOCK_MONOTONIC, &last->when));
+}
+
 void pf_vfs_refusal(struct pf_tree *tree, const struct pf_cred *cred, struct pf_buf *out)
 {
 	pf_last_reply_get(tree->root, cred->uid, pf_cred_session(cred), out);
+	if (!out->len)
+		print_of_other_session(tree->root, cred->uid, out);
 }
 
 void pf_vfs_refuse(struct pf_tree *tree, uint64_t ino, const char *name,

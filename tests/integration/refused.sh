@@ -64,11 +64,11 @@ n.savez("arrays.npz", first=n.arange(6, dtype="f4").reshape(2, 3), second=n.arra
 	shows "$b/second.txt" '1 -2'
 fi
 
-# -- another login session has its own sentence
+# -- another login session has its own sentence, and else sees this one, marked
 fails_with '' mkdir "$mnt/x"
 bounded setsid --wait bash -c 'cat "$1/error"; touch "$1/y" 2>/dev/null || cat "$1/error"' - "$mnt" >other
-tells other '^create y: '
-equal "lines" "$(wc -l <other)" 1
+tells other '^mkdir x: .* .another login session of yours, [0-9]+ s ago.$' '^create y: '
+equal "lines" "$(wc -l <other)" 2
 tells "$mnt/error" '^mkdir x: '
 
 # -- and another user, whose refusals are that user's
