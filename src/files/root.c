@@ -306,7 +306,8 @@ static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 		m, m, m, m, m);
 	pf_buf_printf(
 		out,
-		"Write a program into programs/: closing the file compiles it.  Write an array\n"
+		"Write a program into programs/ as NAME.mlir, .mlirbc, .hlo.pb or .jax_exported:\n"
+		"closing the file compiles it, but none that is called otherwise.  Write an array\n"
 		"into buffers/ (.npy, .txt, .raw or .safetensors): closing the file puts it on\n"
 		"the device.  Every array can be read as x.npy, x.txt, x.raw, x.safetensors, and\n"
 		"x.json describes it.\n"
@@ -379,7 +380,8 @@ const struct pf_kind kind_root = {
 						 &kind_restarts, &kind_last_death, &error,
 						 &kind_control, &kind_metrics,
 						 &kind_trace, NULL },
-	.instead = "programs go to programs/ and arrays to buffers/",
+	.instead = "programs go to programs/, arrays to buffers/; run and call are in "
+		   "executables/NAME/",
 };
 
 /* --- files to which lines are appended: events, plugins/NAME/log --------------------- */

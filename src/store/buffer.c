@@ -231,6 +231,14 @@ static int write_bytes_locked(struct pf_buffer *b, const void *src, size_t len,
 			       &b->size, src, len, off, wanted(b), err);
 
 	let_go_locked(b, old);
+	if (r == -ENOSPC && b->size >= len && err) {
+		struct pf_err why = *err;
+
+		pf_err_set(err, r,
+			   "%s; rm of this file gives back the %" PRIu64
+			   " bytes that it has",
+			   why.text, b->size);
+	}
 	return r;
 }
 

@@ -663,7 +663,9 @@ int pf_executable_copy_source(struct pf_executable *to, struct pf_executable *fr
 	}
 	pf_unlock(&from->lock);
 	if (!bytes || format == PF_PROGRAM_NONE)
-		return pf_err_set(err, -ENOENT, "it has no program yet");
+		return pf_err_set(
+			err, -ENOENT,
+			"its file in programs/ is empty, or was not closed yet");
 	r = pf_bytes_in(bytes, to->arena, to->account, &off, len, &own, err);
 	if (r < 0)
 		return r;

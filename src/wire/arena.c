@@ -345,7 +345,8 @@ static int no_room(const struct pf_arena *a, uint64_t len, uint64_t need,
 		snprintf(takes, sizeof(takes), ", which take %" PRIu64, need);
 	return pf_err_set(err, -ENOSPC,
 			  "no room for %" PRIu64 " bytes%s: %" PRIu64
-			  " of the memory limit's %" PRIu64 " bytes are in use",
+			  " of the memory limit's %" PRIu64
+			  " bytes are in use (--memory-limit)",
 			  len, takes, atomic_load(&a->budget->used), a->budget->limit);
 }
 

@@ -68,6 +68,7 @@ try:
 except OSError as e:
     assert e.errno == errno.ENOSPC, e
 assert n > 32, f"only {n} MiB fit"
+assert f"--memory-limit); rm of this file gives back the {n * MIB} bytes" in open(mnt + "/error").read()
 assert os.fstat(fd).st_size == n * MIB
 # A reader sees what fitted.
 with open(path, "rb") as f:

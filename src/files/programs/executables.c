@@ -428,7 +428,8 @@ static const struct pf_kind *const children[] = {
 static const struct pf_kind kind_executable = {
 	.mode = S_IFDIR | 0555,
 	.children = children,
-	.instead = "an executable goes with its program: remove that from programs/",
+	.instead = "arrays go to buffers/, and an executable goes with its program: "
+		   "remove that from programs/",
 	.free = program_node_free,
 };
 

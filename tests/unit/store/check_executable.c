@@ -20,7 +20,8 @@ TEST_ON_PLUGINS(a_source_becomes_a_runnable_program)
 	pf_executable_signature(x, &signature);
 	ck_assert_str_eq(signature.data, "{}\n");
 	ck_assert_int_eq(pf_executable_load(x, 0, NULL, &l, &err), -ENOENT);
-	ck_assert_str_eq(err.text, "it has no program yet");
+	ck_assert_str_eq(err.text,
+			 "its file in programs/ is empty, or was not closed yet");
 	compile_it(x);
 	check_state("ready");
 	l = pf_executable_loaded(x);

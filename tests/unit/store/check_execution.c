@@ -175,7 +175,8 @@ TEST(a_source_that_failed_does_not_run)
 	x = executable_of(add_program);
 	run_init(&run, x, NULL, 0, 0);
 	ck_assert_int_eq(run_it(&run), -ENOENT);
-	ck_assert_str_eq(run.err.text, "prog: it has no program yet");
+	ck_assert_str_eq(run.err.text,
+			 "prog: its file in programs/ is empty, or was not closed yet");
 	pf_execution_free(run.e);
 	ck_assert_int_eq(try_compile(x), -EINVAL);
 	run_init(&run, x, NULL, 0, 0);

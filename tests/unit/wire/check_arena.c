@@ -131,7 +131,7 @@ TEST_EACH(the_limit_is_kept_to_the_byte, limits)
 	ck_assert_int_eq(err.code, -ENOSPC);
 	snprintf(want, sizeof(want),
 		 "no room for %llu bytes%s: %llu of the memory limit's %llu "
-		 "bytes are in use",
+		 "bytes are in use (--memory-limit)",
 		 (unsigned long long)limits[_i].len, limits[_i].takes,
 		 (unsigned long long)used(), (unsigned long long)limits[_i].limit);
 	ck_assert_str_eq(err.text, want);
