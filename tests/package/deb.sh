@@ -42,11 +42,20 @@ lintian --allow-root --fail-on error,warning "$build"/deb/pjrtfs_*.changes >out 
 dpkg-deb -x "$deb" root
 mount -t overlay -o "lowerdir=$work/root/usr:/usr" overlay /usr
 for file in lib/systemd/system/pjrtfs@.service share/bash-completion/completions/pjrtfs \
-	share/doc/pjrtfs/docs/HACKING.md share/doc/pjrtfs/docs/serving.md share/doc/pjrtfs/examples/call.py share/pjrtfs/commands.schema.json share/pjrtfs/schema/info.schema.json \
+	share/doc/pjrtfs/docs/HACKING.md share/doc/pjrtfs/docs/serving.md share/doc/pjrtfs/tests/data/x.npy share/doc/pjrtfs/demo/mlp/w1.npy share/doc/pjrtfs/examples/call.py share/pjrtfs/commands.schema.json share/pjrtfs/schema/info.schema.json \
 	share/man/man1/pjrtfs-fetch-plugins.1.gz \
 	share/zsh/vendor-completions/_pjrtfs; do
 	test -e "root/usr/$file" || test -e "root/$file" || fail "not in the package: $file"
 done
+# What pages link to is there, and the manual pages name the package's paths.
+find root/usr/share/doc/pjrtfs -name '*.md' | while read -r page; do
+	grep -oE '\]\([^)#: ]+' "$page" | sed 's|^..||; s|^|/usr/'"${page#root/usr/}"'/../|' || :
+done >links
+sed 's|/[^/]*\.md/\.\./|/|' links | sort -u | while read -r link; do
+	test -e "$link" || fail "a page links to $link"
+done
+[ -s links ] || fail "no page has a link"
+! zgrep -l /usr/local/libexec root/usr/share/man/man?/* || fail "a manual page names another's paths"
 cd "$build"/deb/pjrtfs-0* || exit
 PJRTFS_PLUGIN_PATH=$plugins "$patient" $((patience * 5)) debian/tests/demo >"$work/out" 2>&1 ||
 	fail "debian/tests/demo: $(tail -n 40 "$work/out")"
