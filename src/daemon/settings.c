@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <errno.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -325,6 +326,54 @@ void candidate_release(struct pf_candidate *p)
 	json_object_put(p->group);
 }
 
+/* --- libtpu ------------------------------------------------------------------------ */
+
+static bool is_libtpu(const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+
+	return slash && !strncmp(slash + 1, "libtpu", strlen("libtpu"));
+}
+
+/* Does the PCI bus have a device of the vendor of TPUs? */
+static bool has_tpu(void)
+{
+	bool found = false;
+	glob_t files;
+
+	if (glob("/sys/bus/pci/devices/*/vendor", 0, NULL, &files))
+		files.gl_pathc = 0;
+	for (size_t i = 0; i < files.gl_pathc && !found; i++) {
+		char text[16] = "";
+		FILE *f = fopen(files.gl_pathv[i], "re");
+
+		found = f && fgets(text, sizeof(text), f) && !strncmp(text, "0x1ae0", 6);
+		if (f)
+			fclose(f);
+	}
+	globfree(&files);
+	return found;
+}
+
+static void add_variable(struct json_object *env, const char *name)
+{
+	if (!getenv(name) && !json_object_object_get_ex(env, name, NULL))
+		pf_json_add_string(env, name, "1");
+}
+
+/*
+ * libtpu needs files of /dev; its lock is a file in /tmp, which the sandbox forbids, and one process loads
+ * it for a mount; and where there is no TPU it asks the cloud's metadata server for one, without end.
+ */
+static void add_for_libtpu(struct pf_candidate *c)
+{
+	if (!json_object_object_get_ex(c->sandbox, "sandbox", NULL))
+		pf_json_add_string(c->sandbox, "sandbox", "device");
+	add_variable(c->env, "ALLOW_MULTIPLE_LIBTPU_LOAD");
+	if (!has_tpu())
+		add_variable(c->env, "TPU_SKIP_MDS_QUERY");
+}
+
 int settings_attach(const struct settings *s, struct pf_candidate *c, bool is_default,
 		    struct pf_err *err)
 {
@@ -333,7 +382,11 @@ int settings_attach(const struct settings *s, struct pf_candidate *c, bool is_de
 	c->options = options_of(s, p, is_default);
 	c->env = env_of(s, p);
 	c->sandbox = sandbox_of(s, p);
-	return c->options && c->env && c->sandbox ? 0 : no_memory(err);
+	if (!c->options || !c->env || !c->sandbox)
+		return no_memory(err);
+	if (is_libtpu(c->path))
+		add_for_libtpu(c);
+	return 0;
 }
 
 /* --- FFI libraries ----------------------------------------------------------------- */

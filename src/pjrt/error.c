@@ -99,6 +99,8 @@ int pj_check_compile(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_er
 	else if (r < 0 && code == PJRT_Error_Code_NOT_FOUND)
 		r = pf_err_wrap(&why, -EOPNOTSUPP,
 				"the program calls a function that the plugin lacks");
+	else if (r < 0 && code == PJRT_Error_Code_UNAVAILABLE) /* a tool, as ptxas */
+		r = why.code = -EOPNOTSUPP;
 	if (r < 0)
 		simplify(&why);
 	why.pjrt_code = code;

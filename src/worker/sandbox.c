@@ -150,19 +150,23 @@ static const char *const driver_devices[] = {
 	"/dev/nvidiactl",   "/dev/nvidia-uvm",     "/dev/nvidia-uvm-tools",
 	"/dev/nvidia-caps", "/dev/nvidia-modeset", "/dev/kfd",
 	"/dev/dri",         "/dev/accel",          "/dev/vfio",
-	"/dev/null",
+	"/dev/tenstorrent", "/dev/null",
 };
 
 static void allow_devices(const struct rules *r)
 {
 	uint64_t access = READ | LANDLOCK_ACCESS_FS_WRITE_FILE | IOCTL_DEV;
+	static const char *const numbered[] = { "nvidia", "accel", "neuron" };
 	char path[32];
 
 	allow_present(r, driver_devices, PF_ARRAY_SIZE(driver_devices), access);
-	for (int i = 0; i < 64; i++) {
-		snprintf(path, sizeof(path), "/dev/nvidia%d", i);
-		(void)allow(r, path, access);
-	}
+	for (size_t k = 0; k < PF_ARRAY_SIZE(numbered); k++)
+		for (int i = 0; i < 64; i++) {
+			snprintf(path, sizeof(path), "/dev/%s%d", numbered[k], i);
+			(void)allow(r, path, access);
+		}
+	/* libtpu finds its devices in the list of names. */
+	(void)allow(r, "/dev", LANDLOCK_ACCESS_FS_READ_DIR);
 	(void)allow(r, "/dev/shm", WRITE | LANDLOCK_ACCESS_FS_MAKE_SOCK);
 }
 
@@ -180,21 +184,35 @@ static void allow_thread_names(const struct rules *r)
 		    READ | LANDLOCK_ACCESS_FS_WRITE_FILE | TRUNCATE);
 }
 
-/* The directories of LD_LIBRARY_PATH, and PLUGIN's own. */
+/* Cut the path of a plugin in a Python package to the directory of all packages, where pip has put the
+ * libraries that it needs; another plugin's to its own directory.  False: that is the root. */
+static bool cut_to_libraries(char *path)
+{
+	static const char *const sites[] = { "/site-packages/", "/dist-packages/" };
+	char *end = strrchr(path, '/');
+
+	for (size_t i = 0; i < PF_ARRAY_SIZE(sites); i++) {
+		char *site = strstr(path, sites[i]);
+
+		if (site)
+			end = site + strlen(sites[i]) - 1;
+	}
+	*end = '\0';
+	return *path;
+}
+
+/* The directories of LD_LIBRARY_PATH, and those that PLUGIN's libraries lie in. */
 static void allow_libraries(const struct rules *r, const char *plugin)
 {
 	const char *list = getenv("LD_LIBRARY_PATH");
 	pf_autofree char *copy = list ? strdup(list) : NULL;
-	char real[PATH_MAX], *rest = copy, *path, *slash;
+	char real[PATH_MAX], *rest = copy, *path;
 
 	while (rest && (path = strsep(&rest, ":")))
 		if (*path)
 			(void)allow(r, path, READ | EXECUTE);
-	slash = realpath(plugin, real) ? strrchr(real, '/') : NULL;
-	if (!slash || slash == real)
-		return;
-	*slash = '\0';
-	(void)allow(r, real, READ | EXECUTE);
+	if (realpath(plugin, real) && cut_to_libraries(real))
+		(void)allow(r, real, READ | EXECUTE);
 }
 
 static const char *const strict_files[] = {

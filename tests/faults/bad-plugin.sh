@@ -28,6 +28,7 @@ refused api=abort:'no way' 'plugin faulty: .*no way'
 refused init=error:INTERNAL:'no init' 'plugin faulty: .*no init'
 refused init=abort:'dies at once' 'plugin faulty: .*signal 6.*dies at once'
 refused client=error:UNAVAILABLE:'no device' 'plugin faulty: .*no device'
+refused client=error:FAILED_PRECONDITION:'No visible GPU devices.' 'plugin faulty: there is no GPU here, .*: No visible GPU devices'
 refused client=exit:7 'plugin faulty: .*status 7'
 refused client=segv 'plugin faulty: .*signal 11'
 # What it printed as an error explains more than its answer.

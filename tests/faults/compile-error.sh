@@ -21,6 +21,10 @@ cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 run p 'x y -> z'
 bounded rm "$mnt/programs/p.mlir"
 
+# A tool that the plugin lacks is no missing device.
+faults compile=error:UNAVAILABLE:'no ptxas'
+fails_with 'Operation not supported' cp "$data/add.mlir" "$mnt/programs/p.mlir"
+
 # A long text loses its end, never its beginning; control characters become spaces.
 faults "compile=error:INTERNAL:$(printf 'long%.0s ' {1..50})"
 fails_with 'Input/output error' cp "$data/add.mlir" "$mnt/programs/p.mlir"

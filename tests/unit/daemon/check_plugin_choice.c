@@ -278,6 +278,21 @@ TEST(kinds_have_names)
 	}
 }
 
+TEST(libtpu_has_what_it_needs)
+{
+	put("plugins/libtpu.so", LIBRARY);
+	ck_assert_msg(parse("tpu=plugins/libtpu.so m") == 0, "%s", err.text);
+	ck_assert_str_eq(plain(o.plugins[0].sandbox), quoted("{'sandbox':'device'}"));
+	ck_assert_ptr_nonnull(strstr(plain(o.plugins[0].env),
+				     quoted("'ALLOW_MULTIPLE_LIBTPU_LOAD':'1'")));
+	ck_assert_msg(parse("tpu=plugins/libtpu.so m --sandbox strict --plugin-env "
+			    "tpu:ALLOW_MULTIPLE_LIBTPU_LOAD=0") == 0,
+		      "%s", err.text);
+	ck_assert_str_eq(plain(o.plugins[0].sandbox), quoted("{'sandbox':'strict'}"));
+	ck_assert_ptr_nonnull(strstr(plain(o.plugins[0].env),
+				     quoted("'ALLOW_MULTIPLE_LIBTPU_LOAD':'0'")));
+}
+
 TEST(list_plugins_finds_plugins)
 {
 	struct pf_discovery *d;
