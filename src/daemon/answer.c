@@ -105,6 +105,14 @@ struct list {
 	atomic_uint next;           /* file to look at */
 };
 
+static void look_at(struct list *l, unsigned i, const struct pf_candidate *p)
+{
+	const struct options *o = l->options;
+
+	if (inspect(p, o->timeout_s, o->check, NULL, &l->facts[i], &l->errors[i]) < 0)
+		json_object_put(pf_steal(&l->facts[i]));
+}
+
 static void *list_main(void *arg)
 {
 	struct list *l = arg;
@@ -119,8 +127,7 @@ static void *list_main(void *arg)
 			pf_err_set(&l->errors[i], -1, "%s", f->refused);
 		else if (settings_attach(&l->options->settings, &p, false,
 					 &l->errors[i]) == 0)
-			(void)inspect(&p, l->options->timeout_s, false, NULL,
-				      &l->facts[i], &l->errors[i]);
+			look_at(l, i, &p);
 		p.name = p.path = NULL; /* discovery's */
 		candidate_release(&p);
 	}
@@ -176,6 +183,8 @@ static struct json_object *file_json(struct list *l, unsigned i)
 	pf_json_add_string(o, "platform", pf_json_get_string(l->facts[i], "platform"));
 	pf_json_add_int(o, "devices",
 			(int64_t)json_object_array_length(get(l->facts[i], "devices")));
+	if (l->options->check)
+		pf_json_add_string(o, "program", "ok");
 	json_object_object_add(o, "meant", json_object_new_boolean(meant));
 	return o;
 }
@@ -249,6 +258,8 @@ static void add_plugin(struct pf_buf *out, struct json_object *p)
 	add_line(out, "    API       %s", pf_json_get_string(p, "api_version"));
 	add_line(out, "    platform  %s, %d devices", pf_json_get_string(p, "platform"),
 		 json_object_get_int(get(p, "devices")));
+	if (get(p, "program"))
+		add_line(out, "    program   was compiled and executed");
 	if (!json_object_get_boolean(get(p, "meant")))
 		add_line(out, "    note      another one is meant by this name: give the "
 			      "path");

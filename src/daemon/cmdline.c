@@ -168,6 +168,8 @@ static int check(const struct reading *g, struct pf_err *err)
 		return pf_err_set(err, -EINVAL,
 				  "expected no word beside %s, found '%s'; see --help",
 				  answers, g->positional[0]);
+	if (o->check && !o->list_plugins)
+		return pf_err_set(err, -EINVAL, "--check is for --list-plugins");
 	if (o->status && o->json)
 		return pf_err_set(err, -EINVAL,
 				  "--json is for --list-plugins and --check-plugin");

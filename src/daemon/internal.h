@@ -141,7 +141,7 @@ struct words {
 struct options {
 	bool foreground, debug, help, version, dump_config;
 	enum pf_log_format log_format;
-	bool list_plugins, json;
+	bool list_plugins, check, json;
 	char *check_plugin;          /* owned: --check-plugin's, or NULL */
 	char *status;                /* owned: --status's, or NULL */
 	unsigned timeout_s;          /* for one plugin, with these two; 0: the default */

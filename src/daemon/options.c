@@ -757,6 +757,8 @@ const struct option_row option_rows[] = {
 	  "print the configuration in force as such a file", AT(dump_config) },
 	{ "list_plugins", 0, OPTION_FLAG, IN_COMMAND_LINE, NULL,
 	  "show every plugin that is found, and where it was found", AT(list_plugins) },
+	{ "check", 0, OPTION_FLAG, IN_COMMAND_LINE, NULL,
+	  "run a program on each plugin of that list, too", AT(check) },
 	{ "check_plugin", 0, OPTION_WORD, IN_COMMAND_LINE, "NAME|PATH",
 	  "load a plugin, show what it can do, run a program on it", AT(check_plugin) },
 	{ "status", 0, OPTION_WORD, IN_COMMAND_LINE, "MOUNT",

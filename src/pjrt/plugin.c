@@ -83,6 +83,16 @@ int pj_plugin_adopt(const struct PJRT_Api *api, struct pj_plugin **ret,
 	return 0;
 }
 
+static int cannot_load(const char *why, struct pf_err *err)
+{
+	return pf_err_set(
+		err, -ENOEXEC, "cannot load the plugin: %s%s", why,
+		strstr(why, "cannot open shared object file")
+			? ": install what has this library, or name its directory in "
+			  "LD_LIBRARY_PATH"
+			: "");
+}
+
 int pj_plugin_load(const char *path, struct pj_plugin **ret, struct pf_err *err)
 {
 	const PJRT_Api *(*get_api)(void);
@@ -93,7 +103,7 @@ int pj_plugin_load(const char *path, struct pj_plugin **ret, struct pf_err *err)
 		return pf_err_set(err, -errno, "%s: %s", path, strerror(errno));
 	object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!object)
-		return pf_err_set(err, -ENOEXEC, "cannot load the plugin: %s", dlerror());
+		return cannot_load(dlerror(), err);
 	*(void **)&get_api = dlsym(object, "GetPjrtApi");
 	if (!get_api)
 		return pf_err_set(err, -ENOEXEC,

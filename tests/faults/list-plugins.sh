@@ -64,6 +64,8 @@ bad api=major 'speaks PJRT 99'
 bad api=short:20 'has no PJRT_Client_Compile, which nothing works without: it speaks PJRT 0\.81'
 bad client=abort:'no devices at all' 'signal 6 .*no devices at all'
 bad client=error:UNAVAILABLE:'nothing here' 'nothing here'
+bad execute=error:INTERNAL:'no luck' 'execute the program: .*no luck' --check
+tells out '^    program   was compiled and executed$'
 # A busy machine gives the good one as much time.
 bad client=hang "it was not loaded within $((patience / 6)) s" --timeout $((patience / 6))
 # The process of a plugin that hangs ends with the list.

@@ -59,6 +59,10 @@ refused()
 }
 echo text >text.so
 refused 'plugin text: .*cannot load the plugin: .*text.so' ./text.so
+echo 'int f(void) { return 1; }' | ${CC:-cc} -shared -fPIC -x c -o libmissing.so -
+echo 'int f(void); int g(void) { return f(); }' | ${CC:-cc} -shared -fPIC -x c -o needs.so - -L. -lmissing
+rm libmissing.so
+refused 'plugin needs: .*libmissing.so: .*: install what has this library, or name its directory in LD_LIBRARY_PATH$' ./needs.so
 head -c 100000 "$so" >cut_pjrt.so
 refused 'plugin cut: ' ./cut_pjrt.so
 refused 'libz?c?\.so\.6: not a PJRT plugin: it has no function GetPjrtApi' \
