@@ -24,7 +24,19 @@ equal "after mv" "$(bounded jq -r .state "$b1/x.json")" transferring
 bounded ls -l "$b" "$b1" >/dev/null
 bounded cat "$b/y.npy" >/dev/null
 equal "after others" "$(bounded jq -r .state "$b1/x.json")" transferring
+# poll(2) of its description waits for the end of the transfer.
+bounded python3 -c 'import json, select, sys
+with open(sys.argv[1]) as f:
+    p = select.poll()
+    p.register(f, select.POLLIN)
+    print("early" if p.poll(0) else "waits", flush=True)
+    p.poll()
+print(json.load(open(sys.argv[1]))["state"])' "$b1/x.json" >polled &
+poller=$!
+eventually grep -qx waits polled
 faults
+wait "$poller"
+shows polled $'waits\nready'
 eventually grep -q '"state":"ready"' "$b1/x.json"
 equal "x" "$(told "$b1/x.json")" '["ready","faulty:1",null]'
 same "$b1/x.npy" "$data/x.npy"

@@ -2,6 +2,7 @@
 /* A file in buffers/: one format of one buffer. */
 #include <errno.h>
 #include <linux/falloc.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/xattr.h>
@@ -826,6 +827,57 @@ static int buffer_truncate(struct pf_node *node, struct pf_open *of, uint64_t si
 	return r;
 }
 
+/* --- poll(2): NAME.json waits for a transfer ------------------------------------------ */
+
+/* Wakes the callers of poll(2) of a view. */
+struct poller {
+	struct pf_wait waiter;
+	struct pf_node *view; /* owned reference */
+};
+
+static void poller_end(struct poller *p)
+{
+	atomic_store(&view_of(p->view)->polled, false);
+	pf_node_ready(p->view);
+	pf_node_unref(p->view);
+	free(p);
+}
+
+static void poller_wake(struct pf_wait *waiter)
+{
+	poller_end(pf_container_of(waiter, struct poller, waiter));
+}
+
+/* Is the array on its way to a device?  Then pf_node_ready of VIEW comes at the end. */
+static bool is_under_way(struct pf_node *view)
+{
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
+	struct poller *p;
+
+	if (pf_buffer_value(buffer_of(view), &value, NULL) < 0 ||
+	    pf_value_state(value, NULL) != PF_VALUE_TRANSFERRING)
+		return false;
+	if (atomic_exchange(&view_of(view)->polled, true))
+		return true;
+	p = calloc(1, sizeof(*p));
+	if (!p) {
+		atomic_store(&view_of(view)->polled, false);
+		return false;
+	}
+	*p = (struct poller){ .waiter.wake = poller_wake, .view = pf_node_ref(view) };
+	if (pf_value_transfer(value, &p->waiter, NULL) == 0)
+		return true; /* P may be freed */
+	poller_end(p);
+	return false;
+}
+
+static short buffer_poll(struct pf_open *of)
+{
+	if (view_of(of->node)->format != PF_FORMAT_JSON)
+		return POLLIN | POLLOUT;
+	return is_under_way(of->node) ? 0 : POLLIN;
+}
+
 /* --- stat --------------------------------------------------------------------------- */
 
 static void buffer_getattr(struct pf_node *node, struct stat *st)
@@ -875,6 +927,7 @@ const struct pf_kind kind_buffer = {
 	.read = buffer_read,
 	.write = buffer_write,
 	.commit = buffer_commit,
+	.poll = buffer_poll,
 	.copy = buffer_copy,
 	.allocate = buffer_allocate,
 	.truncate = buffer_truncate,

@@ -40,6 +40,7 @@ struct buffer_view {
 	/* The format that this node shows.  A rename of the listed node changes it, under the
 	 * name lock; readers may see either. */
 	_Atomic enum pf_format format;
+	_Atomic bool polled; /* a transfer wakes its callers of poll(2) at the end */
 };
 
 /* The object of a directory in buffers/. */
