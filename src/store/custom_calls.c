@@ -187,6 +187,13 @@ static int refuse(const struct compile *c, const struct pf_custom_calls *calls,
 				  *lapack ? lapack
 					  : "pjrtfs was started with --no-lapack, or "
 					    "without its library");
+	/* XLA's own marker of a memory, which its compiler removes. */
+	if (!strcmp(target, "annotate_device_placement"))
+		return pf_err_set(
+			err, -EOPNOTSUPP,
+			"the program calls %s, which marks the memory of an array and "
+			"is XLA's own: plugin %s is too old for it, try a newer one",
+			target, pf_worker_name(c->plan.worker));
 	return pf_err_set(
 		err, -EOPNOTSUPP,
 		"the program calls %s%s, which no FFI library provides: name "

@@ -180,6 +180,21 @@ static int describe(struct pf_err *err)
 	return pf_worker_send(json, err);
 }
 
+/* Of a plugin that failed for want of a right, say that the sandbox may be why. */
+static void add_sandbox(struct pf_err *err)
+{
+	struct pf_err was = *err;
+
+	if (sandbox.mode == PF_SANDBOX_OFF ||
+	    (!strstr(was.text, strerror(EACCES)) && !strstr(was.text, strerror(EPERM))))
+		return;
+	pf_err_set(err, was.code,
+		   "%s; the sandbox may forbid it: --sandbox off would tell, "
+		   "--sandbox-read and --sandbox-write allow more",
+		   was.text);
+	err->pjrt_code = was.pjrt_code;
+}
+
 static int set_up(struct setup *setup, struct pf_err *err)
 {
 	PF_CLEANUP(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
@@ -201,6 +216,8 @@ static int set_up(struct setup *setup, struct pf_err *err)
 		/* No line per option that a plugin takes; warnings, which explain an abort, stay. */
 		setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);
 		r = pj_plugin_load(setup->plugin, &worker.plugin, err);
+		if (r < 0)
+			add_sandbox(err);
 	}
 	if (r == 0)
 		r = pf_ffi_load(worker.plugin, setup->libraries, fds + FD_LIBRARIES, err);
@@ -216,9 +233,12 @@ static int set_up(struct setup *setup, struct pf_err *err)
 		r = map_all(setup, fds, err);
 	if (r == 0)
 		r = pf_group_join(&store, err);
-	if (r == 0 && !setup->no_client)
+	if (r == 0 && !setup->no_client) {
 		r = pj_client_new(worker.plugin, setup->options, store, &worker.client,
 				  err);
+		if (r < 0)
+			add_sandbox(err);
+	}
 	if (r == 0 && worker.client)
 		r = pf_group_made(worker.client, err);
 	return r;

@@ -29,6 +29,9 @@ refused init=error:INTERNAL:'no init' 'plugin faulty: .*no init'
 refused init=abort:'dies at once' 'plugin faulty: .*signal 6.*dies at once'
 refused client=error:UNAVAILABLE:'no device' 'plugin faulty: .*no device'
 refused client=error:FAILED_PRECONDITION:'No visible GPU devices.' 'plugin faulty: there is no GPU here, .*: No visible GPU devices'
+sanitized || for step in init client; do
+	refused "$step=error:INTERNAL:mkdir /x: Permission denied" 'plugin faulty: .*/x: Permission denied; the sandbox may forbid it: '
+done
 refused client=exit:7 'plugin faulty: .*status 7'
 refused client=segv 'plugin faulty: .*signal 11'
 # What it printed as an error explains more than its answer.

@@ -25,6 +25,11 @@ bounded rm "$mnt/programs/p.mlir"
 faults compile=error:UNAVAILABLE:'no ptxas'
 fails_with 'Operation not supported' cp "$data/add.mlir" "$mnt/programs/p.mlir"
 
+# A marker of newer XLA's is no call that a library could provide.
+faults 'compile=error:NOT_FOUND:No registered implementation for custom call to annotate_device_placement for Host.'
+fails_with 'Operation not supported' cp "$data/add.mlir" "$mnt/programs/p.mlir"
+tells "$x/error" 'annotate_device_placement, .* plugin faulty is too old for it, try a newer one$'
+
 # A long text loses its end, never its beginning; control characters become spaces.
 faults "compile=error:INTERNAL:$(printf 'long%.0s ' {1..50})"
 fails_with 'Input/output error' cp "$data/add.mlir" "$mnt/programs/p.mlir"

@@ -49,7 +49,7 @@ for file in lib/systemd/system/pjrtfs@.service share/bash-completion/completions
 done
 # What pages link to is there, and the manual pages name the package's paths.
 find root/usr/share/doc/pjrtfs -name '*.md' | while read -r page; do
-	grep -oE '\]\([^)#: ]+' "$page" | sed 's|^..||; s|^|/usr/'"${page#root/usr/}"'/../|' || :
+	grep -oE '\]\([^)#: ]+[)#]' "$page" | sed 's|^..|/usr/'"${page#root/usr/}"'/../|; s|.$||' || :
 done >links
 sed 's|/[^/]*\.md/\.\./|/|' links | sort -u | while read -r link; do
 	test -e "$link" || test -e "$link.gz" || fail "a page links to $link"
