@@ -87,9 +87,11 @@ bounded cat <&3 >outputs
 [ -s outputs ] || fail "an interrupted reader took the outputs along"
 exec 3<&-
 
-# -- a write waits for the program to be compiled, alone
+# -- a write waits for the program to be compiled for the first time, alone
 faults compile=held:again
-bounded cp "$data/add.mlir" "$mnt/programs/add.mlir" &
+like_add later
+bounded cp later.mlir "$mnt/programs/" &
+call=$mnt/executables/later/call
 writer=$!
 reached again
 for signal in INT KILL; do

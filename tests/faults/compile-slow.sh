@@ -62,8 +62,8 @@ begin again again2
 faults compile=error:INVALID_ARGUMENT:'the newer one is bad'
 fails_with 'Invalid argument' cp other.mlir "$to/again.mlir"
 wait "$writer" || grep -q 'cp: ' again.err
-shows "$made/again/state" failed
-shows "$made/again/error" 'compile again: the newer one is bad'
+shows "$made/again/state" 'ready, update failed: the newer one is bad'
+tells "$made/again/error" '^compile again: the newer one is bad$'
 
 # -- replaced by a rename
 begin over

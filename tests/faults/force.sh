@@ -119,18 +119,21 @@ gone "$mnt/executables/far2"
 others_go_on
 
 # -- an execution that waits for such a compile
-say "$mnt/executables/stuck/options.json" '{"plugin":"faulty"}' &
+touch "$mnt/programs/stuck2.mlir"
+say "$mnt/executables/stuck2/options.json" '{"plugin":"faulty"}'
+like_add stuck2
+bounded cp stuck2.mlir "$mnt/programs/" &
 writer=$!
-eventually grep -qx compiling "$mnt/executables/stuck/state"
+eventually grep -qx compiling "$mnt/executables/stuck2/state"
 hangs 6
-j=$(job '{"op":"execute","executable":"stuck","inputs":["x","y"],"outputs":["z"]}')
+j=$(job '{"op":"execute","executable":"stuck2","inputs":["x","y"],"outputs":["z"]}')
 force "$j" # cancelling needs no force: it had not begun
 state "$j" cancelled
 equal "restarts" "$(restarts faulty)" 5
-shows "$mnt/executables/stuck/state" compiling
+shows "$mnt/executables/stuck2/state" compiling
 kill -KILL "$(cat "$mnt/plugins/faulty/pid")"
-wait "$writer" || true # a shell does not report the result of close(2)
-tells "$mnt/executables/stuck/error" "plugin faulty died"
+wait "$writer" || true
+tells "$mnt/executables/stuck2/error" "plugin faulty died"
 eventually grep -qx 6 "$mnt/plugins/faulty/restarts"
 faults
 others_go_on

@@ -49,7 +49,7 @@ cp_as 1003 two.pb third.pb # the topology is not known to be the culprit either
 # -- the owner is never refused; a compile for a topology ends the worker
 faults PJRT_TopologyDescription_Deserialize=abort
 say "$mnt/executables/add/options.json" '{"topology":"good"}'
-shows "$mnt/executables/add/state" failed
+tells "$mnt/executables/add/state" '^ready, update failed: '
 tells "$mnt/executables/add/error" 'the worker of plugin faulty died of signal 6'
 restarts 3
 faults

@@ -44,8 +44,10 @@ EXCEPTIONS = {
     # XLA's codes for mistakes in a program (pjrtfs(5), ERRORS)
     ("Client_Compile", "UNKNOWN"): "EINVAL",
     ("Client_Compile", "NOT_FOUND"): "EOPNOTSUPP",
+    ("Client_Compile", "UNAVAILABLE"): "EOPNOTSUPP",
     ("Compile", "UNKNOWN"): "EINVAL",
     ("Compile", "NOT_FOUND"): "EOPNOTSUPP",
+    ("Compile", "UNAVAILABLE"): "EOPNOTSUPP",
     # no plugin reads topologies
     ("TopologyDescription_Deserialize", "NOT_FOUND"): "EOPNOTSUPP",
     # no bytes

@@ -112,6 +112,7 @@ GIVE(Buffer_ElementType, args->type = args->buffer->type)
 GIVE(Buffer_Dimensions, args->dims = args->buffer->dims,
      args->num_dims = args->buffer->rank)
 GIVE(Buffer_OnDeviceSizeInBytes, args->on_device_size_in_bytes = args->buffer->size)
+GIVE(Buffer_Memory, args->memory = args->buffer->memory)
 GIVE(Buffer_Device, args->device = args->buffer->device)
 GIVE(Buffer_IsOnCpu, args->is_on_cpu = true)
 
