@@ -18,9 +18,18 @@ user=nobody
 chown "$user" home run-user
 
 parent='' group=''
+# what systemd, and the user's, know of a failure
+told_by_systemd()
+{
+	cat "$work/systemd.log"
+	[ "$(type -t as_user)" = function ] || return 0
+	as_user cat "$work/home/pjrt/health" "$work/home/pjrt/last_death"
+	as_user systemctl --user status --full --lines 50 pjrtfs@pjrt
+	as_user systemctl --user show --property NRestarts,Result,ExecMainStatus,NFileDescriptorStore pjrtfs@pjrt
+}
 end_systemd()
 {
-	[ "$words_status" = 0 ] || cat "$work/systemd.log"
+	[ "$words_status" = 0 ] || told_by_systemd
 	[ -z "$parent" ] || kill -KILL "$parent"
 	wait $parent 2>/dev/null
 	until [ -z "$group" ] || find "$group" -depth -type d -exec rmdir {} + 2>/dev/null; do
@@ -151,6 +160,8 @@ use='cd "$1" && cp "$2/add.mlir" programs/ && cp "$2/x.npy" "$2/y.npy" buffers/ 
 	echo "x y -> z" >executables/add/run && cat buffers/z.txt'
 within setpriv --reuid 1001 --regid 1001 --clear-groups bash -c "$use" - "$work/mnt" "$work" >z
 shows z "$sum"
+within sh -c 'exec 3<>"$1" && echo "{\"op\":\"settle\"}" >&3 && cat <&3' - "$work/mnt/control" >settled
+shows settled '{"ok":true}'
 equal "programs in the cache" "$(within ls "/var/cache/pjrtfs/entries" | wc -l)" 1
 main()
 {
