@@ -279,6 +279,13 @@ for victim in $(as_user cat "$work/home/pjrt/pid") \
 	as_user cat "$work/home/pjrt/buffers/z.txt" >z
 	shows z "$sum"
 done
+# Nothing that starts it waits for the mount, of which the kernel has forgotten all that it knew.
+served=$(as_user cat "$work/home/pjrt/pid")
+victim=$(as_user systemctl --user show --value --property MainPID pjrtfs@pjrt)
+within kill -STOP "$served"
+sleep 3 # real time: the kernel keeps attributes for a second
+within kill -KILL "$victim"
+eventually as_user grep -qx ok "$work/home/pjrt/health"
 as_user systemctl --user stop pjrtfs@pjrt
 ! within grep -q fuse.pjrtfs /proc/1/mounts || fail "the user's is still mounted"
 within systemctl stop manager
