@@ -6,6 +6,7 @@ The mount has no cache, and the plugin "faulty" with PJRTFS_FAULTY_CALLS.
 """
 
 import errno
+import itertools
 import os
 import re
 
@@ -21,6 +22,7 @@ X = npy("<f4", (2, 3), bytes(24))
 ODD = npy("<f4", (2, 3), bytes(24)).replace(b"          \n", b"         \n", 1)
 ODD = ODD[:8] + bytes([ODD[8] - 1]) + ODD[9:]  # data that are not aligned are copied
 ADD = cases.adder("tensor<2x3xf32>")
+compiles = itertools.count()
 
 
 def set_faults(*faults):
@@ -38,7 +40,8 @@ def upload():
 
 
 def compile_program():
-    make(cases.mnt + "/programs/p.mlir", ADD)
+    """A new program each time: one just compiled may give another what it is compiled to."""
+    make(cases.mnt + "/programs/p.mlir", ADD + b"\n// %d\n" % next(compiles))
 
 
 def run():
