@@ -20,7 +20,7 @@ make_here()
 	make -s -C "$build" DESTDIR="$work/inst" mountdir=/sbin "$@" >out 2>&1 ||
 		fail "make $*: $(cat out)"
 }
-make_here install-mountSCRIPTS install-data-hook
+make_here install-mountSCRIPTS install-mount-link
 equal "helpers" "$(cd inst/sbin && echo *)" "mount.fuse.pjrtfs mount.pjrtfs umount.fuse.pjrtfs"
 # As installed, but with this build, where others can read it.
 sed "s|@bindir@|$work/seen/build|" "$top/mount/mount.pjrtfs.in" >inst/sbin/mount.pjrtfs

@@ -445,7 +445,7 @@ def wrong_answers(d):
     callback_request(fd)
     for bad, text in (
             (npy("<f8", (3,), b"\0" * 24), "result 0: F64[3] came, the program wants F32[3]"),
-            (floats(1, 2), "F32[2] came"), (f32((3, 1), 0, 0, 0), "F32[3,1] came"),
+            (floats(1, 2), "F32[2] came"), (f32((3, 2), *[0] * 6), "F32[3,2] came"),
             (npy(">f4", (3,), b"\0" * 12), "big-endian"), (b"1 2 3\n", ".npy"),
             (b"\n", "found a line"), (b"{}\n", "without an error"),
             (b'{"error":1}\n', "without an error"), (b'{"error":{}} x\n', "expected"),
