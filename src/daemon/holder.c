@@ -97,6 +97,14 @@ static void let_go(struct holder *h, const char *name)
 	descriptors_remove(name);
 }
 
+static bool holds(const struct holder *h, const char *name)
+{
+	for (unsigned i = 0; i < h->n; i++)
+		if (!strcmp(h->held[i].name, name))
+			return true;
+	return false;
+}
+
 static bool is_pool(const char *name)
 {
 	return !strncmp(name, "pool.", 5);
@@ -331,9 +339,11 @@ static bool goes_on(struct holder *h, int status)
 
 	if (h->stopping || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
 		return false;
-	/* The first life says itself why it cannot begin. */
-	if (!h->has_served ||
-	    (WIFEXITED(status) && h->served && WEXITSTATUS(status) != HOLDER_AGAIN))
+	/* The first life says itself why it cannot begin; but one that has handed over the mount may have
+	 * answered requests, though it had not said yet that it serves. */
+	if (!h->has_served && !(WIFSIGNALED(status) && holds(h, "fuse")))
+		return false;
+	if (WIFEXITED(status) && h->served && WEXITSTATUS(status) != HOLDER_AGAIN)
 		return false;
 	note_end(h, status, how);
 	h->crashes = crashed && h->served && pf_now_ms() - h->served < QUICK_MS

@@ -320,22 +320,30 @@ _Atomic uint64_t *pf_state_counter(enum pf_state_counter which)
 
 /* --- requests ----------------------------------------------------------------------- */
 
+/* This thread gets a place in at_work. */
+static void take_place(void)
+{
+	if (!place)
+		place = 1 + atomic_fetch_add(&state.n_threads, 1) % AT_WORK;
+}
+
 void pf_state_request(uint64_t unique, bool again)
 {
 	current = unique;
 	current_again = again;
 	if (!pf_state_on())
 		return;
-	if (!place)
-		place = 1 + atomic_fetch_add(&state.n_threads, 1) % AT_WORK;
+	take_place();
 	atomic_store_explicit(&state.head->at_work[place - 1], unique,
 			      memory_order_relaxed);
 }
 
 void pf_state_describe(const struct pf_state_work *work)
 {
-	if (pf_state_on() && place)
-		state.head->works[place - 1] = *work;
+	if (!pf_state_on())
+		return;
+	take_place();
+	state.head->works[place - 1] = *work;
 }
 
 const struct pf_state_work *pf_state_left(unsigned *n)

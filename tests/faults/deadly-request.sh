@@ -27,3 +27,10 @@ for name in x y; do
 	same "$mnt/buffers/$name.npy" "$data/$name.npy"
 	equal "dtype" "$(bounded getfattr --absolute-names --only-values -n user.pjrtfs.dtype "$mnt/buffers/$name.npy")" F32
 done
+unmount_pjrtfs
+
+# A daemon that dies before it has said that it serves, after it has taken requests, is started again.
+touch ready
+CRASH_READY=$work/ready LD_PRELOAD=$build/tests/tools/crash.so mount_pjrtfs --keep
+eventually test ! -e ready
+eventually grep -qx 1 "$mnt/restarts"
