@@ -160,4 +160,4 @@ case $(fusermount3 --version) in
 	;;
 *) eventually unmounted ;;
 esac
-umount /dev/fuse
+umount -l /dev/fuse # a process that ends may have it open

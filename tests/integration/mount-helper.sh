@@ -46,7 +46,7 @@ if "${as[@]}" test -w /dev/fuse -a -x "$pjrtfs" -a -r "$plugins/${plugin:-cpu}/p
 else
 	echo "SKIP: this part: users may not open /dev/fuse, or reach $build"
 fi
-umount /dev/fuse
+umount -l /dev/fuse # a process that ends may have it open
 rm fuse
 chown 0 "$mnt"
 
