@@ -191,6 +191,9 @@ char *pf_buf_reserve(struct pf_buf *buf, size_t len);
 /* Remove the first LEN bytes (at most all). */
 void pf_buf_consume(struct pf_buf *buf, size_t len);
 
+/* Make the bytes from FROM on, such as a name that a user chose, one line of valid UTF-8: pf_err_clean. */
+void pf_buf_clean(struct pf_buf *buf, size_t from);
+
 /* Free the contents and start anew.  BUF may be NULL. */
 void pf_buf_release(struct pf_buf *buf);
 

@@ -80,6 +80,14 @@ void pf_buf_printf(struct pf_buf *buf, const char *fmt, ...)
 	}
 }
 
+void pf_buf_clean(struct pf_buf *buf, size_t from)
+{
+	if (buf->failed || from >= buf->len)
+		return;
+	buf->len = from + pf_err_clean(buf->data + from, buf->len - from);
+	buf->data[buf->len] = '\0';
+}
+
 void pf_buf_consume(struct pf_buf *buf, size_t len)
 {
 	if (len > buf->len)

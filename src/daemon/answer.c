@@ -233,8 +233,7 @@ __attribute__((__format__(__printf__, 2, 3))) static void add_line(struct pf_buf
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	pf_buf_puts(out, text);
-	if (!out->failed)
-		out->len = start + pf_err_clean(out->data + start, out->len - start);
+	pf_buf_clean(out, start);
 	pf_buf_puts(out, "\n");
 }
 

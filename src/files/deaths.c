@@ -28,9 +28,7 @@ static void put_path(struct pf_fs *fs, const struct pf_fs_work *work, struct pf_
 		pf_buf_printf(path, "%s%s", path->len ? "/" : "", work->name);
 	if (!path->len)
 		pf_buf_puts(path, ".");
-	if (!path->failed)
-		path->len = pf_err_clean(path->data, path->len);
-	pf_buf_append(path, "", 0);
+	pf_buf_clean(path, 0);
 }
 
 void pf_fs_report_death(struct pf_fs *fs, const struct pf_fs_work *works, unsigned n)

@@ -59,8 +59,7 @@ static int failed(struct pf_state_dir *d, const char *doing, const struct kept *
 	pf_autobuf struct pf_buf path = PF_BUF_INIT;
 
 	state_put_path(parent, name, &path);
-	if (!path.failed) /* a name may have any bytes */
-		path.data[pf_err_clean(path.data, path.len)] = '\0';
+	pf_buf_clean(&path, 0);
 	if (!d->n_failed++)
 		pf_err_set(&d->why, r, "%s %s: %s", doing, path.data ? path.data : "",
 			   strerror(-r));
@@ -100,16 +99,6 @@ static int64_t behind_s_locked(const struct pf_state_dir *d)
 	return s >= BEHIND_S ? s : 0;
 }
 
-/* Append NAME, which may have any bytes, as valid UTF-8. */
-static void put_name(struct pf_buf *out, const char *name)
-{
-	size_t at = out->len;
-
-	pf_buf_puts(out, name);
-	if (!out->failed)
-		out->len = at + pf_err_clean(out->data + at, out->len - at);
-}
-
 void pf_state_dir_health(struct pf_state_dir *d, struct pf_buf *out)
 {
 	int64_t behind_s;
@@ -126,10 +115,11 @@ void pf_state_dir_health(struct pf_state_dir *d, struct pf_buf *out)
 			      "files\n",
 			      behind_s, d->n_waiting);
 	if (d->unread.n) {
-		pf_buf_printf(out,
-			      "state-dir: not read: %zu file%s; the first: ", d->unread.n,
-			      d->unread.n == 1 ? "" : "s");
-		put_name(out, d->unread.at[0]);
+		size_t start = out->len;
+
+		pf_buf_printf(out, "state-dir: not read: %zu file%s; the first: %s",
+			      d->unread.n, d->unread.n == 1 ? "" : "s", d->unread.at[0]);
+		pf_buf_clean(out, start);
 		pf_buf_puts(out, "\n");
 	}
 }

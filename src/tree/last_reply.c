@@ -116,8 +116,7 @@ int pf_refused(struct pf_node *node, const char *name, const struct pf_cred *cre
 		return code;
 	pf_buf_puts(&line, doing);
 	put_path(node, name, &line);
-	if (!line.failed) /* the name may have control characters, ERR has none */
-		line.len = pf_err_clean(line.data, line.len);
+	pf_buf_clean(&line, 0); /* the name may have control characters, ERR has none */
 	pf_buf_printf(&line, ": %s", err && err->text[0] ? err->text : strerror(-code));
 	if (!line.failed)
 		pf_last_reply_save(node->tree->root, cred->uid, sid, line.data, line.len);

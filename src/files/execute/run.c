@@ -44,8 +44,7 @@ static void print_reply(struct json_object *reply, struct pf_buf *out)
 	if (json_object_object_get_ex(reply, "error", &v)) {
 		pf_buf_printf(out, "error: %s: %s", pf_json_get_string(v, "errno"),
 			      pf_json_get_string(v, "message"));
-		if (!out->failed) /* a reply is one line, a message may be several */
-			out->len = pf_err_clean(out->data, out->len);
+		pf_buf_clean(out, 0); /* a reply is one line, a message may be several */
 		return;
 	}
 	pf_buf_puts(out, "ok:");
