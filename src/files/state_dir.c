@@ -261,10 +261,9 @@ static int move(struct pf_state_dir *d, struct kept *k, struct kept *parent,
 	other = state_kept_at(d, parent, name);
 	if (other && (other->directory || k->directory || is_linked(d, other->ino)))
 		r = exchange(d, k, other);
-	if (r == -EINVAL)
-		r = clear_place(d, k, k->directory, parent, name);
-	else
+	if (r != -EINVAL)
 		return r;
+	r = clear_place(d, k, k->directory, parent, name);
 	return r < 0 ? r : rename_to(d, k, parent, name);
 }
 
@@ -391,7 +390,7 @@ void state_todos_order(struct todos *todos)
 	qsort(at, todos->n, sizeof(*at), by_turn);
 }
 
-void state_todos_release(struct todos *todos)
+static void todos_release(struct todos *todos)
 {
 	for (size_t i = 0; i < todos->n; i++)
 		free(todos->at[i].name);
@@ -639,7 +638,7 @@ static void compare_all(struct pf_state_dir *d, int64_t deadline_ms)
 	}
 	d->walk_s = pf_seconds_since(CLOCK_THREAD_CPUTIME_ID, &start);
 	write_files(d, &todos, deadline_ms);
-	state_todos_release(&todos);
+	todos_release(&todos);
 	remove_old(d);
 	sync_dirs(d);
 	check_unread(d);
@@ -893,7 +892,8 @@ static int begin(struct pf_state_dir *d, struct pf_err *err)
 		r = pf_err_set(err, -ENOMEM, "no memory");
 	for (unsigned i = 0; r == 0 && i < n_roots(d); i++)
 		r = add_root(d, root(d, i), err);
-	state_load_end(d);
+	if (r == 0)
+		state_load_end(d);
 	d->n_later = 1; /* what came back from memory may be newer */
 	if (r == 0 && pthread_create(&d->thread, NULL, state_main, d))
 		r = pf_err_set(err, -EAGAIN, "no thread for it");
@@ -969,6 +969,7 @@ void pf_state_dir_free(struct pf_state_dir *d)
 	}
 	pf_map_release(&d->by_ino);
 	pf_map_release(&d->by_place);
+	pf_map_release(&d->known);
 	names_release(&d->unread);
 	pf_closep(&d->fd);
 	pf_closep(&d->lock_fd);

@@ -122,8 +122,6 @@ struct todos {
  * many files delays those of others by one each. */
 void state_todos_order(struct todos *todos);
 
-void state_todos_release(struct todos *todos);
-
 enum state_saved {
 	STATE_SAVED,
 	STATE_LATER, /* a process writes to it, or memory is short: try again */
