@@ -567,25 +567,31 @@ static struct json_object *reply_of(const struct shards *all)
 	return o;
 }
 
+/* Make all names, and answer. */
+static int finish(struct shards *all, struct pf_err *err)
+{
+	struct json_object *reply = reply_of(all); /* as long as it knows the sharding */
+	int r = put_all(all, err);
+
+	if (r < 0)
+		json_object_put(reply);
+	else
+		task_done(all->task, 0, reply);
+	return r;
+}
+
 /* All transfers have ended. */
 static int placed(struct shards *all, struct pf_err *err)
 {
-	struct json_object *reply;
 	int r = check_each(all->at, all->n, pf_value_placed, err);
 
 	if (r == 0 && task_answered(all->task))
 		r = pf_err_set(err, -ECANCELED, "nobody waits for it any more");
-	if (r < 0)
-		return r;
-	reply = reply_of(all); /* as long as it knows the sharding, which goes */
-	r = put_all(all, err);
-	if (r < 0) {
-		json_object_put(reply);
-		return r;
-	}
-	task_done(all->task, 0, reply);
-	shards_free(all);
-	return 0;
+	if (r == 0)
+		r = finish(all, err);
+	if (r == 0)
+		shards_free(all);
+	return r;
 }
 
 static int send(struct shards *all, struct pf_err *err)
@@ -791,24 +797,6 @@ int op_reshard(struct task *task, struct json_object *o, struct pf_err *err)
 
 /* --- assemble --------------------------------------------------------------------------- */
 
-/* Name the sharding, and answer. */
-static int assembled(struct shards *all, struct pf_err *err)
-{
-	struct task *task = all->task;
-	struct json_object *reply = reply_of(all); /* as long as it knows the sharding */
-	int r;
-
-	pf_tree_lock_names(task->fs->tree);
-	r = files_put_sharding_locked(task->fs, all->name, &task->cred, &all->about, err);
-	pf_tree_unlock_names(task->fs->tree);
-	if (r < 0) {
-		json_object_put(reply);
-		return r;
-	}
-	task_done(task, 0, reply);
-	return 0;
-}
-
 int op_assemble(struct task *task, struct json_object *o, struct pf_err *err)
 {
 	const char *name;
@@ -829,8 +817,8 @@ int op_assemble(struct task *task, struct json_object *o, struct pf_err *err)
 		r = get_sharding(all, o, name, &task->fs->devices[0], err);
 	if (r == 0)
 		r = get_sources(all, name, &all->about, err);
-	if (r == 0)
-		r = assembled(all, err);
+	if (r == 0) /* there are no targets, whose names are to be made */
+		r = finish(all, err);
 	shards_free(all);
 	return r;
 }
