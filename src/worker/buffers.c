@@ -103,7 +103,6 @@ void pf_worker_location(const struct pf_object *object, struct pf_out *out)
 		.dtype = object->dtype,
 		.len = object->len,
 		.on_device_bytes = pj_buffer_device_bytes(object->plugin, object->buffer),
-		.memory = UINT32_MAX,
 	};
 	/* Sub-byte types are packed where they lie: only the plugin unpacks them. */
 	if (!object->len || pf_dtype_bits(object->dtype) < 8 ||

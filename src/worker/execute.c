@@ -456,17 +456,11 @@ static int locate_result(struct execution *x, size_t i, char *reply, struct pf_o
 			 size_t *len, size_t limit, struct pf_err *err)
 {
 	const struct pf_object *result = x->results[i];
-	uint32_t memory = pj_buffer_memory(x->worker->client, result->buffer);
-	int r;
 
 	if (result->len && result->len <= PF_WIRE_INLINE &&
-	    *len + INLINE_ALIGN - 1 + result->len <= limit) {
-		r = put_inline(result, reply, out, len, err);
-		out->memory = memory;
-		return r;
-	}
+	    *len + INLINE_ALIGN - 1 + result->len <= limit)
+		return put_inline(result, reply, out, len, err);
 	pf_worker_location(result, out);
-	out->memory = memory;
 	if (out->where == PF_WHERE_INLINE) {
 		out->off = *len;
 		return 0;
@@ -510,15 +504,20 @@ static int answer(struct execution *x, struct pf_work *work, const struct pf_err
 	if (limit > PF_RING_MESSAGE - why_len)
 		limit = PF_RING_MESSAGE - why_len;
 	for (size_t i = 0; i < x->n_outs; i++) {
+		bool consumed = may_be_consumed(x, i);
 		int r = 0;
 
-		if (may_be_consumed(x, i))
+		if (consumed)
 			outs[i] = (struct pf_out){ .where = PF_WHERE_DEVICE,
 						   .dtype = x->results[i]->dtype,
-						   .len = x->results[i]->len,
-						   .memory = UINT32_MAX };
+						   .len = x->results[i]->len };
 		else
 			r = locate_result(x, i, work->reply, &outs[i], &len, limit, err);
+		/* Of bytes that are taken, no array is left that has a memory. */
+		outs[i].memory = consumed || r < 0 || (x->q->flags & PF_EXECUTE_TAKE)
+					 ? UINT32_MAX
+					 : pj_buffer_memory(x->worker->client,
+							    x->results[i]->buffer);
 		if (r < 0) {
 			take_back(x, outs, i);
 			return pf_err_wrap(err, r, "result %zu", i);
