@@ -503,8 +503,12 @@ static void describe(const struct fuse_in_header *in)
 	struct pf_state_work work = {
 		.ino = in->nodeid, .opcode = in->opcode, .user = in->uid, .pid = in->pid
 	};
+	const char *name = pf_fuse_name_in(in);
 
-	snprintf(work.name, sizeof(work.name), "%s", pf_fuse_name_in(in));
+	if (!pf_state_on())
+		return;
+	if (*name) /* few requests have one */
+		snprintf(work.name, sizeof(work.name), "%s", name);
 	pf_state_describe(&work);
 }
 
