@@ -170,22 +170,17 @@ static int keys_sort(struct keys *keys, bool bare)
 	return 0;
 }
 
-static int keys_of_params(const struct pf_param *params, size_t n, struct keys *keys)
+/* Room for N keys.  -ENOMEM. */
+static int keys_init(struct keys *keys, size_t n)
 {
 	keys->at = calloc(n + 1, sizeof(*keys->at));
-	for (keys->n = 0; keys->at && keys->n < n; keys->n++)
-		keys->at[keys->n] =
-			(struct key){ .path = params[keys->n].path, .at = keys->n };
 	return keys->at ? 0 : -ENOMEM;
 }
 
-static int keys_of_paths(char *const *paths, size_t skip, size_t n, struct keys *keys)
+static void keys_add(struct keys *keys, const char *path)
 {
-	keys->at = calloc(n + 1, sizeof(*keys->at));
-	for (keys->n = 0; keys->at && keys->n < n; keys->n++)
-		keys->at[keys->n] =
-			(struct key){ .path = paths[keys->n] + skip, .at = keys->n };
-	return keys->at ? 0 : -ENOMEM;
+	keys->at[keys->n] = (struct key){ .path = path, .at = keys->n };
+	keys->n++;
 }
 
 /* Are two of KEYS equal? */
@@ -280,10 +275,11 @@ static int have_names(const struct pf_signature *s, size_t first, size_t n)
 		named = named || s->inputs[i].named;
 	if (!named || all_numbered(s))
 		return 0;
-	if (keys_of_params(s->inputs, s->n_inputs, &all) < 0 ||
-	    keys_sort(&all, false) < 0)
+	if (keys_init(&all, s->n_inputs) < 0)
 		return -ENOMEM;
-	return !keys_repeat(&all);
+	for (size_t i = 0; i < s->n_inputs; i++)
+		keys_add(&all, s->inputs[i].path);
+	return keys_sort(&all, false) < 0 ? -ENOMEM : !keys_repeat(&all);
 }
 
 /* Append some of KEYS that were not found; PARAMS: their names, else the paths. */
@@ -336,9 +332,12 @@ int pf_params_match(const struct pf_signature *s, size_t first, char *const *pat
 	PF_CLEANUP(keys_release) struct keys leaves = { 0 };
 	int r;
 
-	if (keys_of_params(s->inputs + first, n, &params) < 0 ||
-	    keys_of_paths(paths, skip, n, &leaves) < 0)
+	if (keys_init(&params, n) < 0 || keys_init(&leaves, n) < 0)
 		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		keys_add(&params, s->inputs[first + i].path);
+		keys_add(&leaves, paths[i] + skip);
+	}
 	for (int bare = 0; bare < 2; bare++) {
 		if (keys_sort(&params, bare) < 0 || keys_sort(&leaves, bare) < 0)
 			return -ENOMEM;
