@@ -156,6 +156,7 @@ static int find_by_name(struct search *s, const char *name, char **ret,
 {
 	PF_CLEANUP(pf_discovery_freep) struct pf_discovery *d = NULL;
 	const struct pf_plugin_file *f;
+	const char *newest;
 	int r;
 
 	s->config.until = name;
@@ -163,8 +164,9 @@ static int find_by_name(struct search *s, const char *name, char **ret,
 	if (r < 0)
 		return r;
 	f = pf_discovery_pick(d, name, s->minor_of, NULL);
-	if (!f && newest_of_kind(d, name))
-		f = pf_discovery_pick(d, newest_of_kind(d, name), s->minor_of, NULL);
+	newest = f ? NULL : newest_of_kind(d, name);
+	if (newest)
+		f = pf_discovery_pick(d, newest, s->minor_of, NULL);
 	if (!f)
 		return not_found(s, name, err);
 	*ret = f->refused ? NULL : realpath(f->path, NULL);

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/param.h>
 #include <unistd.h>
 
 #include "files/buffers/buffers.h"

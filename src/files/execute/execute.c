@@ -55,14 +55,15 @@ static struct json_object *run_reply(const struct named_exec *run,
 				     const struct pf_execution *e)
 {
 	struct json_object *o = reply_new(), *rows = NULL;
+	const char *order = order_of(run);
 
 	if (run->n_rows > 1)
 		rows = json_object_new_array();
 	for (size_t i = 0; rows && i < run->n_rows; i++)
 		pf_json_append(rows, describe_row(run, e, i));
 	pf_json_add(o, "outputs", rows ? rows : describe_row(run, e, 0));
-	if (order_of(run))
-		pf_json_add_string(o, "order", order_of(run));
+	if (order)
+		pf_json_add_string(o, "order", order);
 	if (run->spec.repeat > 1)
 		pf_json_add_int(o, "repeat", (int64_t)run->spec.repeat);
 	pf_json_add_seconds(o, "seconds", run->seconds);
