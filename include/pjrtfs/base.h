@@ -419,6 +419,10 @@ int pf_write_at(int fd, const void *src, size_t len, uint64_t off);
  * and DST is "". */
 bool pf_read_start(const char *path, char *dst, size_t size);
 
+/* Make the missing directories above PATH, which is not "", with mode 0700; PATH is as before at the
+ * end.  Who then opens PATH itself learns whether they are there.  mkdir(2). */
+void pf_make_parents(char *path);
+
 /* PATH, which need not exist, below the working directory if it is relative.  The caller frees
  * it; NULL: no memory, or the working directory was removed. */
 char *pf_absolute_path(const char *path);

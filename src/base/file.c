@@ -2,6 +2,8 @@
 /* Bytes of files. */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "pjrtfs/base.h"
@@ -44,4 +46,13 @@ bool pf_read_start(const char *path, char *dst, size_t size)
 
 	dst[n < 0 ? 0 : n] = '\0';
 	return n >= 0;
+}
+
+void pf_make_parents(char *path)
+{
+	for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
+		*p = '\0';
+		(void)mkdir(path, 0700);
+		*p = '/';
+	}
 }

@@ -34,12 +34,7 @@ static int make_path(const char *path, struct pf_err *err)
 
 	if (!copy)
 		return pf_err_set(err, -ENOMEM, "no memory for a path");
-	for (char *p = copy + 1; *p; p++)
-		if (*p == '/') {
-			*p = '\0';
-			(void)mkdir(copy, 0700);
-			*p = '/';
-		}
+	pf_make_parents(copy);
 	if (mkdir(copy, 0700) && errno != EEXIST)
 		return pf_err_set(err, -errno, "make it: %s", strerror(errno));
 	return 0;

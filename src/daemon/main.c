@@ -713,16 +713,11 @@ static int not_started(const struct daemon *d, const struct pf_err *err)
 static int open_log(struct daemon *d, struct pf_err *err)
 {
 	pf_autofree char *path = options_log_file(d->options);
-	char *slash;
 
 	if (!path)
 		return 0;
-	for (slash = strchr(path + 1, '/'); slash && !d->options->log_file;
-	     slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		(void)mkdir(path, 0700);
-		*slash = '/';
-	}
+	if (!d->options->log_file)
+		pf_make_parents(path);
 	d->log = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
 	if (d->log < 0 && d->options->log_file)
 		return pf_err_set(err, -errno, "log file %s: %s", path, strerror(errno));
