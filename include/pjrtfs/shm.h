@@ -206,6 +206,9 @@ int pf_arena_adopt(struct pf_arena *first, uint64_t number, int fd, uint64_t lim
  * their memfds kept, and write their records PF_STATE_ARENA. */
 void pf_arena_keep(struct pf_arena *arena);
 
+/* Have arena NUMBER, which is kept, not kept any more: its record is dropped, too. */
+void pf_arena_forget(uint64_t number);
+
 /* The number of ARENA, also in the journal: 0: it is the mount's; else that of its user, and 1. */
 uint64_t pf_arena_number(const struct pf_arena *arena);
 

@@ -6,7 +6,8 @@
 
 #include "internal.h"
 
-/* Each has an arena, and a thread for it and for each plugin, until the mount ends. */
+/* Each has an arena, and a thread for it and for each plugin, until the daemon ends: objects, nodes and
+ * walks hold a home without counting.  The next daemon makes one for each user who has files. */
 enum { MAX_HOMES = 256 };
 
 static void home_free(struct pf_fs *fs, struct home *home)
@@ -84,10 +85,13 @@ static int find_or_make(struct pf_fs *fs, uid_t user, struct home **ret,
 	if (home)
 		return 0;
 	if (n >= MAX_HOMES)
-		return pf_err_set(err, -EUSERS,
-				  "%d users have had arrays or programs in this mount, "
-				  "the most that --isolate=user allows",
-				  MAX_HOMES);
+		return pf_err_set(
+			err, -EUSERS,
+			"%d users have had arrays or programs since the daemon "
+			"started, the most that --isolate=user allows: when "
+			"one of them has no files any more, `kill -USR2` of the "
+			"mount's pid file makes room, and nobody's files go",
+			MAX_HOMES);
 	r = home_new(fs, user, &home, err);
 	if (r < 0)
 		return r;

@@ -92,6 +92,11 @@ static int restore_arena(struct pf_restore *restore, uint64_t number, int kept,
 	if (!ids || fd < 0)
 		return pf_err_set(err, -ENOMEM, "no memory for the arena");
 	r = list_extents(ids, n_ids, number, &extents, &n, err);
+	/* A user who has files, but none with bytes in an arena, gets another one. */
+	if (r == 0 && number && !n) {
+		pf_arena_forget(number);
+		return 0;
+	}
 	if (r == 0)
 		r = pf_arena_adopt(number ? *mount : NULL, number, fd, limit, extents, n,
 				   &arena, err);

@@ -164,10 +164,10 @@ bool pf_arena_is_kept(const char *name, uint64_t *ret)
 }
 
 /* The name for the keeper, in DST. */
-static const char *name_kept(const struct pf_arena *a, char dst[32])
+static const char *name_kept(uint64_t number, char dst[32])
 {
-	if (a->number)
-		snprintf(dst, 32, "%s.%" PRIu64, kept_name, a->number - 1);
+	if (number)
+		snprintf(dst, 32, "%s.%" PRIu64, kept_name, number - 1);
 	else
 		snprintf(dst, 32, "%s", kept_name);
 	return dst;
@@ -180,18 +180,16 @@ void pf_arena_keep(struct pf_arena *a)
 
 	pf_state_put(PF_STATE_ARENA, pf_arena_number(a), &layout, sizeof(layout), NULL,
 		     0);
-	pf_shm_keep(name_kept(a, name), a->fd);
+	pf_shm_keep(name_kept(a->number, name), a->fd);
 	a->kept = true;
 }
 
-static void forget(const struct pf_arena *a)
+void pf_arena_forget(uint64_t number)
 {
 	char name[32];
 
-	if (!a->kept)
-		return;
-	pf_state_drop(PF_STATE_ARENA, pf_arena_number(a));
-	pf_shm_forget(name_kept(a, name));
+	pf_state_drop(PF_STATE_ARENA, number);
+	pf_shm_forget(name_kept(number, name));
 }
 
 /* Take the arena NUMBER off FIRST's adopted ones; NULL: there is none. */
@@ -297,7 +295,8 @@ void pf_arena_free(struct pf_arena *a)
 		adopted->adopted = NULL;
 		pf_arena_free(adopted);
 	}
-	forget(a);
+	if (a->kept)
+		pf_arena_forget(a->number);
 	pf_heap_release(&a->heap);
 	unmap_file(a);
 }
