@@ -24,7 +24,8 @@ enum pf_format {
 	PF_FORMAT_COUNT
 };
 
-/* The format of a file name's extension; *STEM_LEN (if not NULL) bytes come before it. */
+/* The format of a file name's extension; *STEM_LEN (if not NULL) bytes come before it.  merges.txt and
+ * vocab.txt, which hold a tokenizer's words, have none. */
 enum pf_format pf_format_of(const char *name, size_t *stem_len);
 
 /* The extension with its dot: ".npy"; "" for PF_FORMAT_NONE.  Static. */

@@ -17,6 +17,12 @@ static const char *const extensions[PF_FORMAT_COUNT] = {
 	[PF_FORMAT_JSON] = ".json",
 };
 
+/* Texts of a model's repository, which hold words. */
+static bool has_words(const char *name)
+{
+	return !strcmp(name, "merges.txt") || !strcmp(name, "vocab.txt");
+}
+
 enum pf_format pf_format_of(const char *name, size_t *stem_len)
 {
 	size_t len = strlen(name);
@@ -24,7 +30,8 @@ enum pf_format pf_format_of(const char *name, size_t *stem_len)
 	for (unsigned f = PF_FORMAT_NPY; f < PF_FORMAT_COUNT; f++) {
 		size_t ext = strlen(extensions[f]);
 
-		if (len > ext && !strcmp(name + len - ext, extensions[f])) {
+		if (len > ext && !strcmp(name + len - ext, extensions[f]) &&
+		    !has_words(name)) {
 			if (stem_len)
 				*stem_len = len - ext;
 			return f;

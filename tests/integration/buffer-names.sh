@@ -105,8 +105,10 @@ listed ''
 # -- a model's files: those of tools are scratch files, until a buffer needs the name
 bounded mkdir hf
 echo '{"layers":2}' | tee hf/config.json >hf/model.safetensors.index.json
+printf '#version: 0.2\nt h\nth e</w>\n' >hf/merges.txt
 bounded cp -r hf "$b/"
 same "$b/hf/config.json" hf/config.json
+same "$b/hf/merges.txt" hf/merges.txt
 same "$b/hf/model.safetensors.index.json" hf/config.json
 fails_with 'File exists' cp "$data/x.npy" "$b/hf/config.npy"
 cp "$data/x.npy" "$b/x.npy"

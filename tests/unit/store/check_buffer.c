@@ -11,13 +11,14 @@ static const struct {
 	enum pf_format format;
 	size_t stem;
 } names[] = {
-	{ "x.npy", PF_FORMAT_NPY, 1 },     { "x.raw", PF_FORMAT_RAW, 1 },
-	{ "x.txt", PF_FORMAT_TXT, 1 },     { "x.json", PF_FORMAT_JSON, 1 },
-	{ "x", PF_FORMAT_NONE, 1 },        { "", PF_FORMAT_NONE, 0 },
-	{ ".npy", PF_FORMAT_NONE, 4 },     { "x.NPY", PF_FORMAT_NONE, 5 },
-	{ "x.npyx", PF_FORMAT_NONE, 6 },   { "a.b.raw", PF_FORMAT_RAW, 3 },
-	{ "x.npy.txt", PF_FORMAT_TXT, 5 }, { "..npy", PF_FORMAT_NPY, 1 },
-	{ "npy", PF_FORMAT_NONE, 3 },      { "x.npy~", PF_FORMAT_NONE, 6 },
+	{ "x.npy", PF_FORMAT_NPY, 1 },      { "x.raw", PF_FORMAT_RAW, 1 },
+	{ "x.txt", PF_FORMAT_TXT, 1 },      { "x.json", PF_FORMAT_JSON, 1 },
+	{ "x", PF_FORMAT_NONE, 1 },         { "", PF_FORMAT_NONE, 0 },
+	{ ".npy", PF_FORMAT_NONE, 4 },      { "x.NPY", PF_FORMAT_NONE, 5 },
+	{ "x.npyx", PF_FORMAT_NONE, 6 },    { "a.b.raw", PF_FORMAT_RAW, 3 },
+	{ "x.npy.txt", PF_FORMAT_TXT, 5 },  { "..npy", PF_FORMAT_NPY, 1 },
+	{ "npy", PF_FORMAT_NONE, 3 },       { "x.npy~", PF_FORMAT_NONE, 6 },
+	{ "vocab.txt", PF_FORMAT_NONE, 9 },
 };
 
 TEST_EACH(extensions_name_formats, names)
