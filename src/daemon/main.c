@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pjrtfs: starts the mount and the workers, serves, and stops them. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -512,6 +513,24 @@ static void block_signals(struct daemon *d)
 
 /* --- background ------------------------------------------------------------------------------ */
 
+/* Close the descriptors that the caller left open, but KEPT (-1: none): a lock or the end of a pipe is not
+ * to last as long as the mount.  This program's own are closed on exec. */
+static void close_inherited(int kept)
+{
+	DIR *dir = opendir("/proc/self/fd");
+
+	for (struct dirent *e; dir && (e = readdir(dir));) {
+		int fd = atoi(e->d_name);
+		int flags = fcntl(fd, F_GETFD);
+
+		if (fd > STDERR_FILENO && fd != kept && flags >= 0 &&
+		    !(flags & FD_CLOEXEC))
+			close(fd);
+	}
+	if (dir)
+		closedir(dir);
+}
+
 /*
  * Become a background process.  The parent returns the exit status once the child has mounted
  * or failed; the child returns -1, and writes a byte to *READY when it has mounted.
@@ -530,6 +549,7 @@ static int go_to_background(const char *mountpoint, int *ready)
 	}
 	if (pid == 0) {
 		close(fds[0]);
+		close_inherited(pf_mount_fd(mountpoint));
 		*ready = fds[1];
 		return -1;
 	}

@@ -81,7 +81,11 @@ for way in fusermount SIGTERM SIGINT; do
 done
 
 # -- in the background: when the command returns, the mount answers
+exec 7>lock
+flock 7
 begin background
+exec 7>&-
+flock -n lock true || fail "the daemon has kept the caller's lock"
 shows "$mnt/health" ok
 equal "what it said" "$(cat background.log)" ''
 use
