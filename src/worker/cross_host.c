@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <time.h>
 
 #include "internal.h"
@@ -37,7 +38,7 @@ enum {
 #define YES "yes" /* the text of keys that say no more */
 
 struct transfer {
-	struct transfer *next;
+	LIST_ENTRY(transfer) entry;
 	uint64_t id; /* the daemon's, in the request */
 	bool begun, cancelled;
 	bool moves; /* its device is taken for it */
@@ -52,17 +53,18 @@ struct transfer {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* rank 3; protects: */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct transfer *transfers; /* owned */
+static LIST_HEAD(, transfer) transfers; /* owned */
 
 /* --- all of them --------------------------------------------------------------------- */
 
 static struct transfer *find_locked(uint64_t id)
 {
-	struct transfer *t = transfers;
+	struct transfer *t;
 
-	while (t && t->id != id)
-		t = t->next;
-	return t;
+	LIST_FOREACH(t, &transfers, entry)
+		if (t->id == id)
+			return t;
+	return NULL;
 }
 
 void pf_cross_host_expect(uint64_t id)
@@ -73,8 +75,7 @@ void pf_cross_host_expect(uint64_t id)
 		return;
 	t->id = id;
 	PF_LOCK_SCOPE(&lock);
-	t->next = transfers;
-	transfers = t;
+	LIST_INSERT_HEAD(&transfers, t, entry);
 }
 
 void pf_cross_host_cancel(uint64_t id)
@@ -96,18 +97,19 @@ static bool is_cancelled(const struct transfer *t)
 /* Another transfer of the same side and name as T, which has not begun. */
 static struct transfer *find_same_locked(const struct transfer *t)
 {
-	struct transfer *other = transfers;
+	struct transfer *other;
 
-	while (other && !(other->begun && other->sends == t->sends &&
-			  !strcmp(other->name, t->name)))
-		other = other->next;
-	return other;
+	LIST_FOREACH(other, &transfers, entry)
+		if (other->begun && other->sends == t->sends &&
+		    !strcmp(other->name, t->name))
+			return other;
+	return NULL;
 }
 
 /* Begin T, which is described. */
 static int begin(struct transfer *t, struct pf_err *err)
 {
-	const struct transfer *same;
+	const struct transfer *same, *other;
 	unsigned n = 0;
 
 	PF_LOCK_SCOPE(&lock);
@@ -118,7 +120,7 @@ static int begin(struct transfer *t, struct pf_err *err)
 					  "the same key");
 		pthread_cond_wait(&changed, &lock); /* it is about to end */
 	}
-	for (const struct transfer *other = transfers; other; other = other->next)
+	LIST_FOREACH(other, &transfers, entry)
 		n += other->begun;
 	if (n >= MOST)
 		return pf_err_set(err, -EBUSY, "%d transfers are under way", MOST);
@@ -129,15 +131,13 @@ static int begin(struct transfer *t, struct pf_err *err)
 /* Forget the transfer ID. */
 static void end(uint64_t id)
 {
-	struct transfer **at = &transfers, *t;
+	struct transfer *t;
 
 	PF_LOCK_SCOPE(&lock);
-	while (*at && (*at)->id != id)
-		at = &(*at)->next;
-	t = *at;
+	t = find_locked(id);
 	if (!t)
 		return;
-	*at = t->next;
+	LIST_REMOVE(t, entry);
 	free(t);
 	pthread_cond_broadcast(&changed);
 }
@@ -146,7 +146,9 @@ static void end(uint64_t id)
 
 static bool is_taken_locked(int64_t device)
 {
-	for (const struct transfer *t = transfers; t; t = t->next)
+	const struct transfer *t;
+
+	LIST_FOREACH(t, &transfers, entry)
 		if (t->moves && t->device == device)
 			return true;
 	return false;

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,7 +47,7 @@ struct member {
 
 /* A value that this process has put, and prolongs. */
 struct value {
-	struct value *next;
+	SLIST_ENTRY(value) entry;
 	char *key, *bytes; /* owned */
 	size_t key_len, len;
 };
@@ -67,9 +68,9 @@ static struct group {
 	uint64_t beat;
 	pthread_mutex_t lock; /* rank 3; protects the fields below */
 	pthread_cond_t changed;
-	struct member *members; /* owned; n */
-	struct value *values;   /* owned */
-	bool complete;          /* all were there at once, */
+	struct member *members;     /* owned; n */
+	SLIST_HEAD(, value) values; /* owned */
+	bool complete;              /* all were there at once, */
 	char epoch[IDENTITY +
 		   1];     /* process 0 with this identity; constant from then on */
 	bool begun;        /* each of them has seen that, so one may leave */
@@ -193,8 +194,7 @@ static int put(void *arg, const char *key, size_t len, const char *bytes,
 		return r;
 	}
 	PF_LOCK_SCOPE(&group.lock);
-	v->next = group.values;
-	group.values = v;
+	SLIST_INSERT_HEAD(&group.values, v, entry);
 	return 0;
 }
 
@@ -203,7 +203,7 @@ static const struct pj_store store = { .get = get, .put = put };
 static struct value *first_value(void)
 {
 	PF_LOCK_SCOPE(&group.lock);
-	return group.values;
+	return SLIST_FIRST(&group.values);
 }
 
 /* Values are only added, at the front. */
@@ -211,7 +211,7 @@ static int prolong_values(struct pf_err *err)
 {
 	int r = 0;
 
-	for (const struct value *v = first_value(); v && r == 0; v = v->next)
+	for (const struct value *v = first_value(); v && r == 0; v = SLIST_NEXT(v, entry))
 		r = pf_kv_prolong(group.kv, v->key, v->key_len, v->bytes, v->len,
 				  (unsigned)group.lost_ms, err);
 	return r;
@@ -293,7 +293,7 @@ static const char *own_state(void)
 /* Keep this process's own key. */
 static int hold(struct pf_err *err)
 {
-	PF_CLEANUP(pf_buf_release) struct pf_buf other = PF_BUF_INIT;
+	pf_autobuf struct pf_buf other = PF_BUF_INIT;
 	struct member there = { 0 };
 	enum state unused;
 	char key[32], text[TEXT];
@@ -318,7 +318,7 @@ static int hold(struct pf_err *err)
 static int look_at_others(struct pf_err *err)
 {
 	for (unsigned i = 0; i < group.n; i++) {
-		PF_CLEANUP(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
+		pf_autobuf struct pf_buf text = PF_BUF_INIT;
 		char key[32];
 		int r;
 
@@ -338,7 +338,7 @@ static int look_at_others(struct pf_err *err)
 /* Has another member said why the group has ended? */
 static int look_for_end(struct pf_err *err)
 {
-	PF_CLEANUP(pf_buf_release) struct pf_buf sentence = PF_BUF_INIT;
+	pf_autobuf struct pf_buf sentence = PF_BUF_INIT;
 	char key[32];
 	int r;
 
@@ -430,7 +430,7 @@ static void inform_plugin(const struct pj_client *client)
 
 static void drop_values(void)
 {
-	for (const struct value *v = first_value(); v; v = v->next)
+	for (const struct value *v = first_value(); v; v = SLIST_NEXT(v, entry))
 		pf_kv_drop(group.kv, v->key, v->key_len);
 }
 
@@ -470,7 +470,7 @@ static void __attribute__((__noreturn__)) end(void)
 
 static void report_missing(void)
 {
-	PF_CLEANUP(pf_buf_release) struct pf_buf names = PF_BUF_INIT;
+	pf_autobuf struct pf_buf names = PF_BUF_INIT;
 	int64_t now = pf_now_ms();
 
 	if (now - group.reported_ms < REPORT_MS)
@@ -614,7 +614,7 @@ static int await_all(struct pf_err *err)
 		return err->code;
 	}
 	if (!group.begun) {
-		PF_CLEANUP(pf_buf_release) struct pf_buf names = PF_BUF_INIT;
+		pf_autobuf struct pf_buf names = PF_BUF_INIT;
 
 		name_missing_locked(&names);
 		return pf_err_set(err, -ETIMEDOUT, "group %s waited %" PRId64 " s for %s",

@@ -222,10 +222,10 @@ struct pf_kv_config {
 	int timeout_ms;              /* for the server to be there */
 };
 
-/* Reach the server, and log in: *RET, to be closed.  -EIO: it was not there in time; -EPROTO: it speaks TLS,
- * and this process does not, or the other way round; -EINVAL: a file for TLS has not what it is for. */
+/* Reach the server, and log in: *RET, which lives as long as the process.  -EIO: it was not there in
+ * time; -EPROTO: it speaks TLS, and this process does not, or the other way round; -EINVAL: a file for
+ * TLS has not what it is for. */
 int pf_kv_open(const struct pf_kv_config *config, struct pf_kv **ret, struct pf_err *err);
-void pf_kv_close(struct pf_kv *kv); /* NULL is allowed */
 
 /* Append the value of KEY, LEN bytes, to RET: wait for it up to TIMEOUT_MS, -ETIMEDOUT; with 0 look
  * once, -ENOENT.  -EIO: the server was away until then. */

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -53,7 +54,7 @@ struct link {
 	redisContext *context; /* owned */
 	SSL *tls;              /* owned; NULL: without TLS */
 	bool answered;         /* the server has, on this connection */
-	struct link *next;
+	SLIST_ENTRY(link) entry;
 };
 
 struct pf_kv {
@@ -63,8 +64,8 @@ struct pf_kv {
 	int port;
 	char addresses[MAX_ADDRESSES][NI_MAXHOST];
 	unsigned n_addresses;
-	pthread_mutex_t lock; /* rank 3; protects idle */
-	struct link *idle;    /* owned: connections that no thread uses */
+	pthread_mutex_t lock;    /* rank 3; protects idle */
+	SLIST_HEAD(, link) idle; /* owned: connections that no thread uses */
 };
 
 /* One command: its words, and how long the server may take for it. */
@@ -297,17 +298,16 @@ static struct link *take_idle(struct pf_kv *kv)
 	struct link *link;
 
 	PF_LOCK_SCOPE(&kv->lock);
-	link = kv->idle;
+	link = SLIST_FIRST(&kv->idle);
 	if (link)
-		kv->idle = link->next;
+		SLIST_REMOVE_HEAD(&kv->idle, entry);
 	return link;
 }
 
 static void give_idle(struct pf_kv *kv, struct link *link)
 {
 	PF_LOCK_SCOPE(&kv->lock);
-	link->next = kv->idle;
-	kv->idle = link;
+	SLIST_INSERT_HEAD(&kv->idle, link, entry);
 }
 
 static void drop_idle(struct pf_kv *kv)
@@ -441,36 +441,7 @@ static struct pf_kv *kv_new(const struct pf_kv_config *config)
 	return kv;
 }
 
-int pf_kv_open(const struct pf_kv_config *config, struct pf_kv **ret, struct pf_err *err)
-{
-	int64_t end = pf_now_ms() + config->timeout_ms;
-	struct pf_kv *kv = kv_new(config);
-	struct link *link;
-	int r = 0;
-
-	if (!kv || !kv->name || !kv->host || !kv->prefix || !kv->user || !kv->password) {
-		pf_kv_close(kv);
-		return pf_err_set(err, -ENOMEM, "no memory for a store");
-	}
-	if (config->tls && (r = pf_tls_new(config, &kv->tls, err)) < 0) {
-		pf_kv_close(kv);
-		return r;
-	}
-	do {
-		r = kv->n_addresses ? 0 : resolve(kv, config->host, err);
-		if (r == 0)
-			r = link_new(kv, &link, err);
-	} while (r == -EAGAIN && may_try_again(end));
-	if (r < 0) {
-		pf_kv_close(kv);
-		return r == -EAGAIN ? was_away(err) : r;
-	}
-	give_idle(kv, link);
-	*ret = kv;
-	return 0;
-}
-
-void pf_kv_close(struct pf_kv *kv)
+static void kv_free(struct pf_kv *kv)
 {
 	if (!kv)
 		return;
@@ -483,6 +454,35 @@ void pf_kv_close(struct pf_kv *kv)
 	free(kv->password);
 	free(kv->prefix);
 	free(kv);
+}
+
+int pf_kv_open(const struct pf_kv_config *config, struct pf_kv **ret, struct pf_err *err)
+{
+	int64_t end = pf_now_ms() + config->timeout_ms;
+	struct pf_kv *kv = kv_new(config);
+	struct link *link;
+	int r = 0;
+
+	if (!kv || !kv->name || !kv->host || !kv->prefix || !kv->user || !kv->password) {
+		kv_free(kv);
+		return pf_err_set(err, -ENOMEM, "no memory for a store");
+	}
+	if (config->tls && (r = pf_tls_new(config, &kv->tls, err)) < 0) {
+		kv_free(kv);
+		return r;
+	}
+	do {
+		r = kv->n_addresses ? 0 : resolve(kv, config->host, err);
+		if (r == 0)
+			r = link_new(kv, &link, err);
+	} while (r == -EAGAIN && may_try_again(end));
+	if (r < 0) {
+		kv_free(kv);
+		return r == -EAGAIN ? was_away(err) : r;
+	}
+	give_idle(kv, link);
+	*ret = kv;
+	return 0;
 }
 
 int pf_kv_get(struct pf_kv *kv, const char *key, size_t len, int timeout_ms,
@@ -535,7 +535,7 @@ int pf_kv_put(struct pf_kv *kv, const char *key, size_t len, const char *value,
 {
 	size_t full_len = 0;
 	pf_autofree char *full = full_key(kv, key, len, &full_len);
-	PF_CLEANUP(pf_buf_release) struct pf_buf there = PF_BUF_INIT;
+	pf_autobuf struct pf_buf there = PF_BUF_INIT;
 	struct command c = { .n = 0 };
 	redisReply *reply;
 	char ttl[16];

@@ -197,7 +197,7 @@ static void add_sandbox(struct pf_err *err)
 
 static int set_up(struct setup *setup, struct pf_err *err)
 {
-	PF_CLEANUP(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	int fds[N_FDS + PF_WIRE_LIBRARIES];
 	const struct pj_store *store;
 	int r = pf_channel_recv(PF_CHANNEL_FD, &text, fds, N_FDS + PF_WIRE_LIBRARIES, -1,
