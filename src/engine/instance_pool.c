@@ -17,9 +17,9 @@
 enum { REST_MS = 10000 };
 
 /* Pools of dead processes, each as long as the memory of the machine several times, which a process has
- * room for some dozens or hundreds of: the oldest last. */
-static pthread_mutex_t dead_lock = PTHREAD_MUTEX_INITIALIZER; /* rank 7; protects dead */
-static struct pf_instance *dead;
+ * room for some dozens or hundreds of: the oldest first. */
+static pthread_mutex_t resting_lock = PTHREAD_MUTEX_INITIALIZER; /* rank 7; protects: */
+static TAILQ_HEAD(, pf_instance) resting = TAILQ_HEAD_INITIALIZER(resting);
 
 static uint64_t page_size(void)
 {
@@ -60,35 +60,31 @@ static void shorten(struct pf_instance *instance)
 		pf_state_put(PF_STATE_POOL, instance->number, &now, sizeof(now), NULL, 0);
 }
 
+static void end_rest_locked(struct pf_instance *instance)
+{
+	if (!instance->rests_since)
+		return;
+	instance->rests_since = 0;
+	TAILQ_REMOVE(&resting, instance, rest);
+}
+
 void pf_instance_shorten_pools(unsigned ms)
 {
 	int64_t before = pf_now_ms() - ms;
+	struct pf_instance *i;
 
-	PF_LOCK_SCOPE(&dead_lock);
-	for (struct pf_instance *i = dead; i; i = i->next_dead)
-		if (i->dead_at && i->dead_at <= before) {
-			i->dead_at = 0;
-			shorten(i);
-		}
+	PF_LOCK_SCOPE(&resting_lock);
+	while ((i = TAILQ_FIRST(&resting)) && i->rests_since <= before) {
+		end_rest_locked(i);
+		shorten(i);
+	}
 }
 
 void pf_instance_rest(struct pf_instance *instance)
 {
-	PF_LOCK_SCOPE(&dead_lock);
-	instance->dead_at = pf_now_ms();
-	instance->next_dead = dead;
-	dead = instance;
-}
-
-static void forget_dead(const struct pf_instance *instance)
-{
-	struct pf_instance **at = &dead;
-
-	PF_LOCK_SCOPE(&dead_lock);
-	while (*at && *at != instance)
-		at = &(*at)->next_dead;
-	if (*at)
-		*at = instance->next_dead;
+	PF_LOCK_SCOPE(&resting_lock);
+	instance->rests_since = pf_now_ms();
+	TAILQ_INSERT_TAIL(&resting, instance, rest);
 }
 
 int pf_instance_map_pool(struct pf_instance *instance, int pool_fd, uint64_t pool_size,
@@ -209,7 +205,9 @@ void pf_instance_forget_pool(struct pf_instance *instance)
 	char name[32];
 
 	/* First: a shortened pool gets its record anew. */
-	forget_dead(instance);
+	pf_lock(&resting_lock);
+	end_rest_locked(instance);
+	pf_unlock(&resting_lock);
 	if (!instance->kept)
 		return;
 	pf_state_drop(PF_STATE_POOL, instance->number);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 #include "pjrtfs/base.h"
@@ -162,11 +163,11 @@ struct pf_instance {
 	const uint8_t *pool;       /* owned mapping of pool_size bytes */
 	_Atomic uint64_t pool_size;
 	_Atomic uint64_t pool_end;     /* of all that pf_instance_pool gave */
-	struct pf_instance *next_dead; /* instance_pool.c; its lock protects both */
-	int64_t dead_at;  /* CLOCK_MONOTONIC, ms; 0: the pool has been shortened */
-	int pool_fd;      /* owned, or -1: the pool's, to drop its pages */
-	pthread_t thread; /* takes replies */
-	bool joined;      /* it has ended; pf_instance_end's */
+	TAILQ_ENTRY(pf_instance) rest; /* instance_pool.c; its lock protects both */
+	int64_t rests_since; /* CLOCK_MONOTONIC, ms; 0: it is not on that list */
+	int pool_fd;         /* owned, or -1: the pool's, to drop its pages */
+	pthread_t thread;    /* takes replies */
+	bool joined;         /* it has ended; pf_instance_end's */
 	int broken_fd; /* borrowed: written to when the monitor is to end the process */
 	struct pf_plugin_log *log; /* borrowed until pf_instance_end */
 	_Atomic bool broken;       /* the worker damaged the rings: no more calls */
@@ -203,9 +204,9 @@ struct pf_instance {
 	size_t deferred_sent;  /* bytes of them that were sent since */
 	struct pf_map holders; /* where values have bytes in the pool (+1): how many */
 	bool some_unknown;     /* there are others, for which there was no memory */
-	struct pf_late *late;  /* owned: calls whose callers gave up, the latest first */
-	bool dead;             /* no more calls */
-	struct pf_err why;     /* once dead */
+	LIST_HEAD(, pf_late) late; /* owned: calls that were given up, the latest first */
+	bool dead;                 /* no more calls */
+	struct pf_err why;         /* once dead */
 	unsigned lost[PF_OP_COUNT]; /* calls that the end failed, by op */
 };
 
@@ -271,9 +272,9 @@ void pf_instance_end(struct pf_instance *instance, const struct pf_err *why,
 /* --- late.c: calls whose callers gave up ---------------------------------------------- */
 
 /* A call, answered or not, that waits for the next caller of the same.  Owned by the list; only
- * functions of late.c read and write next and kept. */
+ * functions of late.c read and write entry and kept. */
 struct pf_late {
-	struct pf_late *next;
+	LIST_ENTRY(pf_late) entry;
 	bool kept; /* it is in the list */
 	enum pf_op op;
 	uint64_t id;
@@ -284,8 +285,8 @@ struct pf_late {
 /* Put LATE, which is given, into the list; INSTANCE's lock is held, as for the next. */
 void pf_late_keep_locked(struct pf_instance *instance, struct pf_late *late);
 
-/* Give LATE back.  False: it is not in the list. */
-bool pf_late_remove_locked(struct pf_instance *instance, struct pf_late *late);
+/* Take LATE out of the list.  False: it is not there. */
+bool pf_late_remove_locked(struct pf_late *late);
 
 /* One of OP and ID, the caller's; NULL: there is none. */
 struct pf_late *pf_late_take(struct pf_instance *instance, enum pf_op op, uint64_t id);

@@ -8,40 +8,29 @@
 void pf_late_keep_locked(struct pf_instance *instance, struct pf_late *late)
 {
 	late->kept = true;
-	late->next = instance->late;
-	instance->late = late;
+	LIST_INSERT_HEAD(&instance->late, late, entry);
 }
 
-static struct pf_late *remove_locked(struct pf_late **at)
+bool pf_late_remove_locked(struct pf_late *late)
 {
-	struct pf_late *late = *at;
-
-	if (late) {
-		*at = late->next;
-		late->kept = false;
-	}
-	return late;
-}
-
-bool pf_late_remove_locked(struct pf_instance *instance, struct pf_late *late)
-{
-	struct pf_late **at = &instance->late;
-
 	if (!late->kept)
 		return false;
-	while (*at != late)
-		at = &(*at)->next;
-	return remove_locked(at);
+	late->kept = false;
+	LIST_REMOVE(late, entry);
+	return true;
 }
 
 struct pf_late *pf_late_take(struct pf_instance *instance, enum pf_op op, uint64_t id)
 {
-	struct pf_late **at = &instance->late;
+	struct pf_late *late;
 
 	PF_LOCK_SCOPE(&instance->lock);
-	while (*at && ((*at)->op != op || (*at)->id != id))
-		at = &(*at)->next;
-	return remove_locked(at);
+	LIST_FOREACH(late, &instance->late, entry)
+		if (late->op == op && late->id == id) {
+			(void)pf_late_remove_locked(late);
+			return late;
+		}
+	return NULL;
 }
 
 void pf_late_drop(struct pf_instance *instance, enum pf_op op, uint64_t id)
@@ -52,16 +41,21 @@ void pf_late_drop(struct pf_instance *instance, enum pf_op op, uint64_t id)
 		late->drop(late);
 }
 
+static struct pf_late *take_first(struct pf_instance *instance)
+{
+	struct pf_late *late;
+
+	PF_LOCK_SCOPE(&instance->lock);
+	late = LIST_FIRST(&instance->late);
+	if (late)
+		(void)pf_late_remove_locked(late);
+	return late;
+}
+
 void pf_late_drop_all(struct pf_instance *instance)
 {
-	for (;;) {
-		struct pf_late *late;
+	struct pf_late *late;
 
-		pf_lock(&instance->lock);
-		late = remove_locked(&instance->late);
-		pf_unlock(&instance->lock);
-		if (!late)
-			return;
+	while ((late = take_first(instance)))
 		late->drop(late);
-	}
 }

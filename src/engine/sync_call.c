@@ -81,7 +81,7 @@ static bool publish(struct shared *s)
 		pf_unlock(&instance->lock);
 		return false;
 	}
-	useless = s->code < 0 && pf_late_remove_locked(instance, &s->late);
+	useless = s->code < 0 && pf_late_remove_locked(&s->late);
 	sem_post(&s->answered);
 	pf_unlock(&instance->lock);
 	if (useless)

@@ -157,7 +157,7 @@ static uint64_t give_up(enum pf_op op)
 static bool has_late(void)
 {
 	PF_LOCK_SCOPE(&instance->lock);
-	return instance->late;
+	return !LIST_EMPTY(&instance->late);
 }
 
 /* The same call finds the answer, or waits for it; another one does not. */
