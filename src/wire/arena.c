@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/queue.h>
 #include <sys/stat.h>
 
 #include "pjrtfs/base.h"
@@ -41,8 +42,9 @@ struct pf_arena {
 	struct pf_heap heap;
 	bool kept; /* for a later life: the journal has a record of it */
 	/* Of the mount's arena: owned, those of users of an earlier life until pf_arena_new_for takes
-	 * them; of these: the next one. */
-	struct pf_arena *adopted;
+	 * them. */
+	SLIST_HEAD(, pf_arena) adopted;
+	SLIST_ENTRY(pf_arena) entry; /* of such an arena */
 };
 
 static uint64_t clamp(uint64_t n, uint64_t least, uint64_t most)
@@ -67,17 +69,6 @@ static int open_for_reading(struct pf_arena *a, struct pf_err *err)
 		return pf_err_set(err, -errno, "open the arena for reading: %s",
 				  strerror(errno));
 	return 0;
-}
-
-/* Map A's memfd, of which size is set. */
-static int map_file(struct pf_arena *a, struct pf_err *err)
-{
-	int r = open_for_reading(a, err);
-
-	if (r == 0)
-		r = pf_shm_map(a->fd, a->size, PROT_READ | PROT_WRITE,
-			       (void **)&a->memory, err);
-	return r;
 }
 
 static void unmap_file(struct pf_arena *a)
@@ -116,7 +107,10 @@ static int make(int fd, uint64_t limit, const struct layout *layout,
 	a->size = layout->size;
 	a->fd = fd;
 	a->read_fd = -1;
-	r = map_file(a, err);
+	r = open_for_reading(a, err);
+	if (r == 0)
+		r = pf_shm_map(fd, a->size, PROT_READ | PROT_WRITE, (void **)&a->memory,
+			       err);
 	if (r == 0)
 		r = pf_heap_init(&a->heap, fd, a->memory, a->size, &rules, err);
 	if (r == 0) {
@@ -195,16 +189,14 @@ void pf_arena_forget(uint64_t number)
 /* Take the arena NUMBER off FIRST's adopted ones; NULL: there is none. */
 static struct pf_arena *take_adopted(struct pf_arena *first, uint64_t number)
 {
-	for (struct pf_arena **at = &first->adopted; *at; at = &(*at)->adopted) {
-		struct pf_arena *a = *at;
+	struct pf_arena *a;
 
-		if (a->number != number)
-			continue;
-		*at = a->adopted;
-		a->adopted = NULL;
-		return a;
-	}
-	return NULL;
+	SLIST_FOREACH(a, &first->adopted, entry)
+		if (a->number == number)
+			break;
+	if (a)
+		SLIST_REMOVE(&first->adopted, a, pf_arena, entry);
+	return a;
 }
 
 int pf_arena_new_for(struct pf_arena *first, uid_t user, struct pf_arena **ret,
@@ -277,8 +269,7 @@ int pf_arena_adopt(struct pf_arena *first, uint64_t number, int fd, uint64_t lim
 	a->kept = true;
 	if (first) {
 		a->number = number;
-		a->adopted = first->adopted;
-		first->adopted = a;
+		SLIST_INSERT_HEAD(&first->adopted, a, entry);
 	}
 	*ret = a;
 	return 0;
@@ -290,9 +281,8 @@ void pf_arena_free(struct pf_arena *a)
 
 	if (!a)
 		return;
-	while ((adopted = a->adopted)) {
-		a->adopted = adopted->adopted;
-		adopted->adopted = NULL;
+	while ((adopted = SLIST_FIRST(&a->adopted))) {
+		SLIST_REMOVE_HEAD(&a->adopted, entry);
 		pf_arena_free(adopted);
 	}
 	if (a->kept)

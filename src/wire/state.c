@@ -117,11 +117,6 @@ static void give_up_locked(const char *why)
 	pf_state_is_open = false;
 }
 
-static bool has_ended(void)
-{
-	return atomic_load(&state.head->active) == UINT32_MAX;
-}
-
 static void note_recent_locked(uint64_t unique)
 {
 	if (unique)
@@ -245,7 +240,7 @@ void pf_state_write(const struct pf_state_change *changes, unsigned n)
 	for (unsigned i = 0; i < n; i++)
 		size += size_of((uint32_t)(changes[i].len + changes[i].tail_len));
 	PF_LOCK_SCOPE(&state.lock);
-	if (has_ended())
+	if (atomic_load(&state.head->active) == UINT32_MAX) /* it has ended */
 		return;
 	r = room_locked(size);
 	tail = atomic_load(&state.head->tail[state.head->active]);
