@@ -299,13 +299,14 @@ void pf_late_drop_all(struct pf_instance *instance);
 
 /* --- process.c: the start and the end of a worker's process ------------------------- */
 
-/* How each instance of a worker is started.  Owned; only the monitor changes setup and looser. */
+/* How each instance of a worker is started.  Owned; only the monitor changes setup and looser, and
+ * nothing changes what they point to, of which monitors of users' own workers make copies. */
 struct pf_process_start {
-	char *program;           /* path of pjrtfs-worker */
-	char *setup;             /* the JSON text for it */
-	char *looser;            /* the text to try if it fails with setup; NULL: none */
-	char *options;           /* create options: JSON with sorted keys */
-	struct json_object *env; /* variables that differ from the daemon's, or NULL */
+	char *program;              /* path of pjrtfs-worker */
+	struct json_object *setup;  /* the set-up text for it, as JSON */
+	struct json_object *looser; /* what to try if it fails with setup; NULL: none */
+	char *options;              /* create options: JSON with sorted keys */
+	struct json_object *env;    /* variables that differ from the daemon's, or NULL */
 };
 
 /* Fill START in as CONFIG says.  -ENOMEM; to be released in any case. */

@@ -307,7 +307,8 @@ static int start(struct pf_worker *w, struct pf_err *err)
 static int start_looser(struct pf_worker *w, struct pf_err *err)
 {
 	struct pf_err again = PF_ERR_INIT;
-	char *strict = w->start.setup, *text = NULL;
+	struct json_object *strict = w->start.setup;
+	char *text = NULL;
 	int r;
 
 	w->start.setup = w->start.looser;

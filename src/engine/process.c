@@ -136,13 +136,13 @@ void pf_process_reap(struct pf_process *process, const char *name,
 			   name, WEXITSTATUS(status));
 }
 
-/* The JSON text for the worker; with MODE (NULL: what C says) as the mode of the sandbox. */
-static char *setup_text(const struct pf_worker_config *c, const char *mode)
+/* The set-up text for the worker, as JSON; with MODE (NULL: what C says) as the mode of the sandbox.
+ * NULL: no memory. */
+static struct json_object *make_setup(const struct pf_worker_config *c, const char *mode)
 {
 	struct json_object *sandbox =
 		c->sandbox ? pf_json_copy(c->sandbox) : json_object_new_object();
 	struct json_object *o = json_object_new_object();
-	char *text;
 
 	pf_json_add_int(o, "version", PF_WIRE_VERSION);
 	pf_json_add_string(o, "plugin", c->path);
@@ -155,9 +155,10 @@ static char *setup_text(const struct pf_worker_config *c, const char *mode)
 	if (mode)
 		pf_json_add_string(sandbox, "sandbox", mode);
 	pf_json_add(o, "sandbox", sandbox);
-	text = pf_json_text_copy(o);
+	if (pf_json_complete(o))
+		return o;
 	json_object_put(o);
-	return text;
+	return NULL;
 }
 
 /* Does ENV name VARIABLE, which is as in environ(7)? */
@@ -213,13 +214,11 @@ void pf_process_environ_free(char **env)
 char *pf_process_setup(const struct pf_process_start *start,
 		       const struct pf_library *const *libraries, unsigned n)
 {
-	struct json_object *o = NULL;
+	struct json_object *o = pf_json_copy(start->setup);
 	char *text;
 
-	if (!n)
-		return strdup(start->setup);
-	(void)pf_json_parse(start->setup, strlen(start->setup), &o, NULL);
-	pf_json_add(o, "libraries", pf_libraries_json(libraries, n));
+	if (n)
+		pf_json_add(o, "libraries", pf_libraries_json(libraries, n));
 	text = pf_json_text_copy(o);
 	json_object_put(o);
 	return text;
@@ -236,9 +235,9 @@ int pf_process_start_init(struct pf_process_start *start,
 	start->options = sorted ? pf_json_text_copy(sorted) : NULL;
 	json_object_put(sorted);
 	/* A member of a group starts only once, and plugins that have groups have drivers. */
-	start->setup = setup_text(config, config->group && !asked ? "device" : NULL);
+	start->setup = make_setup(config, config->group && !asked ? "device" : NULL);
 	if (!config->group && !asked)
-		start->looser = setup_text(config, "device");
+		start->looser = make_setup(config, "device");
 	start->env = pf_json_copy(config->env);
 	return start->program && start->options && start->setup &&
 			       !start->env == !config->env
@@ -250,8 +249,8 @@ void pf_process_start_release(struct pf_process_start *start)
 {
 	json_object_put(start->env);
 	free(start->program);
-	free(start->setup);
-	free(start->looser);
+	json_object_put(start->setup);
+	json_object_put(start->looser);
 	free(start->options);
 }
 
