@@ -35,10 +35,7 @@ static void refuse_more(struct pf_instance *instance, const struct pf_err *why)
 
 void pf_instance_nudge(const struct pf_instance *instance)
 {
-	uint64_t one = 1;
-
-	if (write(instance->broken_fd, &one, sizeof(one)) != sizeof(one))
-		abort();
+	pf_event_set(instance->broken_fd);
 }
 
 /* Have the monitor end the process, unless it does so already. */

@@ -5,8 +5,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/queue.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "pjrtfs/base.h"
 #include "pjrtfs/callback.h"
@@ -14,6 +16,15 @@
 #include "pjrtfs/library.h"
 #include "pjrtfs/shm.h"
 #include "pjrtfs/wire.h"
+
+/* Wake the thread that polls the eventfd FD. */
+static inline void pf_event_set(int fd)
+{
+	uint64_t one = 1;
+
+	if (write(fd, &one, sizeof(one)) != sizeof(one))
+		abort();
+}
 
 /* --- description.c ------------------------------------------------------------------ */
 

@@ -137,12 +137,6 @@ struct greeting {
 	struct pf_custom_calls *custom_calls; /* owned reference */
 };
 
-static void greeting_release(struct greeting *g)
-{
-	pf_description_release(&g->description);
-	pf_custom_calls_unref(g->custom_calls);
-}
-
 /* Send the set-up text, the three memfds and the libraries', and wait for the description. */
 static int handshake(struct pf_worker *w, struct greeting *g, struct pf_err *err)
 {
@@ -292,7 +286,8 @@ static int start(struct pf_worker *w, struct pf_err *err)
 	if (r == 0)
 		r = take_devices(w, instance, &g.description, err);
 	if (r < 0) {
-		greeting_release(&g);
+		pf_description_release(&g.description);
+		pf_custom_calls_unref(g.custom_calls);
 		return start_failed(w, instance, mark, r, err);
 	}
 	note_plugin(w, instance, &file);

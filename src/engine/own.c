@@ -30,8 +30,6 @@ static void give_place_locked(struct pf_worker *w)
 
 int pf_own_wake_locked(struct pf_worker *w, struct pf_err *err)
 {
-	uint64_t one = 1;
-
 	if (!take_place(w->shared))
 		return pf_err_set(
 			err, -EUSERS,
@@ -40,8 +38,7 @@ int pf_own_wake_locked(struct pf_worker *w, struct pf_err *err)
 			w->shared->own_most, w->name, w->limits.idle_s);
 	w->has_place = true;
 	w->state = PF_WORKER_STARTING;
-	if (write(w->broken_fd, &one, sizeof(one)) != sizeof(one))
-		abort();
+	pf_event_set(w->broken_fd);
 	return 0;
 }
 

@@ -15,12 +15,8 @@ enum { START_TIMEOUT_MS = 120000 }; /* enough to load 250 MB from a cold disk */
 
 static void free_parts(struct pf_worker *w)
 {
-	bool is_own = w->shared != NULL;
-
-	if (w->stop_fd >= 0)
-		close(w->stop_fd);
-	if (w->broken_fd >= 0)
-		close(w->broken_fd);
+	pf_closep(&w->stop_fd);
+	pf_closep(&w->broken_fd);
 	pf_sched_free(w->sched);
 	pf_description_release(&w->description);
 	pf_custom_calls_unref(w->custom_calls);
@@ -31,7 +27,7 @@ static void free_parts(struct pf_worker *w)
 	free(w->name);
 	free(w->path);
 	free(w->label);
-	if (!is_own)
+	if (!w->shared)
 		pf_process_start_release(&w->start);
 	free(w);
 }
@@ -178,13 +174,10 @@ void pf_worker_replace(struct pf_worker *w, unsigned ms)
 
 void pf_worker_stop(struct pf_worker *w)
 {
-	uint64_t one = 1;
-
 	if (w->stopped)
 		return;
 	w->stopped = true;
-	if (write(w->stop_fd, &one, sizeof(one)) != sizeof(one))
-		abort();
+	pf_event_set(w->stop_fd);
 	pthread_join(w->monitor, NULL);
 }
 
