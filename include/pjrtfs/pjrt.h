@@ -433,6 +433,10 @@ void pj_buffer_destroy(const struct pj_plugin *plugin, struct PJRT_Buffer *buffe
 int pj_buffer_await(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 		    struct pf_err *err);
 
+/* The same for MADE, a new buffer: *RET, the caller's; on failure it is destroyed. */
+int pj_buffer_made(const struct pj_plugin *plugin, struct PJRT_Buffer *made,
+		   struct PJRT_Buffer **ret, struct pf_err *err);
+
 /*
  * The address of BUFFER's bytes if this process can read them there, else NULL (also if
  * it was donated).  Valid while the buffer lives and is not donated.

@@ -48,6 +48,18 @@ int pj_buffer_await(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
 		     : pj_event_await(plugin, args.event, "PJRT_Buffer_ReadyEvent", err);
 }
 
+int pj_buffer_made(const struct pj_plugin *plugin, struct PJRT_Buffer *made,
+		   struct PJRT_Buffer **ret, struct pf_err *err)
+{
+	int r = pj_buffer_await(plugin, made, err);
+
+	if (r < 0)
+		pj_buffer_destroy(plugin, made);
+	else
+		*ret = made;
+	return r;
+}
+
 uint64_t pj_buffer_device_bytes(const struct pj_plugin *plugin,
 				struct PJRT_Buffer *buffer)
 {
@@ -294,18 +306,13 @@ int pj_buffer_uninitialized(const struct pj_client *client, const struct pj_plac
 		r = PJ_CALL(plugin, err, Client_CreateUninitializedBuffer, &args);
 	if (r == 0)
 		r = pj_given(args.buffer, "PJRT_Client_CreateUninitializedBuffer", err);
+	if (r == 0)
+		r = pj_buffer_made(plugin, args.buffer, ret, err);
 	if (r < 0)
 		return r;
-	r = pj_buffer_await(plugin, args.buffer, err);
-	if (r < 0) {
-		pj_buffer_destroy(plugin, args.buffer);
-		return r;
-	}
-	at = pj_buffer_address(plugin, args.buffer);
+	at = pj_buffer_address(plugin, *ret);
 	if (at) /* the memory may have been another user's: sub-byte types' padding, too */
-		memset((void *)(uintptr_t)at, 0,
-		       pj_buffer_device_bytes(plugin, args.buffer));
-	*ret = args.buffer;
+		memset((void *)(uintptr_t)at, 0, pj_buffer_device_bytes(plugin, *ret));
 	return 0;
 }
 
@@ -454,14 +461,7 @@ static int copy_directly(const struct pj_plugin *plugin, const struct pj_place *
 			     is_default(place) ? "PJRT_Buffer_CopyToDevice"
 					       : "PJRT_Buffer_CopyToMemory",
 			     err);
-	if (r < 0)
-		return r;
-	r = pj_buffer_await(plugin, made, err);
-	if (r < 0)
-		pj_buffer_destroy(plugin, made);
-	else
-		*ret = made;
-	return r;
+	return r < 0 ? r : pj_buffer_made(plugin, made, ret, err);
 }
 
 /* Copy the array to the host and make a new buffer of it. */

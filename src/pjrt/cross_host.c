@@ -81,12 +81,5 @@ int pj_cross_host_receive(const struct pj_client *client, const struct pj_place 
 		r = pj_check(client->plugin, e->receive(&args), err);
 	if (r == 0)
 		r = pj_given(buffer, "CrossHostReceiveBuffers", err);
-	if (r < 0)
-		return r;
-	r = pj_buffer_await(client->plugin, buffer, err);
-	if (r < 0)
-		pj_buffer_destroy(client->plugin, buffer);
-	else
-		*ret = buffer;
-	return r;
+	return r < 0 ? r : pj_buffer_made(client->plugin, buffer, ret, err);
 }
