@@ -326,11 +326,6 @@ unsigned pf_instance_lost(struct pf_instance *instance, enum pf_op op);
 struct pf_shared_bytes pf_instance_pool(struct pf_instance *instance, uint64_t off,
 					uint64_t len);
 
-/* Append the worker's answer of LEN bytes at OFF of the pool, a text or statistics, to *OUT, and free
- * its block.  0; -EPROTO: it is not inside, or has more than 1 MiB; -ENOMEM.  Does not block. */
-int pf_instance_take_answer(struct pf_instance *instance, uint64_t off, uint64_t len,
-			    struct pf_buf *out, struct pf_err *err);
-
 /* As pf_instance_pool for the bytes of an array, which are only handed on: no length, count or offset is among
  * them.  NULL: they are not inside. */
 const void *pf_instance_array(struct pf_instance *instance, uint64_t off, uint64_t len);
@@ -452,6 +447,18 @@ struct pf_sync_call {
  */
 int pf_sync_call(struct pf_sync_call *call, void *reply, size_t reply_min,
 		 struct pf_err *err);
+
+/*
+ * Ask the request OP (PF_OP_TOPOLOGY, PF_OP_MEMORY_STATS, PF_OP_GROUP) for ID, with CALL's tail, and
+ * append the answer, a text or bytes, to OUT.  CALL's request is set here.  Errors as pf_sync_call;
+ * -EPROTO: it has more than 1 MiB, or is not in the pool; -ENOMEM.  Blocks.
+ */
+int pf_sync_ask(struct pf_sync_call *call, enum pf_op op, uint64_t id, struct pf_buf *out,
+		struct pf_err *err);
+
+/* The same of WORKER's instance, briefly: within SECONDS.  ERR is not NULL. */
+int pf_worker_ask(struct pf_worker *worker, enum pf_op op, uint64_t id, unsigned seconds,
+		  struct pf_buf *out, struct pf_err *err);
 
 /*
  * Wait until the process of WORKER, if it has one, has freed what it was asked to free before, and

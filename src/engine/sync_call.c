@@ -9,6 +9,8 @@
 #include "pjrtfs/base.h"
 #include "internal.h"
 
+enum { MAX_ANSWER = 1 << 20 }; /* bytes of a text or of statistics */
+
 enum state { WAITING, ANSWERED, GIVEN_UP };
 
 /* Shared by the thread that waits, or the list of those that gave up, and the one that answers. */
@@ -274,13 +276,20 @@ int pf_sync_call(struct pf_sync_call *c, void *reply, size_t reply_min,
 	return r;
 }
 
-int pf_instance_take_answer(struct pf_instance *instance, uint64_t off, uint64_t len,
-			    struct pf_buf *out, struct pf_err *err)
+int pf_sync_ask(struct pf_sync_call *c, enum pf_op op, uint64_t id, struct pf_buf *out,
+		struct pf_err *err)
 {
-	enum { MAX_ANSWER = 1 << 20 };
-	int r = pf_shared_copy(pf_instance_pool(instance, off, len),
-			       "the worker's answer", MAX_ANSWER, out, err);
+	struct pf_req_id request = { .head.op = op, .id = id };
+	struct pf_rep_block reply;
+	int r;
 
-	pf_instance_free_block(instance, off);
+	c->request = &request;
+	c->len = sizeof(request);
+	r = pf_sync_call(c, &reply, sizeof(reply), err);
+	if (r < 0)
+		return r;
+	r = pf_shared_copy(pf_instance_pool(c->instance, reply.off, reply.len),
+			   "the worker's answer", MAX_ANSWER, out, err);
+	pf_instance_free_block(c->instance, reply.off);
 	return r;
 }

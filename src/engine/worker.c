@@ -362,6 +362,22 @@ bool pf_worker_wait(struct pf_worker *w, struct pf_wait *waiter)
 	return pf_worker_await(w, waiter, &instance, NULL) == 0;
 }
 
+int pf_worker_ask(struct pf_worker *w, enum pf_op op, uint64_t id, unsigned seconds,
+		  struct pf_buf *out, struct pf_err *err)
+{
+	PF_CLEANUP(pf_instance_unrefp)
+	struct pf_instance *instance = pf_worker_instance(w, err);
+	struct pf_sync_call call = { .instance = instance,
+				     .timeout_s = seconds,
+				     .brief = true };
+	int r = instance ? pf_sync_ask(&call, op, id, out, err) : err->code;
+
+	if (r == -ETIMEDOUT)
+		pf_err_set(err, r, "the worker of plugin %s did not answer within %u ms",
+			   w->name, seconds * 1000);
+	return r;
+}
+
 /* Wait until the monitor has read what the process of INSTANCE has printed, or has reaped it. */
 static void read_log(struct pf_worker *w, struct pf_instance *instance)
 {

@@ -113,26 +113,6 @@ struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len,
 	return NULL;
 }
 
-int files_ask_worker(struct pf_worker *worker, enum pf_op op, uint64_t id,
-		     unsigned seconds, struct pf_buf *out, struct pf_err *err)
-{
-	struct pf_req_id req = { .head.op = op, .id = id };
-	struct pf_rep_block rep;
-	PF_CLEANUP(pf_instance_unrefp)
-	struct pf_instance *instance = pf_worker_instance(worker, err);
-	struct pf_sync_call call = { .instance = instance,
-				     .request = &req,
-				     .len = sizeof(req),
-				     .timeout_s = seconds,
-				     .brief = true };
-	int r = instance ? pf_sync_call(&call, &rep, sizeof(rep), err) : err->code;
-
-	if (r == -ETIMEDOUT)
-		pf_err_set(err, r, "the worker of plugin %s did not answer within %u ms",
-			   pf_worker_name(worker), seconds * 1000);
-	return r < 0 ? r : pf_instance_take_answer(instance, rep.off, rep.len, out, err);
-}
-
 void files_abandon(const struct pf_fs *fs, struct pf_worker *worker,
 		   const char *executable, uid_t user, const char *id)
 {

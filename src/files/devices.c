@@ -42,7 +42,7 @@ static void print_stats(const struct device *d, struct pf_buf *out)
 {
 	struct pf_err err = PF_ERR_INIT;
 
-	if (files_ask_worker(d->worker, PF_OP_MEMORY_STATS, d->index, 1, out, &err) < 0)
+	if (pf_worker_ask(d->worker, PF_OP_MEMORY_STATS, d->index, 1, out, &err) < 0)
 		print_unavailable(err.text, out);
 	else
 		pf_buf_puts(out, "\n");

@@ -282,11 +282,6 @@ void files_count_executions(const struct device *device, unsigned *ret_running,
 bool files_change(void *(*fn)(void *arg), void *arg);
 void files_changed(void);
 
-/* Append the text of the block that WORKER answers the request OP for ID with.  Blocks for SECONDS at
- * most. */
-int files_ask_worker(struct pf_worker *worker, enum pf_op op, uint64_t id,
-		     unsigned seconds, struct pf_buf *out, struct pf_err *err);
-
 /* For a kind's prepare that waits for a worker: answer REPLY with the result of OPEN (0 or -errno),
  * which runs on a thread of its own and may set OF->state. */
 void files_open_slowly(struct pf_open *of, struct pf_reply *reply,

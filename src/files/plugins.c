@@ -151,7 +151,7 @@ static int processes_fetch(struct pf_open *of, struct pf_err *err)
 
 	if (!out)
 		return -ENOMEM;
-	r = files_ask_worker(worker_of(of->node), PF_OP_GROUP, 0, 1, out, err);
+	r = pf_worker_ask(worker_of(of->node), PF_OP_GROUP, 0, 1, out, err);
 	if (r == 0)
 		pf_buf_puts(out, "\n");
 	pf_open_hold(of, out->cap);

@@ -114,18 +114,13 @@ int pf_topology_append_named(struct pf_compiler *c, const char *name, size_t len
 static int ask(struct pf_instance *instance, unsigned what, const void *bytes, size_t len,
 	       struct pf_buf *out, struct pf_err *err)
 {
-	struct pf_req_id req = { .head.op = PF_OP_TOPOLOGY, .id = what };
 	struct pf_sync_call call = { .instance = instance,
-				     .request = &req,
-				     .len = sizeof(req),
 				     .tail = bytes,
 				     .tail_len = len,
 				     .timeout_s = bytes ? CHECK_S : READ_S,
 				     .keeps = !bytes };
-	struct pf_rep_block rep;
-	int r = pf_sync_call(&call, &rep, sizeof(rep), err);
 
-	return r < 0 ? r : pf_instance_take_answer(instance, rep.off, rep.len, out, err);
+	return pf_sync_ask(&call, PF_OP_TOPOLOGY, what, out, err);
 }
 
 int pf_topology_of(struct pf_worker *worker, unsigned what, struct pf_buf *out,
