@@ -72,6 +72,10 @@ int pf_json_value(struct pf_json_reader *rd, struct json_object **ret);
 
 /* --- objects ------------------------------------------------------------------------ */
 
+/* What O (may be NULL) has under KEY if it is of TYPE, borrowed; else NULL. */
+struct json_object *pf_json_get(struct json_object *o, const char *key,
+				enum json_type type);
+
 /* The string under KEY of O, borrowed from O; "" if O has no such key or its value is not a
  * string. */
 const char *pf_json_get_string(struct json_object *o, const char *key);

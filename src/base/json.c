@@ -412,14 +412,21 @@ int pf_json_parse(const char *text, size_t len, struct json_object **ret,
 	return r < 0 ? pf_err_wrap(err, r, "JSON: byte %zu", off + 1) : 0;
 }
 
-const char *pf_json_get_string(struct json_object *o, const char *key)
+struct json_object *pf_json_get(struct json_object *o, const char *key,
+				enum json_type type)
 {
 	struct json_object *v;
 
-	return json_object_object_get_ex(o, key, &v) &&
-			       json_object_is_type(v, json_type_string)
-		       ? json_object_get_string(v)
-		       : "";
+	return json_object_object_get_ex(o, key, &v) && json_object_is_type(v, type)
+		       ? v
+		       : NULL;
+}
+
+const char *pf_json_get_string(struct json_object *o, const char *key)
+{
+	struct json_object *v = pf_json_get(o, key, json_type_string);
+
+	return v ? json_object_get_string(v) : "";
 }
 
 /* The mark of an object or a list that lacks a part, for lack of memory. */

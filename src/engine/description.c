@@ -19,20 +19,9 @@ enum {
 	LONG_MS = 500,
 };
 
-/* The member KEY of O, if it is of TYPE; else NULL. */
-static struct json_object *typed(struct json_object *o, const char *key,
-				 enum json_type type)
-{
-	struct json_object *v;
-
-	if (!json_object_object_get_ex(o, key, &v) || !json_object_is_type(v, type))
-		return NULL;
-	return v;
-}
-
 static int64_t int_of(struct json_object *o, const char *key, int64_t otherwise)
 {
-	struct json_object *v = typed(o, key, json_type_int);
+	struct json_object *v = pf_json_get(o, key, json_type_int);
 
 	return v ? json_object_get_int64(v) : otherwise;
 }
@@ -47,7 +36,7 @@ static bool bool_of(struct json_object *o, const char *key)
 static int parse_device(struct json_object *o, struct pf_device_desc *d,
 			struct pf_err *err)
 {
-	struct json_object *memories = typed(o, "memories", json_type_array);
+	struct json_object *memories = pf_json_get(o, "memories", json_type_array);
 	size_t n = memories ? json_object_array_length(memories) : 0;
 
 	d->id = int_of(o, "id", -1);
@@ -57,7 +46,7 @@ static int parse_device(struct json_object *o, struct pf_device_desc *d,
 	d->kind = pf_json_get_string(o, "kind");
 	d->description = pf_json_get_string(o, "description");
 	d->debug = pf_json_get_string(o, "debug");
-	d->attributes = typed(o, "attributes", json_type_object);
+	d->attributes = pf_json_get(o, "attributes", json_type_object);
 	d->default_memory = (unsigned)int_of(o, "default_memory", 0);
 	if (n > MAX_MEMORIES || (n && d->default_memory >= n))
 		return pf_err_set(err, -EPROTO,
@@ -98,8 +87,8 @@ static int parse(struct pf_description *d, struct pf_err *err)
 				  "the worker's answer is not a JSON object");
 	if (!bool_of(d->json, "ok"))
 		return failure(d->json, err);
-	version = typed(d->json, "api_version", json_type_array);
-	devices = typed(d->json, "devices", json_type_array);
+	version = pf_json_get(d->json, "api_version", json_type_array);
+	devices = pf_json_get(d->json, "devices", json_type_array);
 	if (!version || json_object_array_length(version) != 2 || !devices ||
 	    json_object_array_length(devices) > MAX_DEVICES)
 		return pf_err_set(err, -EPROTO,
@@ -108,8 +97,8 @@ static int parse(struct pf_description *d, struct pf_err *err)
 	d->api_minor = json_object_get_int(json_object_array_get_idx(version, 1));
 	d->platform = pf_json_get_string(d->json, "platform");
 	d->platform_version = pf_json_get_string(d->json, "platform_version");
-	d->attributes = typed(d->json, "attributes", json_type_object);
-	d->extensions = typed(d->json, "extensions", json_type_array);
+	d->attributes = pf_json_get(d->json, "attributes", json_type_object);
+	d->extensions = pf_json_get(d->json, "extensions", json_type_array);
 	d->devices = calloc(json_object_array_length(devices) + 1, sizeof(*d->devices));
 	if (!d->devices)
 		return pf_err_set(err, -ENOMEM, "no memory for a plugin's description");

@@ -24,6 +24,7 @@
 
 #include "internal.h"
 #include "pjrtfs/base.h"
+#include "pjrtfs/json.h"
 #include "pjrtfs/shm.h"
 
 enum { FD_CHANNEL, FD_ARENA, FD_POOL, N_FDS, FD_LIBRARIES = N_FDS };
@@ -101,26 +102,17 @@ static int start_awaiting_daemon(struct pf_err *err)
 	return 0;
 }
 
-static struct json_object *field(struct json_object *json, const char *key,
-				 enum json_type type)
-{
-	struct json_object *value = NULL;
-
-	if (!json_object_object_get_ex(json, key, &value) ||
-	    !json_object_is_type(value, type))
-		return NULL;
-	return value;
-}
-
 static int parse_setup(const struct pf_buf *text, struct setup *ret, struct pf_err *err)
 {
-	struct json_object *json = text->data ? json_tokener_parse(text->data) : NULL;
-	struct json_object *version = field(json, "version", json_type_int);
-	struct json_object *plugin = field(json, "plugin", json_type_string);
-	struct json_object *arena = field(json, "arena_size", json_type_int);
-	struct json_object *pool = field(json, "pool_size", json_type_int);
-	int r;
+	struct json_object *json, *version, *plugin, *arena, *pool;
+	int r = pf_json_parse(text->data ? text->data : "", text->len, &json, NULL);
 
+	if (r == -ENOMEM)
+		return pf_err_set(err, r, "no memory for the set-up text");
+	version = pf_json_get(json, "version", json_type_int);
+	plugin = pf_json_get(json, "plugin", json_type_string);
+	arena = pf_json_get(json, "arena_size", json_type_int);
+	pool = pf_json_get(json, "pool_size", json_type_int);
 	ret->json = json;
 	if (version && json_object_get_int(version) != PF_WIRE_VERSION)
 		return pf_err_set(
@@ -133,14 +125,15 @@ static int parse_setup(const struct pf_buf *text, struct setup *ret, struct pf_e
 		return pf_err_set(err, -EPROTO,
 				  "the set-up text lacks what the worker needs");
 	ret->plugin = json_object_get_string(plugin);
-	ret->options = field(json, "options", json_type_object);
-	ret->libraries = field(json, "libraries", json_type_array);
-	ret->group = field(json, "group", json_type_object);
-	ret->no_client =
-		json_object_get_boolean(field(json, "no_client", json_type_boolean));
+	ret->options = pf_json_get(json, "options", json_type_object);
+	ret->libraries = pf_json_get(json, "libraries", json_type_array);
+	ret->group = pf_json_get(json, "group", json_type_object);
+	ret->no_client = json_object_get_boolean(
+		pf_json_get(json, "no_client", json_type_boolean));
 	ret->arena_size = (uint64_t)json_object_get_int64(arena);
 	ret->pool_size = (uint64_t)json_object_get_int64(pool);
-	r = pf_sandbox_parse(field(json, "sandbox", json_type_object), &sandbox, err);
+	r = pf_sandbox_parse(pf_json_get(json, "sandbox", json_type_object), &sandbox,
+			     err);
 	sandbox.network = ret->group != NULL;
 	return r;
 }

@@ -625,13 +625,9 @@ enum { N_MODES = PF_ARRAY_SIZE(mode_names) };
 
 static struct json_object *list_of(struct json_object *settings, const char *key)
 {
-	struct json_object *list = NULL;
+	struct json_object *list = pf_json_get(settings, key, json_type_array);
 
-	if (!json_object_object_get_ex(settings, key, &list) ||
-	    !json_object_is_type(list, json_type_array) ||
-	    !json_object_array_length(list))
-		return NULL;
-	return list;
+	return list && json_object_array_length(list) ? list : NULL;
 }
 
 int pf_sandbox_parse(struct json_object *settings, struct pf_sandbox *ret,
