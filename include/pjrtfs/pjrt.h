@@ -69,13 +69,6 @@ struct json_object *pj_plugin_extensions(const struct pj_plugin *plugin);
 struct json_object *pj_plugin_functions(const struct pj_plugin *plugin);
 
 /*
- * 0 if arrays of the PJRT_Buffer_Type DTYPE may be given to this plugin.  -EINVAL:
- * INVALID, TOKEN, or no type this build knows; -EOPNOTSUPP: the plugin is older than the
- * type (it would crash).
- */
-int pj_plugin_check_dtype(const struct pj_plugin *plugin, int dtype, struct pf_err *err);
-
-/*
  * Have PLUGIN's programs call HANDLER for custom calls of TARGET on PLATFORM (NULL: "Host"); TRAITS
  * as in struct pjrtfs_ffi_target.  Call it before the client is made or after, from one thread at a
  * time; a process registers with one plugin only.  TARGET is copied; HANDLER stays for ever.
@@ -107,94 +100,6 @@ void pj_context_free(const struct pj_plugin *plugin, struct PJRT_ExecuteContext 
 /* The data of the execution that calls a handler with FRAME; NULL: it has none. */
 void *pj_context_data(const struct pjrtfs_ffi_frame *frame);
 
-/* The plugin's table and its calls, for the files of this layer. */
-
-enum { PJ_MAX_EXTENSIONS = 64 }; /* a longer chain is taken for a broken one */
-
-struct pj_plugin {
-	PJRT_Api api; /* the plugin's table, cut or filled with NULLs to our size; its
-		       * struct_size is the plugin's */
-};
-
-/* PLUGIN's extension of TYPE, if that has SIZE bytes at least, else NULL. */
-const PJRT_Extension_Base *pj_find_extension(const struct pj_plugin *plugin,
-					     PJRT_Extension_Type type, size_t size);
-
-/* Declare NAME, the arguments of the API's PJRT_FN, with these fields. */
-#define PJ_ARGS(fn, name, ...)                                                           \
-	PJRT_##fn##_Args name = { .struct_size = PJRT_##fn##_Args_STRUCT_SIZE,           \
-				  __VA_ARGS__ }
-
-/*
- * Call PJRT_FN of PLUGIN's table with ARGS.  0, or -errno with *ERR filled; -EOPNOTSUPP if
- * the plugin has no such function.
- */
-#define PJ_CALL(plugin, err, fn, args)                                                   \
-	((plugin)->api.PJRT_##fn                                                         \
-		 ? pj_check((plugin), (plugin)->api.PJRT_##fn(args), (err))              \
-		 : pj_missing((plugin), "PJRT_" #fn, (err)))
-
-/*
- * Turn E into *ERR and destroy it.  Takes ownership of E; NULL means success and returns
- * 0.  Every call into a plugin goes through this function.
- */
-int pj_check(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err);
-
-/*
- * The same for the error of a compile, where two codes mean something else: UNKNOWN is a mistake in
- * the program, -EINVAL, and NOT_FOUND a custom call that is not registered, -EOPNOTSUPP.
- */
-int pj_check_compile(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err);
-
-/* 0 if HANDLE, which FUNCTION ("PJRT_Client_Compile") succeeded with, is not NULL; else -EIO. */
-int pj_given(const void *handle, const char *function, struct pf_err *err);
-
-/* The same for EVENT, without which nothing says when the work is done. */
-int pj_given_event(const PJRT_Event *event, const char *function, struct pf_err *err);
-
-/* The same for LIST, which FUNCTION says has N elements: NULL is a list of none. */
-int pj_given_list(const void *list, size_t n, const char *function, struct pf_err *err);
-
-/* The failure of a call that the plugin's table does not have.  -EOPNOTSUPP. */
-int pj_missing(const struct pj_plugin *plugin, const char *function, struct pf_err *err);
-
-/* The name of a function that nothing works without and that PLUGIN's table lacks, static;
- * NULL: it has all of them. */
-const char *pj_table_lacks(const struct pj_plugin *plugin);
-
-/*
- * Wait until EVENT, which FUNCTION gave, is ready, and destroy it.  0, or the error that it carries;
- * pj_given_event.  Blocks.
- */
-int pj_event_await(const struct pj_plugin *plugin, PJRT_Event *event,
-		   const char *function, struct pf_err *err);
-
-/* Destroy EVENT, which may be NULL, without waiting for it. */
-void pj_event_drop(const struct pj_plugin *plugin, PJRT_Event *event);
-
-/* A string of the plugin's as JSON; bytes that are not clean UTF-8 are replaced.  NULL: no
- * memory. */
-struct json_object *pj_string_json(const char *text, size_t len);
-
-/* N named values as a JSON object, the caller's; without a list an empty one.  NULL: no memory. */
-struct json_object *pj_values_json(const PJRT_NamedValue *values, size_t n);
-
-/* Named values made of JSON; strings are borrowed from it. */
-struct pj_values {
-	PJRT_NamedValue *items; /* owned */
-	size_t n;
-	int64_t *lists; /* owned; the elements of the lists among the items */
-};
-
-/*
- * Make named values of the JSON object OPTIONS, which must live as long as *RET: string,
- * integer, bool, double, list of integers.  NULL is an empty object.
- * -EINVAL: a value of another type; the sentence names it.  -ENOMEM.
- */
-int pj_values_init(struct pj_values *ret, struct json_object *options,
-		   struct pf_err *err);
-void pj_values_release(struct pj_values *values);
-
 /* A client's devices. */
 
 /* A device.  Immutable; all but id, addressable and default_memory is borrowed from the client. */
@@ -207,12 +112,6 @@ struct pj_device {
 	size_t n_memories;
 	int default_memory; /* an index into memories, or -1 */
 };
-
-/* A plugin describes a device, which may be elsewhere, as {"id", "kind", "process_index",
- * "description", "debug", "attributes"}; facts that it lacks are as in pj_device_json.  The caller's.
- * PJRT: PJRT_DeviceDescription_*. */
-struct json_object *pj_description_json(const struct pj_plugin *plugin,
-					struct PJRT_DeviceDescription *description);
 
 /*
  * The plugin's description of DEVICE: {"id", "kind", "local_hardware_id", "process_index",
@@ -428,14 +327,6 @@ int pj_cross_host_receive(const struct pj_client *client, const struct pj_place 
 
 /* Destroy BUFFER, which may be NULL.  Pending executions that use it still finish. */
 void pj_buffer_destroy(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer);
-
-/* Wait until BUFFER is ready.  0, or what made it fail.  PJRT: PJRT_Buffer_ReadyEvent. */
-int pj_buffer_await(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer,
-		    struct pf_err *err);
-
-/* The same for MADE, a new buffer: *RET, the caller's; on failure it is destroyed. */
-int pj_buffer_made(const struct pj_plugin *plugin, struct PJRT_Buffer *made,
-		   struct PJRT_Buffer **ret, struct pf_err *err);
 
 /*
  * The address of BUFFER's bytes if this process can read them there, else NULL (also if

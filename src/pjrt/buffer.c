@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pjrtfs/pjrt.h"
+#include "internal.h"
 
 /* 1: yes, 0: no, -errno: the plugin does not say. */
 static int on_cpu(const struct pj_plugin *plugin, PJRT_Buffer *buffer)

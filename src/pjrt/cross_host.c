@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "pjrtfs/pjrt.h"
+#include "internal.h"
 
 static int find_extension(const struct pj_plugin *plugin,
 			  const struct pj_cross_host_extension **ret, struct pf_err *err)

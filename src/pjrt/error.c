@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pjrtfs/pjrt.h"
+#include "internal.h"
 
 /* The one place where PJRT codes become errno.  Codes not listed: EIO. */
 static const int errno_of[] = {

@@ -1,151 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiling and executing. */
+/* Programs: compiled, loaded, executed, and as bytes. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "pjrtfs/json.h"
-#include "pjrtfs/pjrt.h"
-#include "pjrtfs/plugin_options.h"
-
-/* An argument that a program gets in every execution, before those that its callers name. */
-
-struct pj_first {
-	int32_t value;   /* buffers may lie in it */
-	bool any_device; /* the buffers are of the client's devices, not of the program's */
-	size_t n;
-	struct PJRT_Buffer *buffers[]; /* owned; NULL: no device of this process */
-};
-
-/* Is X on devices of this process? */
-static int check_loaded(const struct pj_executable *x, struct pf_err *err)
-{
-	return x->loaded
-		       ? 0
-		       : pf_err_set(err, -EOPNOTSUPP,
-				    "the program was compiled for a topology, and is on "
-				    "no device here");
-}
-
-/* The devices that X was compiled for.  None: it is for any, or the plugin does not say (*ERR). */
-static size_t find_devices(const struct pj_executable *x, PJRT_Device *const **ret,
-			   struct pf_err *err)
-{
-	PJ_ARGS(LoadedExecutable_AddressableDevices, args, .executable = x->loaded);
-	int r = check_loaded(x, err);
-
-	if (r == 0)
-		r = PJ_CALL(x->client->plugin, err, LoadedExecutable_AddressableDevices,
-			    &args);
-	if (r == 0)
-		r = pj_given_list(args.addressable_devices, args.num_addressable_devices,
-				  "PJRT_LoadedExecutable_AddressableDevices", err);
-	*ret = args.addressable_devices;
-	return r < 0 ? 0 : args.num_addressable_devices;
-}
-
-/* The client's description of DEVICE; NULL: it has none. */
-static const struct pj_device *describe(const struct pj_client *client,
-					const PJRT_Device *device)
-{
-	for (size_t i = 0; i < client->n_devices; i++)
-		if (client->devices[i].handle == device)
-			return &client->devices[i];
-	return NULL;
-}
-
-static int make_buffer(const struct pj_client *client, const struct pj_device *device,
-		       const int32_t *value, struct PJRT_Buffer **ret, struct pf_err *err)
-{
-	static const struct pf_shape scalar = { .rank = 0 };
-	const struct pj_place place = { .device = device };
-	const void *alias;
-
-	return pj_buffer_from_host(client, &place, value, sizeof(*value), PF_DTYPE_S32,
-				   &scalar, ret, &alias, err);
-}
-
-int pj_executable_set_first(struct pj_executable *x, int32_t value, struct pf_err *err)
-{
-	const struct pj_client *client = x->client;
-	PJRT_Device *const *devices = NULL;
-	size_t own = find_devices(x, &devices, NULL), n = own ? own : client->n_devices;
-	int r = 0;
-
-	x->first = calloc(1, sizeof(*x->first) + n * sizeof(x->first->buffers[0]));
-	if (!x->first)
-		return pf_err_set(err, -ENOMEM, "no memory for an executable");
-	x->first->value = value;
-	x->first->any_device = !own;
-	x->first->n = n;
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		const struct pj_device *device =
-			own ? describe(client, devices[i]) : &client->devices[i];
-
-		if (device && device->addressable)
-			r = make_buffer(client, device, &x->first->value,
-					&x->first->buffers[i], err);
-	}
-	return r < 0 ? pf_err_wrap(err, r, "the number of the platform") : 0;
-}
-
-static void first_free(struct pj_executable *x)
-{
-	if (!x->first)
-		return;
-	for (size_t i = 0; i < x->first->n; i++)
-		pj_buffer_destroy(x->client->plugin, x->first->buffers[i]);
-	free(x->first);
-}
-
-/* The buffer for device D of RUN; NULL: none. */
-static struct PJRT_Buffer *buffer_for(const struct pj_executable *x,
-				      const struct pj_run *run, size_t d)
-{
-	const struct pj_first *first = x->first;
-
-	if (!run->device != !first->any_device)
-		return NULL;
-	if (run->device)
-		d = (size_t)(run->device - x->client->devices);
-	return d < first->n ? first->buffers[d] : NULL;
-}
-
-/*
- * Put X's, which has one, before the arguments of RUN, which is on N_DEVICES.  RUN's lists are
- * *ROOM's from then on: the caller frees it, also after a failure, when the plugin has read them.
- * -EINVAL: a device that X is not for; -ENOMEM.
- */
-static int first_add(const struct pj_executable *x, size_t n_devices, struct pj_run *run,
-		     void **room, struct pf_err *err)
-{
-	size_t n = run->n_arguments + 1;
-	struct PJRT_Buffer **buffers =
-		malloc(n_devices * n * sizeof(*buffers) + n * sizeof(*run->kept));
-	int64_t *kept = (int64_t *)(buffers + n_devices * n);
-
-	*room = buffers;
-	if (!buffers)
-		return pf_err_set(err, -ENOMEM, "no memory for an execution");
-	for (size_t d = 0; d < n_devices; d++) {
-		buffers[d * n] = buffer_for(x, run, d);
-		if (!buffers[d * n])
-			return pf_err_set(err, -EINVAL,
-					  "the program has no number of the platform "
-					  "for this device");
-		if (n > 1)
-			memcpy(buffers + d * n + 1, run->arguments + d * (n - 1),
-			       (n - 1) * sizeof(*buffers));
-	}
-	kept[0] = 0;
-	for (size_t i = 0; i < run->n_kept; i++)
-		kept[i + 1] = run->kept[i] + 1;
-	run->arguments = buffers;
-	run->n_arguments = n;
-	run->kept = kept;
-	run->n_kept++;
-	return 0;
-}
+#include "internal.h"
 
 /*
  * Read the results' types and sizes once, so that executions need not.  If the plugin cannot
@@ -210,7 +69,7 @@ static int add_counts(struct pj_executable *x, struct pf_err *err)
 	x->n_rows = x->num_replicas * x->num_partitions;
 	/* Other processes of a group have the other devices. */
 	if (x->n_rows > 1 && x->loaded) {
-		size_t n = find_devices(x, &devices, NULL);
+		size_t n = pj_executable_find_devices(x, &devices, NULL);
 
 		if (n && n < x->n_rows)
 			x->n_rows = n;
@@ -337,7 +196,7 @@ void pj_executable_free(struct pj_executable *x)
 		return;
 	unloaded.executable = x->unloaded;
 	loaded.executable = x->loaded;
-	first_free(x);
+	pj_first_free(x);
 	if (x->unloaded)
 		(void)PJ_CALL(x->client->plugin, NULL, Executable_Destroy, &unloaded);
 	if (x->loaded)
@@ -434,7 +293,7 @@ int pj_executable_start(const struct pj_executable *x, const struct pj_run *run,
 	size_t n = run->n_devices ? run->n_devices : 1;
 	pf_autofree void *room = NULL;
 	struct pj_run all;
-	int r = check_loaded(x, err);
+	int r = pj_executable_check_loaded(x, err);
 
 	if (r < 0)
 		return r;
@@ -447,175 +306,8 @@ int pj_executable_start(const struct pj_executable *x, const struct pj_run *run,
 	if (!x->first)
 		return start(x, run, n, results, done, err);
 	all = *run;
-	r = first_add(x, n, &all, &room, err);
+	r = pj_first_add(x, n, &all, &room, err);
 	return r < 0 ? r : start(x, &all, n, results, done, err);
-}
-
-/* Facts about a compiled program. */
-
-struct json_object *pj_executable_name(const struct pj_executable *x, struct pf_err *err)
-{
-	PJ_ARGS(Executable_Name, args, .executable = x->unloaded);
-
-	if (PJ_CALL(x->client->plugin, err, Executable_Name, &args) < 0)
-		return NULL;
-	return pj_string_json(args.executable_name, args.executable_name_size);
-}
-
-struct json_object *pj_executable_fingerprint(const struct pj_executable *x,
-					      struct pf_err *err)
-{
-	PJ_ARGS(Executable_Fingerprint, args, .executable = x->unloaded);
-
-	if (PJ_CALL(x->client->plugin, err, Executable_Fingerprint, &args) < 0)
-		return NULL;
-	return pj_string_json(args.executable_fingerprint,
-			      args.executable_fingerprint_size);
-}
-
-struct json_object *pj_executable_code_size(const struct pj_executable *x,
-					    struct pf_err *err)
-{
-	PJ_ARGS(Executable_SizeOfGeneratedCodeInBytes, args, .executable = x->unloaded);
-
-	if (PJ_CALL(x->client->plugin, err, Executable_SizeOfGeneratedCodeInBytes,
-		    &args) < 0)
-		return NULL;
-	if (args.size_in_bytes >= 0)
-		return json_object_new_int64(args.size_in_bytes);
-	pf_err_set(err, -EOPNOTSUPP, "the plugin does not know it");
-	return NULL;
-}
-
-struct json_object *pj_executable_cost(const struct pj_executable *x, struct pf_err *err)
-{
-	PJ_ARGS(Executable_GetCostAnalysis, args, .executable = x->unloaded);
-
-	if (PJ_CALL(x->client->plugin, err, Executable_GetCostAnalysis, &args) < 0 ||
-	    pj_given_list(args.properties, args.num_properties,
-			  "PJRT_Executable_GetCostAnalysis", err) < 0)
-		return NULL;
-	return pj_values_json(args.properties, args.num_properties);
-}
-
-/* Add NAME, the sum of the N SIZES, less ALIASED, which they count twice, if all of them are known. */
-static void add_sum(struct json_object *o, const char *name, const int64_t *sizes,
-		    size_t n, int64_t aliased)
-{
-	int64_t sum = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (sizes[i] < 0 || __builtin_add_overflow(sum, sizes[i], &sum))
-			return;
-	if (aliased >= 0 && aliased <= sum)
-		pf_json_add_int(o, name, sum - aliased);
-}
-
-struct json_object *pj_executable_memory(const struct pj_executable *x,
-					 struct pf_err *err)
-{
-	PJRT_Executable_GetCompiledMemoryStats_Args s;
-	const struct {
-		const char *name;
-		const int64_t *value;
-	} fields[] = {
-		{ "generated_code_size_in_bytes", &s.generated_code_size_in_bytes },
-		{ "argument_size_in_bytes", &s.argument_size_in_bytes },
-		{ "output_size_in_bytes", &s.output_size_in_bytes },
-		{ "alias_size_in_bytes", &s.alias_size_in_bytes },
-		{ "temp_size_in_bytes", &s.temp_size_in_bytes },
-		{ "host_generated_code_size_in_bytes",
-		  &s.host_generated_code_size_in_bytes },
-		{ "host_argument_size_in_bytes", &s.host_argument_size_in_bytes },
-		{ "host_output_size_in_bytes", &s.host_output_size_in_bytes },
-		{ "host_alias_size_in_bytes", &s.host_alias_size_in_bytes },
-		{ "host_temp_size_in_bytes", &s.host_temp_size_in_bytes },
-		{ "peak_memory_in_bytes", &s.peak_memory_in_bytes },
-	};
-	struct json_object *object;
-
-	/* An older plugin does not write the newer fields: they must not read as 0. */
-	memset(&s, 0xff, sizeof(s));
-	s.struct_size = PJRT_Executable_GetCompiledMemoryStats_Args_STRUCT_SIZE;
-	s.extension_start = NULL;
-	s.executable = x->unloaded;
-	if (PJ_CALL(x->client->plugin, err, Executable_GetCompiledMemoryStats, &s) < 0)
-		return NULL;
-	object = json_object_new_object();
-	for (size_t i = 0; object && i < PF_ARRAY_SIZE(fields); i++)
-		if (*fields[i].value >= 0)
-			pf_json_add_int(object, fields[i].name, *fields[i].value);
-	if (!object)
-		return NULL;
-	const int64_t device[] = { s.argument_size_in_bytes, s.output_size_in_bytes,
-				   s.temp_size_in_bytes, s.generated_code_size_in_bytes };
-	const int64_t host[] = { s.host_argument_size_in_bytes,
-				 s.host_output_size_in_bytes, s.host_temp_size_in_bytes,
-				 s.host_generated_code_size_in_bytes };
-
-	add_sum(object, "requirements", device, PF_ARRAY_SIZE(device),
-		s.alias_size_in_bytes);
-	add_sum(object, "host_requirements", host, PF_ARRAY_SIZE(host),
-		s.host_alias_size_in_bytes);
-	return object;
-}
-
-struct json_object *pj_executable_devices(const struct pj_executable *x,
-					  struct pf_err *err)
-{
-	PJRT_Device *const *devices;
-	struct pf_err why = PF_ERR_INIT;
-	size_t n = find_devices(x, &devices, &why);
-	struct json_object *list = why.code ? NULL : json_object_new_array();
-
-	if (why.code && err)
-		*err = why;
-	for (size_t i = 0; list && i < n; i++) {
-		const struct pj_device *device = describe(x->client, devices[i]);
-
-		json_object_array_add(list,
-				      json_object_new_int(device ? device->id : -1));
-	}
-	return list;
-}
-
-struct json_object *pj_executable_memory_kinds(const struct pj_executable *x,
-					       struct pf_err *err)
-{
-	PJ_ARGS(Executable_OutputMemoryKinds, args, .executable = x->unloaded);
-	struct json_object *list;
-
-	if (PJ_CALL(x->client->plugin, err, Executable_OutputMemoryKinds, &args) < 0 ||
-	    pj_given_list(args.memory_kinds, args.num_outputs,
-			  "PJRT_Executable_OutputMemoryKinds", err) < 0 ||
-	    pj_given_list(args.memory_kind_sizes, args.num_outputs,
-			  "PJRT_Executable_OutputMemoryKinds", err) < 0)
-		return NULL;
-	list = json_object_new_array();
-	for (size_t i = 0; list && i < args.num_outputs; i++)
-		json_object_array_add(list, pj_string_json(args.memory_kinds[i],
-							   args.memory_kind_sizes[i]));
-	return list;
-}
-
-struct json_object *pj_executable_assignment(const struct pj_executable *x,
-					     struct pf_err *err)
-{
-	PJ_ARGS(LoadedExecutable_GetDeviceAssignment, args, .executable = x->loaded);
-	struct json_object *list = NULL;
-
-	if (check_loaded(x, err) < 0 ||
-	    PJ_CALL(x->client->plugin, err, LoadedExecutable_GetDeviceAssignment, &args) <
-		    0)
-		return NULL;
-	if (pj_given_list(args.serialized_bytes, args.serialized_bytes_size,
-			  "PJRT_LoadedExecutable_GetDeviceAssignment", err) == 0)
-		(void)pf_options_assignment_json(args.serialized_bytes,
-						 args.serialized_bytes_size, &list, err);
-	if (args.serialized_device_assignment_deleter)
-		args.serialized_device_assignment_deleter(
-			args.serialized_device_assignment);
-	return list;
 }
 
 static int optimized(const struct pj_executable *x, PJRT_Program *program,

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "internal.h"
 #include "pjrtfs/ffi.h"
-#include "pjrtfs/pjrt.h"
 
 /* Before this version a handler was registered with other arguments, and nothing says which. */
 enum { OLDEST_MINOR = 81 };

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "internal.h"
 #include "pjrtfs/array.h"
-#include "pjrtfs/pjrt.h"
 
 enum { OLDEST_MINOR = 57 /* which rearranged the function table */ };
 

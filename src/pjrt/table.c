@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "internal.h"
 #include "pjrtfs/json.h"
-#include "pjrtfs/pjrt.h"
 
 enum { MAX_FUNCTIONS = 64 /* of an extension that are looked at */ };
 

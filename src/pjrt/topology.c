@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "internal.h"
 #include "pjrtfs/json.h"
-#include "pjrtfs/pjrt.h"
 
 int pj_topology_of(const struct pj_client *client, struct pj_topology *ret,
 		   struct pf_err *err)

@@ -10,7 +10,7 @@
 
 #include "plugins.h"
 
-#include "pjrtfs/pjrt.h"
+#include "pjrt/internal.h"
 
 /* CompileOptionsProto: executable_build_options { num_replicas: 1 num_partitions: 1 }. */
 static const char one_device[] = { 0x1a, 0x04, 0x20, 0x01, 0x28, 0x01 };
