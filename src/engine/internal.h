@@ -58,6 +58,8 @@ void pf_find_installed(const char *name, const char *dir, char *dst, size_t len)
 struct json_object *pf_libraries_json(const struct pf_library *const *libraries,
 				      unsigned n);
 
+/* --- custom_calls.c ----------------------------------------------------------------- */
+
 /*
  * Read which handlers a worker that was given N LIBRARIES says, in its DESCRIPTION, that it has:
  * *RET, one reference.  -EPROTO; -ENOMEM.
