@@ -33,11 +33,6 @@ static void refuse_more(struct pf_instance *instance, const struct pf_err *why)
 	pf_ring_close(&instance->channel.reply);
 }
 
-void pf_instance_nudge(const struct pf_instance *instance)
-{
-	pf_event_set(instance->broken_fd);
-}
-
 /* Have the monitor end the process, unless it does so already. */
 static void break_locked(struct pf_instance *instance)
 {
@@ -263,11 +258,6 @@ static bool ask_host(struct pf_instance *instance, const void *message, size_t l
 	return !other;
 }
 
-unsigned pf_instance_execute_s(const struct pf_instance *instance)
-{
-	return instance->limits.execute_s;
-}
-
 /* --- replies ------------------------------------------------------------------------ */
 
 /* The buffer of each thread that takes messages, freed when the thread ends. */
@@ -453,125 +443,6 @@ static void fail_calls(struct pf_instance *instance, const struct pf_err *why, b
 	pf_turn_leave();
 }
 
-/* Has the process executed one request for longer than it may? */
-static bool has_overrun(struct pf_instance *instance, uint32_t now_s)
-{
-	struct pf_call *call;
-	bool overrun = false;
-	size_t pos = 0;
-
-	if (!instance->limits.execute_s)
-		return false;
-	PF_LOCK_SCOPE(&instance->lock);
-	while ((call = pf_map_next(&instance->calls, &pos))) {
-		/* While the program waits for the host, its time stands still. */
-		if (call->n_asked)
-			call->began_s++;
-		else if (call->op == PF_OP_EXECUTE &&
-			 now_s - call->began_s > instance->limits.execute_s)
-			overrun = true;
-	}
-	return overrun;
-}
-
-static bool has_buffers(const struct pf_instance *instance)
-{
-	for (unsigned i = 0; i < instance->n_devices; i++)
-		if (pf_instance_alive_on(instance, PF_ALIVE_BUFFERS, i))
-			return true;
-	return false;
-}
-
-/* Has no call come for so many seconds that the process should end? */
-static bool has_idled(struct pf_instance *instance)
-{
-	const struct pf_worker_limits *limits = &instance->limits;
-	bool busy;
-
-	/* Until it has begun the monitor sets up what this reads. */
-	if (!limits->idle_s || !atomic_load(&instance->begun))
-		return false;
-	PF_LOCK_SCOPE(&instance->lock);
-	busy = instance->calls.used || instance->last_tag != instance->idle_tag ||
-	       (limits->keep_buffers && has_buffers(instance));
-	instance->idle_tag = instance->last_tag;
-	instance->idle_s = busy ? 0 : instance->idle_s + 1;
-	return instance->idle_s >= limits->idle_s;
-}
-
-bool pf_instance_retire(struct pf_instance *instance)
-{
-	const struct pf_worker_limits *limits = &instance->limits;
-	bool leaves = atomic_load(&instance->leaves_at);
-
-	PF_LOCK_SCOPE(&instance->lock);
-	if (instance->dead || instance->calls.used)
-		return false;
-	if (!leaves && (!limits->idle_s || instance->idle_s < limits->idle_s ||
-			instance->last_tag != instance->idle_tag))
-		return false;
-	if (leaves)
-		pf_err_set(&instance->why, -EIO, "the worker of plugin %s is replaced",
-			   instance->name);
-	else
-		pf_err_set(&instance->why, -EIO,
-			   "the worker of plugin %s has been idle for %u s",
-			   instance->name, instance->idle_s);
-	atomic_store(&instance->broken, true);
-	instance->dead = true;
-	return true;
-}
-
-void pf_instance_leave(struct pf_instance *instance, unsigned ms)
-{
-	int64_t stays = 0;
-
-	atomic_compare_exchange_strong(&instance->leaves_at, &stays, pf_now_ms() + ms);
-	pf_instance_nudge(instance);
-}
-
-/* Must INSTANCE end though calls are under way? */
-static bool must_leave(const struct pf_instance *instance)
-{
-	int64_t at = atomic_load(&instance->leaves_at);
-
-	return at && pf_now_ms() >= at;
-}
-
-/*
- * Once a second, look for a heartbeat, for calls at all, and for executions that take too long.
- * The seconds are those in which this thread ran, so a daemon that was stopped together with its
- * worker (a suspended machine, a frozen control group) does not take the worker for silent.
- */
-static void count_seconds(struct pf_instance *instance)
-{
-	uint64_t beats = atomic_load(instance->channel.beats);
-	unsigned before = atomic_load(&instance->silent_s), now = before + 1;
-	int64_t ms = pf_now_ms();
-	bool report;
-
-	if (ms < instance->next_second_ms)
-		return;
-	/* Never more than have passed; after a pause one counts. */
-	if (ms - instance->next_second_ms < PF_HEARTBEAT_MS)
-		instance->next_second_ms += PF_HEARTBEAT_MS;
-	else
-		instance->next_second_ms = ms + PF_HEARTBEAT_MS;
-	if (beats != instance->beats || !atomic_load(&instance->begun))
-		now = 0;
-	instance->beats = beats;
-	atomic_store(&instance->silent_s, now);
-	report = (before < PF_SILENT_S) != (now < PF_SILENT_S) ||
-		 (instance->limits.silent_s && now == instance->limits.silent_s);
-	if (has_overrun(instance, atomic_fetch_add(&instance->seconds, 1) + 1))
-		report = !atomic_exchange(&instance->overran, true) || report;
-	if (must_leave(instance))
-		report = !atomic_exchange(&instance->stopped, true) || report;
-	report = has_idled(instance) || report;
-	if (report)
-		pf_instance_nudge(instance);
-}
-
 static void *reply_main(void *arg)
 {
 	struct pf_instance *instance = arg;
@@ -586,7 +457,7 @@ static void *reply_main(void *arg)
 		dead = !pf_instance_alive(instance);
 		while (take_one(instance))
 			;
-		count_seconds(instance);
+		pf_instance_count_seconds(instance);
 		pf_lock(&instance->lock);
 		send_deferred_locked(instance);
 		deferred = instance->deferred.len > 0;
@@ -713,27 +584,6 @@ bool pf_instance_serves(struct pf_instance *instance)
 	return !atomic_load(&instance->leaves_at) && pf_instance_alive(instance);
 }
 
-unsigned pf_instance_silent_s(const struct pf_instance *instance)
-{
-	return atomic_load(&instance->silent_s);
-}
-
-const char *pf_instance_unfit(const struct pf_instance *instance)
-{
-	if (atomic_load(&instance->broken))
-		return "FATAL: it damaged its rings of requests and replies\n";
-	if (atomic_load(&instance->damaged))
-		return "FATAL: memory that it shares with the daemon could not be read\n";
-	if (atomic_load(&instance->overran))
-		return "FATAL: an execution took longer than the time of --execute-timeout\n";
-	if (atomic_load(&instance->leaves_at) && atomic_load(&instance->stopped))
-		return "FATAL: it was replaced, and did not end in time what was under way\n";
-	if (instance->limits.silent_s &&
-	    atomic_load(&instance->silent_s) >= instance->limits.silent_s)
-		return "FATAL: it gave no heartbeat within the time of --worker-timeout\n";
-	return NULL;
-}
-
 bool pf_instance_was_stopped(const struct pf_instance *instance)
 {
 	return atomic_load(&instance->stopped);
@@ -747,40 +597,6 @@ const struct stat *pf_instance_plugin(const struct pf_instance *instance)
 char *const *pf_instance_environ(const struct pf_instance *instance)
 {
 	return instance->env;
-}
-
-int pf_instance_set_devices(struct pf_instance *instance, unsigned n)
-{
-	instance->alive = calloc(n + 1, sizeof(*instance->alive));
-	instance->n_devices = n;
-	return instance->alive ? 0 : -ENOMEM;
-}
-
-static _Atomic int *counter(const struct pf_instance *instance, enum pf_alive what,
-			    unsigned device)
-{
-	if (!instance->alive || (device >= instance->n_devices && device != PF_NO_DEVICE))
-		return NULL;
-	return &instance->alive[device == PF_NO_DEVICE ? instance->n_devices : device]
-			       [what];
-}
-
-void pf_instance_count(struct pf_instance *instance, enum pf_alive what, unsigned device,
-		       int change)
-{
-	_Atomic int *n = counter(instance, what, device);
-
-	if (n)
-		atomic_fetch_add_explicit(n, change, memory_order_relaxed);
-}
-
-unsigned pf_instance_alive_on(const struct pf_instance *instance, enum pf_alive what,
-			      unsigned device)
-{
-	_Atomic int *n = counter(instance, what, device);
-	int count = n ? atomic_load_explicit(n, memory_order_relaxed) : 0;
-
-	return count > 0 ? (unsigned)count : 0;
 }
 
 unsigned pf_instance_lost(struct pf_instance *instance, enum pf_op op)

@@ -223,6 +223,12 @@ struct pf_instance {
 	unsigned lost[PF_OP_COUNT]; /* calls that the end failed, by op */
 };
 
+/* Have the monitor look at the instance. */
+static inline void pf_instance_nudge(const struct pf_instance *instance)
+{
+	pf_event_set(instance->broken_fd);
+}
+
 /*
  * Map the channel CHANNEL_FD and the pool POOL_FD, of POOL_SIZE bytes, whose descriptors stay the
  * caller's, and start the thread that takes replies.
@@ -237,12 +243,34 @@ int pf_instance_new(const char *name, int channel_fd, int pool_fd, uint64_t pool
 		    struct pf_plugin_log *log, struct pf_instance **ret,
 		    struct pf_err *err);
 
-/* Have the monitor look at the instance. */
-void pf_instance_nudge(const struct pf_instance *instance);
-
 /* As pf_instance_call, but the worker gets REQUEST after the frees that were posted before. */
 int pf_instance_call_in_order(struct pf_instance *instance, struct pf_call *call,
 			      struct pf_req_id *request, struct pf_err *err);
+
+/*
+ * Add to WHY, the sentence of the process's death, what it printed last since the oldest call
+ * under way began.  If no call is under way: since the latest began, and only reports of a fatal
+ * check or an uncaught exception, because that call ended and other lines explain no death.
+ */
+void pf_instance_quote(struct pf_instance *instance, struct pf_err *why);
+
+/*
+ * The process is dead: fail every call under way with WHY and what was printed since the call
+ * began, and later calls with QUOTED.  Waits for the reply thread.  Only the first call has an
+ * effect.
+ */
+void pf_instance_end(struct pf_instance *instance, const struct pf_err *why,
+		     const struct pf_err *quoted);
+
+/* --- instance_watch.c: whether an instance should end -------------------------------- */
+
+/*
+ * The reply thread's: once a second, look for a heartbeat, for calls at all, and for executions that
+ * take too long, and nudge the monitor.  The seconds are those in which this thread ran, so a daemon
+ * that was stopped together with its worker (a suspended machine, a frozen control group) does not
+ * take the worker for silent.
+ */
+void pf_instance_count_seconds(struct pf_instance *instance);
 
 /* Seconds for which the process has given no heartbeat: those in which it should have, while the
  * daemon ran. */
@@ -260,27 +288,14 @@ bool pf_instance_retire(struct pf_instance *instance);
  * call changes nothing.  The worker's lock is held. */
 void pf_instance_leave(struct pf_instance *instance, unsigned ms);
 
+/* --- instance_alive.c ----------------------------------------------------------------- */
+
 /* The plugin has N devices, before others have the instance.  -ENOMEM. */
 int pf_instance_set_devices(struct pf_instance *instance, unsigned n);
 
 /* How many objects WHAT are alive on DEVICE, or PF_NO_DEVICE. */
 unsigned pf_instance_alive_on(const struct pf_instance *instance, enum pf_alive what,
 			      unsigned device);
-
-/*
- * Add to WHY, the sentence of the process's death, what it printed last since the oldest call
- * under way began.  If no call is under way: since the latest began, and only reports of a fatal
- * check or an uncaught exception, because that call ended and other lines explain no death.
- */
-void pf_instance_quote(struct pf_instance *instance, struct pf_err *why);
-
-/*
- * The process is dead: fail every call under way with WHY and what was printed since the call
- * began, and later calls with QUOTED.  Waits for the reply thread.  Only the first call has an
- * effect.
- */
-void pf_instance_end(struct pf_instance *instance, const struct pf_err *why,
-		     const struct pf_err *quoted);
 
 /* --- late.c: calls whose callers gave up ---------------------------------------------- */
 
