@@ -127,7 +127,7 @@ struct pf_worker_config {
 	/* Environment variables of the process that differ from the daemon's: a string, or null
 	 * for none; or NULL. */
 	struct json_object *env;
-	/* The rights of the process: pf_sandbox_parse (src/worker/internal.h).  The default mode is
+	/* The rights of the process: pf_sandbox_parse (src/worker/sandbox.h).  The default mode is
 	 * strict, or device if the plugin does not start in that. */
 	struct json_object *sandbox;
 	/* The group whose member the plugin's client is: pf_group_open (src/worker/internal.h); NULL:

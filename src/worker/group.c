@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "kv.h"
 #include "pjrtfs/json.h"
 
 enum {

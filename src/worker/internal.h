@@ -14,58 +14,6 @@
 #include "pjrtfs/pjrt.h"
 #include "pjrtfs/wire.h"
 
-/*
- * The sandbox: the files and system calls that a worker may use.  Programs that users write can
- * make a plugin read files (MLIR's locations name some), write them (flags), and, if it has a bug,
- * run code.  So the worker gives up its rights in three steps: enter, before the plugin is loaded;
- * loaded, before its client is made; tighten, before the first request.
- */
-
-enum pf_sandbox_mode {
-	PF_SANDBOX_STRICT, /* for plugins that compute on the processor, and need no more */
-	PF_SANDBOX_DEVICE, /* for drivers: their devices, files and programs of their own */
-	PF_SANDBOX_OFF,
-};
-
-struct pf_sandbox {
-	enum pf_sandbox_mode mode;
-	struct json_object *read, *write; /* borrowed lists of absolute paths, or NULL */
-	uid_t uid;    /* the user that root's worker becomes; 0: it stays root */
-	bool network; /* it may use the network, as a member of a group */
-	int landlock; /* set by enter: the ABI of the kernel's Landlock; 0: it has none */
-	bool seccomp; /* set by enter: system calls are filtered */
-};
-
-/*
- * Read SETTINGS: {"sandbox": "strict", "device" or "off", "sandbox_read", "sandbox_write": lists of
- * paths, "sandbox_uid"}, each of which may be missing; NULL: strict.  RET borrows the lists.  A
- * build with sanitizers is always off: they read /proc, and make processes.  -EPROTO.
- */
-int pf_sandbox_parse(struct json_object *settings, struct pf_sandbox *ret,
-		     struct pf_err *err);
-
-/*
- * Enter SANDBOX, as the only thread of the process, before PLUGIN (a path) is loaded: any file
- * can still be read, but none written, and no process made.  Without Landlock or seccomp in the
- * kernel, the other one alone is used; -ENOSYS if the settings have paths, which need Landlock.
- * -ENOENT, ...: one of the paths cannot be opened; -errno of a refused system call.
- */
-int pf_sandbox_enter(struct pf_sandbox *sandbox, const char *plugin, struct pf_err *err);
-
-/*
- * Called when the plugin is loaded, while the process has one thread, because Landlock's rules hold
- * for a thread and those that it starts later: from then on a strict sandbox opens no file but
- * /dev/urandom, those about processors and memory, and the settings'.
- */
-int pf_sandbox_loaded(const struct pf_sandbox *sandbox, struct pf_err *err);
-
-/* Called when the daemon has the client's description: all threads give up the calls that only the
- * start needed. */
-int pf_sandbox_tighten(const struct pf_sandbox *sandbox, struct pf_err *err);
-
-/* The sandbox in force: {"mode", "landlock", "seccomp"}.  The caller's; NULL: no memory. */
-struct json_object *pf_sandbox_json(const struct pf_sandbox *sandbox);
-
 struct pjrtfs_ffi_target;
 
 /*
@@ -203,54 +151,6 @@ int pf_objects_get(struct pf_objects *objects, const uint64_t *ids, size_t n,
 
 /* Take the object of KIND under ID out of the table, if there is one. */
 void pf_objects_remove(struct pf_objects *objects, uint64_t id, enum pf_object_kind kind);
-
-/*
- * The key-value store of a group.  Every function may be called by any thread, and blocks while the
- * server is asked; keys are those of this group, whose names precede them in the server.
- * -EACCES: the server refuses the login or the key, or TLS refuses one of both sides; -ENOMEM.
- */
-
-struct pf_kv;
-
-struct pf_kv_config {
-	const char *host; /* a name or an address; resolved once, by pf_kv_open */
-	int port;
-	const char *user, *password; /* "": none */
-	bool tls;
-	const char *ca, *cert, *key; /* files, for TLS; "": the system's; none */
-	const char *prefix;          /* of all keys */
-	int timeout_ms;              /* for the server to be there */
-};
-
-/* Reach the server, and log in: *RET, which lives as long as the process.  -EIO: it was not there in
- * time; -EPROTO: it speaks TLS, and this process does not, or the other way round; -EINVAL: a file for
- * TLS has not what it is for. */
-int pf_kv_open(const struct pf_kv_config *config, struct pf_kv **ret, struct pf_err *err);
-
-/* Append the value of KEY, LEN bytes, to RET: wait for it up to TIMEOUT_MS, -ETIMEDOUT; with 0 look
- * once, -ENOENT.  -EIO: the server was away until then. */
-int pf_kv_get(struct pf_kv *kv, const char *key, size_t len, int timeout_ms,
-	      struct pf_buf *ret, struct pf_err *err);
-
-/* Give KEY a value that expires after TTL_MS.  -EEXIST: it has one; -EIO: the server was away for
- * TIMEOUT_MS. */
-int pf_kv_put(struct pf_kv *kv, const char *key, size_t len, const char *value,
-	      size_t value_len, unsigned ttl_ms, int timeout_ms, struct pf_err *err);
-
-/* Have the value of KEY last for another TTL_MS, or put it again.  -EAGAIN: the server is away. */
-int pf_kv_prolong(struct pf_kv *kv, const char *key, size_t len, const char *value,
-		  size_t value_len, unsigned ttl_ms, struct pf_err *err);
-
-/* Have KEY, a name of this process, for TTL_MS, with the text VALUE.  Its first IDENTITY bytes say
- * whose it is: -EEXIST if it is another's, whose value is appended to OTHER.  -EAGAIN. */
-int pf_kv_hold(struct pf_kv *kv, const char *key, const char *value, size_t identity,
-	       unsigned ttl_ms, struct pf_buf *other, struct pf_err *err);
-
-/* Append the text of a KEY that pf_kv_hold made to RET; nothing if there is none.  -EAGAIN. */
-int pf_kv_look(struct pf_kv *kv, const char *key, struct pf_buf *ret, struct pf_err *err);
-
-/* Remove KEY, if the server can be reached. */
-void pf_kv_drop(struct pf_kv *kv, const char *key, size_t len);
 
 /*
  * The group: the processes, most on other machines, whose plugins make one client together.  There is

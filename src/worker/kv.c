@@ -20,7 +20,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "internal.h"
+#include "kv.h"
 #include "kv_tls.h"
 
 enum {

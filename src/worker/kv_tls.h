@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "internal.h"
+#include "kv.h"
 
 enum { PROBE_MS = 1000 }; /* for the answer of a server that may be of the other kind */
 

@@ -26,6 +26,7 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/json.h"
 #include "pjrtfs/shm.h"
+#include "sandbox.h"
 
 enum { FD_CHANNEL, FD_ARENA, FD_POOL, N_FDS, FD_LIBRARIES = N_FDS };
 
