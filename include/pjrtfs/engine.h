@@ -8,10 +8,10 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "pjrtfs/arena.h"
 #include "pjrtfs/array.h"
 #include "pjrtfs/base.h"
 #include "pjrtfs/scheduler.h"
-#include "pjrtfs/shm.h"
 #include "pjrtfs/telemetry.h"
 #include "pjrtfs/wait.h"
 #include "pjrtfs/wire.h"

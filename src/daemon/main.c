@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "pjrtfs/arena.h"
 #include "pjrtfs/base.h"
 #include "pjrtfs/discover.h"
 #include "pjrtfs/engine.h"

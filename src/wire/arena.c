@@ -11,7 +11,9 @@
 #include <sys/queue.h>
 #include <sys/stat.h>
 
+#include "pjrtfs/arena.h"
 #include "pjrtfs/base.h"
+#include "pjrtfs/heap.h"
 #include "pjrtfs/shm.h"
 #include "pjrtfs/state.h"
 

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "pjrtfs/shm.h"
+#include "pjrtfs/heap.h"
 
 enum state {
 	INSIDE, /* neither the first nor the last granule of an extent */

@@ -8,6 +8,7 @@
 
 #include "internal.h"
 #include "pjrtfs/base.h"
+#include "pjrtfs/heap.h"
 #include "pjrtfs/shm.h"
 
 #define MIB (UINT64_C(1) << 20)

@@ -3,7 +3,7 @@
 #ifndef PJRTFS_TESTS_UNIT_ARENA_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_ARENA_FIXTURE_H
 
-#include "pjrtfs/shm.h"
+#include "pjrtfs/arena.h"
 
 #include <errno.h>
 #include <string.h>

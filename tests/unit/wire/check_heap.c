@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The heap: no granule is given out twice or lost, and free neighbours merge. */
-#include "pjrtfs/shm.h"
+#include "pjrtfs/heap.h"
 
 #include <string.h>
 #include <sys/mman.h>
