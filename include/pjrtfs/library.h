@@ -47,7 +47,8 @@ struct pf_library {
 	uint8_t sha256[PF_LIBRARY_SHA256];
 };
 
-/* The libraries of a mount, in the order in which they were added. */
+/* The libraries of a mount, in the order in which they were added.  One thread at a time reads and adds
+ * new ones; any thread may look at those that there are. */
 struct pf_libraries;
 
 /* None yet; the caller's, pf_libraries_free, when no worker has them any more.  NULL: no memory. */

@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <link.h>
 #include <openssl/evp.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +25,11 @@
 
 enum { NAME = 200 /* bytes of a library's name */ };
 
+/* Libraries are only added, so the first n of them can be read at any time. */
 struct pf_libraries {
-	pthread_mutex_t lock; /* rank 8; protects the fields below */
 	struct pf_library
 		*at[PF_LIBRARIES_MAX]; /* owned, unless they are another list's */
-	unsigned n;
+	_Atomic unsigned n;
 	bool borrows;
 };
 
@@ -48,20 +48,15 @@ void pf_library_free(struct pf_library *l)
 
 struct pf_libraries *pf_libraries_new(void)
 {
-	struct pf_libraries *libs = calloc(1, sizeof(*libs));
-
-	if (libs && pthread_mutex_init(&libs->lock, NULL))
-		abort();
-	return libs;
+	return calloc(1, sizeof(struct pf_libraries));
 }
 
 void pf_libraries_free(struct pf_libraries *libs)
 {
 	if (!libs)
 		return;
-	while (libs->n && !libs->borrows)
-		pf_library_free(libs->at[--libs->n]);
-	pthread_mutex_destroy(&libs->lock);
+	for (unsigned i = 0; i < libs->n && !libs->borrows; i++)
+		pf_library_free(libs->at[i]);
 	free(libs);
 }
 
@@ -183,7 +178,7 @@ static int read_library(struct pf_library *l, struct pf_err *err)
 /* --- the list ------------------------------------------------------------------------------ */
 
 /* Is there a library called NAME? */
-static bool has_locked(const struct pf_libraries *libs, const char *name)
+static bool has(const struct pf_libraries *libs, const char *name)
 {
 	for (unsigned i = 0; i < libs->n; i++)
 		if (!strcmp(libs->at[i]->name, name))
@@ -192,7 +187,7 @@ static bool has_locked(const struct pf_libraries *libs, const char *name)
 }
 
 /* Call L after its file, without .so and what follows; a second one of a name has a number. */
-static int name_locked(const struct pf_libraries *libs, struct pf_library *l)
+static int give_name(const struct pf_libraries *libs, struct pf_library *l)
 {
 	const char *file = strrchr(l->path, '/');
 	const char *end;
@@ -205,7 +200,7 @@ static int name_locked(const struct pf_libraries *libs, struct pf_library *l)
 	snprintf(base, sizeof(base), "%.*s", (int)len, file);
 	len = pf_err_clean(base, strlen(base));
 	snprintf(name, sizeof(name), "%.*s", (int)len, base);
-	for (unsigned i = 2; has_locked(libs, name); i++)
+	for (unsigned i = 2; has(libs, name); i++)
 		snprintf(name, sizeof(name), "%.*s-%u", (int)len, base, i);
 	l->name = strdup(name);
 	return l->name ? 0 : -ENOMEM;
@@ -229,10 +224,8 @@ int pf_library_read(struct pf_libraries *libs, const struct pf_library_spec *spe
 		    !l->platform != !spec->platform || !l->targets != !spec->targets)
 			r = -ENOMEM;
 	}
-	if (r == 0) {
-		PF_LOCK_SCOPE(&libs->lock);
-		r = name_locked(libs, l);
-	}
+	if (r == 0)
+		r = give_name(libs, l);
 	if (r < 0)
 		return pf_err_set(err, r, "no memory for an FFI library");
 	r = read_library(l, err);
@@ -244,11 +237,13 @@ int pf_library_read(struct pf_libraries *libs, const struct pf_library_spec *spe
 
 int pf_libraries_take(struct pf_libraries *libs, struct pf_library *l, struct pf_err *err)
 {
-	PF_LOCK_SCOPE(&libs->lock);
-	if (libs->n == PF_LIBRARIES_MAX)
+	unsigned n = atomic_load(&libs->n);
+
+	if (n == PF_LIBRARIES_MAX)
 		return pf_err_set(err, -E2BIG, "more than %d FFI libraries",
 				  PF_LIBRARIES_MAX);
-	libs->at[libs->n++] = l;
+	libs->at[n] = l;
+	atomic_store(&libs->n, n + 1);
 	return 0;
 }
 
@@ -276,17 +271,14 @@ int pf_libraries_with(struct pf_libraries *libs, struct pf_library *l,
 	if (!with)
 		return pf_err_set(err, -ENOMEM, "no memory for an FFI library");
 	with->borrows = true;
-	pf_lock(&libs->lock);
-	memcpy(with->at, libs->at, sizeof(with->at));
 	with->n = libs->n;
-	pf_unlock(&libs->lock);
+	memcpy(with->at, libs->at, with->n * sizeof(with->at[0]));
 	return pf_libraries_take(with, l, err);
 }
 
 const struct pf_library *pf_libraries_find(struct pf_libraries *libs, const char *path,
 					   const char *plugin)
 {
-	PF_LOCK_SCOPE(&libs->lock);
 	for (unsigned i = 0; i < libs->n; i++) {
 		const struct pf_library *l = libs->at[i];
 
@@ -300,13 +292,10 @@ const struct pf_library *pf_libraries_find(struct pf_libraries *libs, const char
 unsigned pf_libraries_of(struct pf_libraries *libs, const char *plugin,
 			 const struct pf_library *ret[PF_LIBRARIES_MAX])
 {
-	unsigned n = 0;
+	unsigned all = libs ? libs->n : 0, n = 0;
 
-	if (!libs)
-		return 0;
-	PF_LOCK_SCOPE(&libs->lock);
 	for (int builtin = 0; builtin < 2; builtin++)
-		for (unsigned i = 0; i < libs->n; i++) {
+		for (unsigned i = 0; i < all; i++) {
 			const struct pf_library *l = libs->at[i];
 
 			if (l->builtin == builtin &&
