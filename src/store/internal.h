@@ -15,6 +15,7 @@
 #include "pjrtfs/executable.h"
 #include "pjrtfs/execution.h"
 #include "pjrtfs/library.h"
+#include "pjrtfs/restore.h"
 #include "pjrtfs/scheduler.h"
 #include "pjrtfs/state.h"
 #include "pjrtfs/value.h"
@@ -109,6 +110,29 @@ struct pf_executable_record {
 void pf_value_save_locked(struct pf_value *value);
 void pf_buffer_save_locked(struct pf_buffer *buffer);
 void pf_executable_save_locked(struct pf_executable *x);
+
+/* --- restore_memory.c ------------------------------------------------------------------- */
+
+/* The objects that were made anew, by number, with one reference to each. */
+struct pf_restore {
+	struct pf_map bytes, values, buffers, pools;
+	struct pf_map executables; /* RESTORE itself for each */
+};
+
+/* -EPROTO: the record of WHAT with number ID is damaged. */
+int pf_restore_damaged(const char *what, uint64_t id, struct pf_err *err);
+
+/* Take over the arenas of KEPT, with the bytes in them: those of users after that of the mount, ARENA.
+ * -EPROTO, -ENOMEM. */
+int pf_restore_arenas(struct pf_restore *restore, const struct pf_kept *kept, size_t n,
+		      uint64_t limit, struct pf_arena **arena, struct pf_err *err);
+
+/* Take over the pools of KEPT.  -EPROTO, -ENOMEM. */
+int pf_restore_pools(struct pf_restore *restore, const struct pf_kept *kept, size_t n,
+		     struct pf_err *err);
+
+/* The bytes that had number ID, with a reference; NULL: there are none. */
+struct pf_bytes *pf_restore_find_bytes(const struct pf_restore *restore, uint64_t id);
 
 /* --- buffer.c --------------------------------------------------------------------------- */
 
@@ -417,6 +441,8 @@ void pf_executable_drop_served_locked(struct pf_executable *x);
 
 /* The program that executions get now, borrowed; NULL: none, or they wait.  The caller holds the lock. */
 struct pf_loaded *pf_executable_serving(const struct pf_executable *x);
+
+/* --- loaded.c -------------------------------------------------------------------------- */
 
 /* A new compiled program of C, with one reference; NULL: no memory. */
 struct pf_loaded *pf_loaded_new(struct compile *c);

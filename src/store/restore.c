@@ -3,7 +3,6 @@
 #include "pjrtfs/restore.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,112 +11,6 @@
 #include "internal.h"
 
 enum { EXECUTABLE_TEXTS = 5 }; /* behind its record: the options, then three errors */
-
-/* The objects that were made anew, by number, with one reference to each. */
-struct pf_restore {
-	struct pf_map bytes, values, buffers, pools;
-	struct pf_map executables; /* RESTORE itself for each */
-};
-
-static int damaged(const char *what, uint64_t id, struct pf_err *err)
-{
-	return pf_err_set(err, -EPROTO, "the record of %s %" PRIu64 " is damaged", what,
-			  id);
-}
-
-/* --- bytes -------------------------------------------------------------------------------- */
-
-/* NULL: it is damaged. */
-static const struct pf_bytes_record *bytes_record(uint64_t id)
-{
-	size_t len;
-	const struct pf_bytes_record *record = pf_state_get(PF_STATE_BYTES, id, &len);
-
-	return record && len == sizeof(*record) && record->start <= record->extent.len
-		       ? record
-		       : NULL;
-}
-
-/* Make the bytes with number ID, which lie in ARENA; its extent is in use. */
-static int restore_bytes(struct pf_restore *restore, uint64_t id, struct pf_arena *arena,
-			 struct pf_err *err)
-{
-	const struct pf_bytes_record *record = bytes_record(id);
-	struct pf_bytes *b = calloc(1, sizeof(*b));
-
-	if (!b || pf_map_put(&restore->bytes, id, b) < 0) {
-		free(b);
-		return pf_err_set(err, -ENOMEM, "no memory for bytes");
-	}
-	atomic_init(&b->refs, 1);
-	atomic_init(&b->saved, true);
-	b->arena = arena;
-	b->id = id;
-	b->extent.off = record->extent.off;
-	b->extent.len = pf_arena_length(arena, b->extent.off);
-	b->start = record->start;
-	return 0;
-}
-
-/* The extents of arena NUMBER, in an array of *N that the caller frees.  -EPROTO, -ENOMEM. */
-static int list_extents(const uint64_t *ids, size_t n_ids, uint64_t number,
-			struct pf_extent **ret, size_t *n, struct pf_err *err)
-{
-	*n = 0;
-	*ret = calloc(n_ids + 1, sizeof(**ret));
-	if (!*ret)
-		return pf_err_set(err, -ENOMEM, "no memory for the arena");
-	for (size_t i = 0; i < n_ids; i++) {
-		const struct pf_bytes_record *record = bytes_record(ids[i]);
-
-		if (!record)
-			return damaged("bytes", ids[i], err);
-		if (record->arena == number)
-			(*ret)[(*n)++] = record->extent;
-	}
-	return 0;
-}
-
-/* Take over arena NUMBER, whose memfd is KEPT; *MOUNT is that of the mount, or becomes it. */
-static int restore_arena(struct pf_restore *restore, uint64_t number, int kept,
-			 uint64_t limit, struct pf_arena **mount, struct pf_err *err)
-{
-	size_t n_ids, n;
-	pf_autofree uint64_t *ids = pf_state_list(PF_STATE_BYTES, &n_ids);
-	pf_autofree struct pf_extent *extents = NULL;
-	pf_autoclose int fd = fcntl(kept, F_DUPFD_CLOEXEC, 0);
-	struct pf_arena *arena;
-	int r;
-
-	if (!ids || fd < 0)
-		return pf_err_set(err, -ENOMEM, "no memory for the arena");
-	r = list_extents(ids, n_ids, number, &extents, &n, err);
-	/* A user who has files, but none with bytes in an arena, gets another one. */
-	if (r == 0 && number && !n) {
-		pf_arena_forget(number);
-		return 0;
-	}
-	if (r == 0)
-		r = pf_arena_adopt(number ? *mount : NULL, number, fd, limit, extents, n,
-				   &arena, err);
-	if (r < 0)
-		return r;
-	fd = -1;
-	if (!number)
-		*mount = arena;
-	for (size_t i = 0; i < n_ids && r == 0; i++)
-		if (bytes_record(ids[i])->arena == number)
-			r = restore_bytes(restore, ids[i], arena, err);
-	return r;
-}
-
-/* The bytes that had number ID, with a reference; NULL: there are none. */
-static struct pf_bytes *find_bytes(const struct pf_restore *restore, uint64_t id)
-{
-	struct pf_bytes *b = id ? pf_map_get(&restore->bytes, id) : NULL;
-
-	return b ? pf_bytes_ref(b) : NULL;
-}
 
 /* --- values ------------------------------------------------------------------------------- */
 
@@ -137,7 +30,7 @@ static bool find_in_arena(struct pf_restore *restore, struct pf_value *v,
 			  const struct pf_value_record *r, struct pf_arena *arena)
 {
 	PF_CLEANUP(pf_bytes_unrefp)
-	struct pf_bytes *bytes = find_bytes(restore, r->id);
+	struct pf_bytes *bytes = pf_restore_find_bytes(restore, r->id);
 	uint64_t end;
 
 	v->bytes_off = r->off;
@@ -197,7 +90,7 @@ static int read_value(uint64_t id, struct pf_value_record *ret, struct pf_shape 
 	if (len < offsetof(struct pf_value_record, dims) || r->rank > PF_MAX_RANK ||
 	    len < PF_RECORD_LEN(*r) ||
 	    len - PF_RECORD_LEN(*r) != (r->where == PF_KEPT_INLINE ? r->len : 0))
-		return damaged("value", id, err);
+		return pf_restore_damaged("value", id, err);
 	*ret = (struct pf_value_record){ 0 };
 	memcpy(ret, r, PF_RECORD_LEN(*r));
 	*tail = (const char *)r + PF_RECORD_LEN(*r);
@@ -208,7 +101,7 @@ static int read_value(uint64_t id, struct pf_value_record *ret, struct pf_shape 
 	    !pf_layout_is_valid(&r->layout, r->rank) ||
 	    (r->state != PF_VALUE_READY && r->state != PF_VALUE_DONATED &&
 	     r->state != PF_VALUE_LOST))
-		return damaged("value", id, err);
+		return pf_restore_damaged("value", id, err);
 	return 1;
 }
 
@@ -267,7 +160,7 @@ static int read_buffer(uint64_t id, struct pf_buffer_record *ret, struct pf_err 
 	    r->state > PF_BUFFER_ERROR || !is_dtype(r->declared) ||
 	    !is_dtype(r->former) || r->device[sizeof(r->device) - 1] ||
 	    r->made_by[sizeof(r->made_by) - 1])
-		return damaged("buffer", id, err);
+		return pf_restore_damaged("buffer", id, err);
 	*ret = (struct pf_buffer_record){ 0 };
 	memcpy(ret, r, PF_RECORD_LEN(*r));
 	text = len - PF_RECORD_LEN(*r);
@@ -347,7 +240,7 @@ int pf_buffer_restore(struct pf_restore *restore, uint64_t id, pf_location_find 
 	code = set_facts(b, &r, &error, err);
 	if (code < 0)
 		return code;
-	b->content = find_bytes(restore, r.content);
+	b->content = pf_restore_find_bytes(restore, r.content);
 	if (r.value)
 		b->value = restore_value(restore, r.value, location, &why);
 	if (b->value)
@@ -379,7 +272,7 @@ static int read_executable(uint64_t id, struct pf_executable_record *ret,
 				  "no executable %" PRIu64 " in the journal", id);
 	if (len < sizeof(*r) || r->format > PF_PROGRAM_NATIVE ||
 	    r->state > PF_EXECUTABLE_FAILED)
-		return damaged("executable", id, err);
+		return pf_restore_damaged("executable", id, err);
 	*ret = *r;
 	pf_buf_append(tail, r + 1, len - sizeof(*r));
 	if (tail->failed)
@@ -388,7 +281,7 @@ static int read_executable(uint64_t id, struct pf_executable_record *ret,
 		const char *end = memchr(tail->data + at, 0, tail->len - at);
 
 		if (!end)
-			return damaged("executable", id, err);
+			return pf_restore_damaged("executable", id, err);
 		texts[i] = tail->data + at;
 		at = (size_t)(end - tail->data) + 1;
 	}
@@ -435,13 +328,13 @@ int pf_executable_restore(struct pf_restore *restore, uint64_t id,
 	}
 	x->id = 0; /* nothing is written before all is set */
 	x->user = r.user;
-	x->program = find_bytes(restore, r.program);
+	x->program = pf_restore_find_bytes(restore, r.program);
 	if (x->program && r.program_len <= x->program->extent.len - x->program->start)
 		x->program_len = r.program_len;
-	x->topology = find_bytes(restore, r.topology);
+	x->topology = pf_restore_find_bytes(restore, r.topology);
 	if (x->topology && r.topology_len <= x->topology->extent.len - x->topology->start)
 		x->topology_len = r.topology_len;
-	x->served.program = find_bytes(restore, r.served);
+	x->served.program = pf_restore_find_bytes(restore, r.served);
 	if (x->served.program &&
 	    r.served_len <= x->served.program->extent.len - x->served.program->start)
 		x->served.len = r.served_len;
@@ -469,50 +362,6 @@ int pf_executable_restore(struct pf_restore *restore, uint64_t id,
 
 /* --- begin and end ------------------------------------------------------------------------ */
 
-/* Take over the arenas of KEPT: those of users after that of the mount. */
-static int restore_arenas(struct pf_restore *restore, const struct pf_kept *kept,
-			  size_t n, uint64_t limit, struct pf_arena **arena,
-			  struct pf_err *err)
-{
-	uint64_t number;
-	size_t n_known;
-	int r = 0;
-
-	free(pf_state_list(PF_STATE_ARENA, &n_known));
-	for (int users = 0; users < 2; users++)
-		for (size_t i = 0; i < n && r == 0; i++) {
-			if (!pf_arena_is_kept(kept[i].name, &number) ||
-			    (number != 0) != users || (users && !*arena))
-				continue;
-			r = restore_arena(restore, number, kept[i].fd, limit, arena, err);
-			n_known--;
-		}
-	if (r < 0)
-		return r;
-	return *arena && n_known == 0
-		       ? 0
-		       : pf_err_set(err, -EPROTO, "an arena of the journal is missing");
-}
-
-/* Take over the pools of KEPT. */
-static int restore_pools(struct pf_restore *restore, const struct pf_kept *kept, size_t n,
-			 struct pf_err *err)
-{
-	for (size_t i = 0; i < n; i++) {
-		struct pf_instance *pool;
-		int r = pf_instance_of_pool(kept[i].name, kept[i].fd, &pool, err);
-
-		if (r < 0)
-			return r;
-		if (pool &&
-		    pf_map_put(&restore->pools, pf_instance_number(pool), pool) < 0) {
-			pf_instance_unref(pool);
-			return pf_err_set(err, -ENOMEM, "no memory for %s", kept[i].name);
-		}
-	}
-	return 0;
-}
-
 int pf_restore_begin(const struct pf_kept *kept, size_t n, uint64_t limit,
 		     struct pf_arena **arena, struct pf_restore **ret, struct pf_err *err)
 {
@@ -522,9 +371,9 @@ int pf_restore_begin(const struct pf_kept *kept, size_t n, uint64_t limit,
 	*arena = NULL;
 	if (!restore)
 		return pf_err_set(err, -ENOMEM, "no memory for the arena");
-	r = restore_arenas(restore, kept, n, limit, arena, err);
+	r = pf_restore_arenas(restore, kept, n, limit, arena, err);
 	if (r == 0)
-		r = restore_pools(restore, kept, n, err);
+		r = pf_restore_pools(restore, kept, n, err);
 	if (r < 0) {
 		pf_restore_end(restore);
 		pf_arena_free(pf_steal(arena));

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compiled programs that workers have loaded. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "internal.h"
+#include "pjrtfs/base.h"
+#include "pjrtfs/json.h"
+
+/* A program for any device counts on all of them. */
+static void count(struct pf_loaded *l, int change)
+{
+	unsigned n = l->n_devices      ? l->n_devices
+		     : l->for_topology ? 0
+				       : pf_worker_description(l->worker)->n_devices;
+
+	pf_instance_count(l->instance, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE, change);
+	for (unsigned i = 0; i < n; i++)
+		pf_instance_count(l->instance, PF_ALIVE_EXECUTABLES,
+				  l->n_devices ? l->devices[i] : i, change);
+	l->counted = change > 0;
+}
+
+/* --- unloading the least recently used programs ------------------------------------------ */
+
+enum {
+	MAPPINGS = 6,         /* of a program: XLA's smallest have three */
+	MAX_MAPPINGS = 65530, /* of a process, if the kernel does not say */
+};
+
+static struct {
+	struct pf_loaded *first; /* protected by pf_store_lock */
+	_Atomic uint64_t loads;  /* since the start: the clock of pf_loaded.used */
+	_Atomic unsigned limit;  /* of each worker; 0: not known yet */
+} all;
+
+static unsigned default_limit(void)
+{
+	FILE *f = fopen("/proc/sys/vm/max_map_count", "re");
+	unsigned n;
+
+	if (!f || fscanf(f, "%u", &n) != 1 || n < MAPPINGS)
+		n = MAX_MAPPINGS;
+	if (f)
+		fclose(f);
+	return n / MAPPINGS;
+}
+
+void pf_loaded_limit(unsigned n)
+{
+	atomic_store(&all.limit, n ? n : default_limit());
+}
+
+static unsigned limit(void)
+{
+	if (!atomic_load(&all.limit))
+		pf_loaded_limit(0);
+	return atomic_load(&all.limit);
+}
+
+bool pf_loaded_use(struct pf_loaded *l)
+{
+	uint64_t now = atomic_load_explicit(&all.loads, memory_order_relaxed);
+
+	if (atomic_load_explicit(&l->used, memory_order_relaxed) != now)
+		atomic_store_explicit(&l->used, now, memory_order_relaxed);
+	/* The caller's reference came first: see unload_locked. */
+	return !atomic_load(&l->unloaded) && pf_instance_serves(l->instance);
+}
+
+/* Have the worker drop L, unless another thread has a reference. */
+static bool unload_locked(struct pf_loaded *l)
+{
+	atomic_store(&l->unloaded, true);
+	/* A thread that takes a reference later sees the flag; refs shows earlier
+	 * ones. */
+	if (atomic_load(&l->refs) > 1) {
+		atomic_store(&l->unloaded, false);
+		return false;
+	}
+	count(l, -1);
+	pf_instance_free_id(l->instance, PF_OP_EXECUTABLE_FREE, l->id);
+	return true;
+}
+
+static void unlink_locked(struct pf_loaded *l)
+{
+	if (l->prev)
+		l->prev->next = l->next;
+	else if (all.first == l)
+		all.first = l->next;
+	if (l->next)
+		l->next->prev = l->prev;
+	l->prev = l->next = NULL;
+}
+
+/* Unload the program of L's instance that was used longest ago; never L, nor one in use. */
+static void unload_oldest_locked(const struct pf_loaded *l)
+{
+	struct pf_loaded *oldest = NULL;
+
+	for (struct pf_loaded *o = all.first; o; o = o->next)
+		if (o->instance == l->instance && o != l && atomic_load(&o->refs) == 1 &&
+		    (!oldest || atomic_load(&o->used) < atomic_load(&oldest->used)))
+			oldest = o;
+	/* If a thread takes a reference just now, the next load tries again. */
+	if (oldest && unload_locked(oldest))
+		unlink_locked(oldest);
+}
+
+/* L is loaded: list it, and unload others beyond the limit. */
+static void loaded_add(struct pf_loaded *l)
+{
+	unsigned has;
+
+	count(l, 1);
+	PF_LOCK_SCOPE(&pf_store_lock);
+	atomic_store(&l->used, atomic_fetch_add(&all.loads, 1) + 1);
+	has = pf_worker_alive(l->worker, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE);
+	l->next = all.first;
+	if (l->next)
+		l->next->prev = l;
+	all.first = l;
+	for (; has > limit(); has--)
+		unload_oldest_locked(l);
+}
+
+static void loaded_remove(struct pf_loaded *l)
+{
+	PF_LOCK_SCOPE(&pf_store_lock);
+	unlink_locked(l);
+}
+
+/* --- one of them ------------------------------------------------------------------------- */
+
+struct pf_loaded *pf_loaded_ref(struct pf_loaded *loaded)
+{
+	atomic_fetch_add(&loaded->refs, 1);
+	return loaded;
+}
+
+void pf_loaded_unref(struct pf_loaded *l)
+{
+	if (!l || atomic_fetch_sub(&l->refs, 1) != 1)
+		return;
+	loaded_remove(l);
+	if (l->counted)
+		count(l, -1);
+	if (!atomic_load(&l->unloaded))
+		pf_instance_free_id(l->instance, PF_OP_EXECUTABLE_FREE, l->id);
+	pf_instance_unref(l->instance);
+	pf_bytes_unref(l->program);
+	pf_signature_free(l->signature);
+	json_object_put(l->info);
+	pf_buf_release(&l->options);
+	free(l->settings);
+	free(l->devices);
+	free(l);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const unsigned *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Does it run on devices of other processes, too, by the assignment in INFO? */
+static bool is_wide(const struct pf_loaded *l)
+{
+	const struct pf_description *d = pf_worker_description(l->worker);
+	struct json_object *rows = json_object_object_get(l->info, "device_assignment");
+	size_t n = json_object_is_type(rows, json_type_array)
+			   ? json_object_array_length(rows)
+			   : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *row = json_object_array_get_idx(rows, i);
+		size_t width = json_object_is_type(row, json_type_array)
+				       ? json_object_array_length(row)
+				       : 0;
+
+		for (size_t k = 0; k < width; k++)
+			for (unsigned at = 0; at < d->n_devices; at++)
+				if (!d->devices[at].addressable &&
+				    d->devices[at].id ==
+					    json_object_get_int64(
+						    json_object_array_get_idx(row, k)))
+					return true;
+	}
+	return false;
+}
+
+/* Which of the worker's devices it runs on, from the ids in INFO. */
+static int find_devices(struct pf_loaded *l, struct pf_err *err)
+{
+	const struct pf_description *d = pf_worker_description(l->worker);
+	struct json_object *ids;
+	size_t n = 0;
+
+	if (json_object_object_get_ex(l->info, "devices", &ids) &&
+	    json_object_is_type(ids, json_type_array))
+		n = json_object_array_length(ids);
+	l->devices = calloc(2 * n + 1, sizeof(*l->devices));
+	if (!l->devices)
+		return pf_err_set(err, -ENOMEM, "no memory for the program's devices");
+	if (n > d->n_devices)
+		return pf_err_set(err, -EPROTO, "the worker named %zu devices of %u", n,
+				  d->n_devices);
+	for (size_t i = 0; i < n; i++) {
+		int64_t id = json_object_get_int64(json_object_array_get_idx(ids, i));
+		unsigned at = 0;
+
+		while (at < d->n_devices && d->devices[at].id != id)
+			at++;
+		if (at == d->n_devices)
+			return pf_err_set(err, -EPROTO,
+					  "the worker named an unknown device");
+		l->devices[i] = at;
+	}
+	l->n_devices = (unsigned)n;
+	l->wide = pf_worker_in_group(l->worker) && is_wide(l);
+	l->queues = l->devices + n;
+	memcpy(l->queues, l->devices, n * sizeof(*l->devices));
+	qsort(l->queues, n, sizeof(*l->queues), by_number);
+	for (size_t i = 1; i < n; i++)
+		if (l->queues[i - 1] == l->queues[i])
+			return pf_err_set(err, -EPROTO,
+					  "the worker named a device twice");
+	return 0;
+}
+
+struct pf_loaded *pf_loaded_new(struct compile *c)
+{
+	struct pf_loaded *l = calloc(1, sizeof(*l));
+
+	if (l && c->settings && !(l->settings = strdup(c->settings)))
+		free(pf_steal(&l));
+	if (!l)
+		return NULL;
+	atomic_init(&l->refs, 1);
+	l->worker = c->plan.worker;
+	l->instance = pf_instance_ref(c->instance);
+	l->program = pf_bytes_ref(c->program);
+	l->program_len = c->len;
+	l->id = c->id;
+	l->native = c->native;
+	l->for_topology = c->plan.topology_len;
+	l->platform = c->plan.platform;
+	l->kept = !c->native && c->can_be_kept;
+	l->key = c->key;
+	l->compile_seconds = pf_seconds_since(CLOCK_REALTIME, &c->start);
+	if (!c->native)
+		pf_buf_append(&l->options, c->plan.options.data, c->plan.options.len);
+	return l;
+}
+
+/* Without C's optimized program its arguments are not known; INFO has the plugin's reason. */
+static int no_arguments(const struct compile *c, struct json_object *info,
+			struct pf_err *err)
+{
+	struct json_object *optimized = NULL;
+	const char *why;
+
+	json_object_object_get_ex(info, "optimized_program", &optimized);
+	why = pf_json_get_string(optimized, "unavailable");
+	return pf_err_set(err, -EOPNOTSUPP,
+			  "plugin %s does not tell what the program's arguments are%s%s",
+			  pf_worker_name(c->plan.worker), *why ? ": " : "", why);
+}
+
+int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_object *info,
+		       struct pf_shared_bytes hlo, bool hlo_with_config,
+		       struct pf_err *err)
+{
+	struct pf_shared_bytes module = PF_SHARED_NONE;
+	int r;
+
+	l->info = info;
+	if (!json_object_is_type(info, json_type_object))
+		return pf_err_set(err, -EPROTO, "the worker told nothing of the program");
+	if (!hlo.shared)
+		return no_arguments(c, info, err);
+	r = pf_signature_parse(hlo, hlo_with_config, &l->signature, err);
+	if (r == 0 && l->platform)
+		r = pf_signature_drop_platform(l->signature, err);
+	if (r == 0 &&
+	    pf_program_name_inputs(&c->facts, pf_bytes_at(c->module, 0),
+				   c->facts.off + c->facts.len, l->signature) < 0)
+		r = pf_err_set(err, -ENOMEM, "no memory for the program's signature");
+	if (r == 0)
+		r = pf_hlo_unwrap(hlo, hlo_with_config, &module, err);
+	l->hlo_len = module.len;
+	if (r == 0)
+		r = find_devices(l, err);
+	if (l->wide && !l->native)
+		l->key = c->group_key;
+	if (r == 0)
+		loaded_add(l);
+	return r;
+}

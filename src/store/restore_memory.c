@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory of an earlier life: arenas with the extents of bytes, and pools. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "internal.h"
+#include "pjrtfs/restore.h"
+
+int pf_restore_damaged(const char *what, uint64_t id, struct pf_err *err)
+{
+	return pf_err_set(err, -EPROTO, "the record of %s %" PRIu64 " is damaged", what,
+			  id);
+}
+
+/* NULL: it is damaged. */
+static const struct pf_bytes_record *bytes_record(uint64_t id)
+{
+	size_t len;
+	const struct pf_bytes_record *record = pf_state_get(PF_STATE_BYTES, id, &len);
+
+	return record && len == sizeof(*record) && record->start <= record->extent.len
+		       ? record
+		       : NULL;
+}
+
+/* Make the bytes with number ID, which lie in ARENA; its extent is in use. */
+static int restore_bytes(struct pf_restore *restore, uint64_t id, struct pf_arena *arena,
+			 struct pf_err *err)
+{
+	const struct pf_bytes_record *record = bytes_record(id);
+	struct pf_bytes *b = calloc(1, sizeof(*b));
+
+	if (!b || pf_map_put(&restore->bytes, id, b) < 0) {
+		free(b);
+		return pf_err_set(err, -ENOMEM, "no memory for bytes");
+	}
+	atomic_init(&b->refs, 1);
+	atomic_init(&b->saved, true);
+	b->arena = arena;
+	b->id = id;
+	b->extent.off = record->extent.off;
+	b->extent.len = pf_arena_length(arena, b->extent.off);
+	b->start = record->start;
+	return 0;
+}
+
+/* The extents of arena NUMBER, in an array of *N that the caller frees.  -EPROTO, -ENOMEM. */
+static int list_extents(const uint64_t *ids, size_t n_ids, uint64_t number,
+			struct pf_extent **ret, size_t *n, struct pf_err *err)
+{
+	*n = 0;
+	*ret = calloc(n_ids + 1, sizeof(**ret));
+	if (!*ret)
+		return pf_err_set(err, -ENOMEM, "no memory for the arena");
+	for (size_t i = 0; i < n_ids; i++) {
+		const struct pf_bytes_record *record = bytes_record(ids[i]);
+
+		if (!record)
+			return pf_restore_damaged("bytes", ids[i], err);
+		if (record->arena == number)
+			(*ret)[(*n)++] = record->extent;
+	}
+	return 0;
+}
+
+/* Take over arena NUMBER, whose memfd is KEPT; *MOUNT is that of the mount, or becomes it. */
+static int restore_arena(struct pf_restore *restore, uint64_t number, int kept,
+			 uint64_t limit, struct pf_arena **mount, struct pf_err *err)
+{
+	size_t n_ids, n;
+	pf_autofree uint64_t *ids = pf_state_list(PF_STATE_BYTES, &n_ids);
+	pf_autofree struct pf_extent *extents = NULL;
+	pf_autoclose int fd = fcntl(kept, F_DUPFD_CLOEXEC, 0);
+	struct pf_arena *arena;
+	int r;
+
+	if (!ids || fd < 0)
+		return pf_err_set(err, -ENOMEM, "no memory for the arena");
+	r = list_extents(ids, n_ids, number, &extents, &n, err);
+	/* A user who has files, but none with bytes in an arena, gets another one. */
+	if (r == 0 && number && !n) {
+		pf_arena_forget(number);
+		return 0;
+	}
+	if (r == 0)
+		r = pf_arena_adopt(number ? *mount : NULL, number, fd, limit, extents, n,
+				   &arena, err);
+	if (r < 0)
+		return r;
+	fd = -1;
+	if (!number)
+		*mount = arena;
+	for (size_t i = 0; i < n_ids && r == 0; i++)
+		if (bytes_record(ids[i])->arena == number)
+			r = restore_bytes(restore, ids[i], arena, err);
+	return r;
+}
+
+struct pf_bytes *pf_restore_find_bytes(const struct pf_restore *restore, uint64_t id)
+{
+	struct pf_bytes *b = id ? pf_map_get(&restore->bytes, id) : NULL;
+
+	return b ? pf_bytes_ref(b) : NULL;
+}
+
+int pf_restore_arenas(struct pf_restore *restore, const struct pf_kept *kept, size_t n,
+		      uint64_t limit, struct pf_arena **arena, struct pf_err *err)
+{
+	uint64_t number;
+	size_t n_known;
+	int r = 0;
+
+	free(pf_state_list(PF_STATE_ARENA, &n_known));
+	for (int users = 0; users < 2; users++)
+		for (size_t i = 0; i < n && r == 0; i++) {
+			if (!pf_arena_is_kept(kept[i].name, &number) ||
+			    (number != 0) != users || (users && !*arena))
+				continue;
+			r = restore_arena(restore, number, kept[i].fd, limit, arena, err);
+			n_known--;
+		}
+	if (r < 0)
+		return r;
+	return *arena && n_known == 0
+		       ? 0
+		       : pf_err_set(err, -EPROTO, "an arena of the journal is missing");
+}
+
+int pf_restore_pools(struct pf_restore *restore, const struct pf_kept *kept, size_t n,
+		     struct pf_err *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct pf_instance *pool;
+		int r = pf_instance_of_pool(kept[i].name, kept[i].fd, &pool, err);
+
+		if (r < 0)
+			return r;
+		if (pool &&
+		    pf_map_put(&restore->pools, pf_instance_number(pool), pool) < 0) {
+			pf_instance_unref(pool);
+			return pf_err_set(err, -ENOMEM, "no memory for %s", kept[i].name);
+		}
+	}
+	return 0;
+}
