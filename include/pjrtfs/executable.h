@@ -230,6 +230,9 @@ void pf_executable_discard(struct pf_executable *executable);
 void pf_executable_charge_to(struct pf_executable *executable,
 			     struct pf_account *account);
 
+/* Say in ERR that an executable has no source to be compiled.  Returns -ENOENT. */
+int pf_executable_no_source(struct pf_err *err);
+
 /* The source, for readers: a reference, or NULL when it is empty. */
 struct pf_bytes *pf_executable_source(struct pf_executable *executable,
 				      uint64_t *ret_len);

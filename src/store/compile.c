@@ -768,8 +768,7 @@ static int load(struct pf_executable *x, uid_t user, bool runs, struct pf_wait *
 		r = pf_err_set(err, x->err.code, "it did not compile: %s", x->err.text);
 		break;
 	default:
-		r = pf_err_set(err, -ENOENT,
-			       "its file in programs/ is empty, or was not closed yet");
+		r = pf_executable_no_source(err);
 		break;
 	}
 	pf_unlock(&x->lock);

@@ -332,6 +332,12 @@ void pf_executable_discard(struct pf_executable *x)
 	pf_executable_save_locked(x);
 }
 
+int pf_executable_no_source(struct pf_err *err)
+{
+	return pf_err_set(err, -ENOENT,
+			  "its file in programs/ is empty, or was not closed yet");
+}
+
 struct pf_bytes *pf_executable_source(struct pf_executable *x, uint64_t *ret_len)
 {
 	PF_LOCK_SCOPE(&x->lock);
@@ -368,9 +374,7 @@ int pf_executable_copy_source(struct pf_executable *to, struct pf_executable *fr
 	}
 	pf_unlock(&from->lock);
 	if (!bytes || format == PF_PROGRAM_NONE)
-		return pf_err_set(
-			err, -ENOENT,
-			"its file in programs/ is empty, or was not closed yet");
+		return pf_executable_no_source(err);
 	r = pf_bytes_in(bytes, to->arena, to->account, &off, len, &own, err);
 	if (r < 0)
 		return r;

@@ -153,8 +153,7 @@ int op_compile(struct task *task, struct json_object *o, struct pf_err *err)
 	task_runs_at(task, pf_executable_worker(c->program->x), c->program->x);
 	r = pf_executable_compile(c->program->x, &c->waiter, err);
 	if (r > 0)
-		r = pf_err_set(err, -ENOENT,
-			       "its file in programs/ is empty, or was not closed yet");
+		r = pf_executable_no_source(err);
 	if (r < 0)
 		compilation_end(c, r, err);
 	return 0;
