@@ -17,6 +17,26 @@ enum {
 	MUCH = 4 << 20, /* bytes whose copying would delay others by milliseconds */
 };
 
+/*
+ * What an upload does next:
+ *
+ *	INSTANCE -> RESERVE -> MAKE
+ *	               |
+ *	               +-> FETCH -> FETCHED -> BYTES -> SEND
+ *
+ * MAKE and SEND wait for the worker's answer, which is the end.  But if the plugin cannot copy on the
+ * device, or the worker died, the upload begins again with INSTANCE.
+ */
+enum upload_stage {
+	UPLOAD_INSTANCE, /* wait for the worker's instance */
+	UPLOAD_RESERVE,  /* charge for the array; which way does it come? */
+	UPLOAD_MAKE,  /* the device makes it: of another array there, or without bytes */
+	UPLOAD_FETCH, /* wait for the host bytes of the value that it is a copy of */
+	UPLOAD_FETCHED, /* did they come? */
+	UPLOAD_BYTES, /* if bytes must be read, or many copied, go on on another thread */
+	UPLOAD_SEND,  /* bring the bytes into the arena, and have the device take them */
+};
+
 struct transfer {
 	struct pf_call call;
 	struct pf_wait waiter; /* for the worker's next instance, or the source's bytes */
@@ -28,7 +48,9 @@ struct transfer {
 	bool reserved; /* the array's bytes, of the account's memory of the device */
 	struct timespec start;
 	/* Of an upload: */
-	uint64_t id; /* of the new buffer */
+	enum upload_stage stage;
+	uint64_t id;     /* of the new buffer */
+	uint64_t source; /* of the buffer on the device that it is a copy of; 0: none */
 	unsigned tries;
 	bool by_host; /* the plugin cannot copy on the device */
 	bool refused; /* by the memory limit, before a request was sent */
@@ -304,28 +326,24 @@ int pf_value_fetched(struct pf_value *v, struct pf_err *err)
 
 /* --- to the device ----------------------------------------------------------------------- */
 
-static void upload_start(struct transfer *t);
+static void upload_step(struct transfer *t);
 
 static void upload_wake(struct pf_wait *waiter)
 {
-	upload_start(pf_container_of(waiter, struct transfer, waiter));
+	upload_step(pf_container_of(waiter, struct transfer, waiter));
 }
 
-/* The worker died, perhaps of another request: try its next instance. */
-static bool upload_again(struct transfer *t, int code, const struct pf_err *err)
+static void upload_on_thread(struct pf_background *background)
 {
-	struct pf_worker *w = t->value->worker;
+	upload_step(pf_container_of(background, struct transfer, copying));
+}
 
+/* The worker died, perhaps of another request: is its next instance to be tried? */
+static bool is_tried_again(struct transfer *t, int code, const struct pf_err *err)
+{
 	if (code != -EIO || err->pjrt_code >= 0 || (t->instance && ++t->tries >= TRIES))
 		return false;
-	pf_instance_unref(pf_steal(&t->instance));
-	t->waiter.wake = upload_wake;
-	if (pf_worker_wait(w, &t->waiter))
-		return true;
-	if (pf_worker_state(w) == PF_WORKER_FAILED)
-		return false;
-	upload_start(t);
-	return true;
+	return pf_worker_state(t->value->worker) != PF_WORKER_FAILED;
 }
 
 /* The device has T's value as MADE says (NULL: the upload failed, as ERR says), and reads
@@ -336,8 +354,11 @@ static void upload_end(struct transfer *t, int code, const struct pf_err *err,
 	struct pf_value *v = t->value;
 	struct pf_device_meter *meter = meter_of(v);
 
-	if (code < 0 && upload_again(t, code, err))
+	if (code < 0 && is_tried_again(t, code, err)) {
+		t->stage = UPLOAD_INSTANCE;
+		upload_step(t);
 		return;
+	}
 	if (meter)
 		pf_meter_transfer(&meter->to, pf_outcome_of(code), v->len,
 				  pf_seconds_since(CLOCK_MONOTONIC, &t->start));
@@ -363,13 +384,9 @@ static void upload_end(struct transfer *t, int code, const struct pf_err *err,
 	end_unlock(t);
 }
 
-static void upload_fail(struct transfer *t, const struct pf_err *err)
-{
-	upload_end(t, err->code, err, NULL, PF_NO_OFFSET);
-}
-
-static void upload_done(struct pf_call *call, int code, const struct pf_err *err,
-			const void *reply, size_t len)
+/* The device has the array that was sent. */
+static void sent_done(struct pf_call *call, int code, const struct pf_err *err,
+		      const void *reply, size_t len)
 {
 	struct transfer *t = pf_container_of(call, struct transfer, call);
 	const struct pf_rep_buffer *rep = reply;
@@ -393,8 +410,8 @@ static void made_done(struct pf_call *call, int code, const struct pf_err *err,
 	(void)len;
 	if (code == -EOPNOTSUPP && !t->by_host && v->source) {
 		t->by_host = true;
-		pf_instance_unref(pf_steal(&t->instance));
-		upload_start(t);
+		t->stage = UPLOAD_INSTANCE;
+		upload_step(t);
 		return;
 	}
 	if (code == 0 &&
@@ -410,6 +427,147 @@ static void made_done(struct pf_call *call, int code, const struct pf_err *err,
 		err = &wrong;
 	}
 	upload_end(t, code, err, code < 0 ? NULL : &rep->out, PF_NO_OFFSET);
+}
+
+/* --- the stages of an upload ------------------------------------------------------------- */
+
+/*
+ * Each function is what one stage does.  1: t->stage is the next one.  0: T was sent, or waits for
+ * something, and another thread may have continued and freed it by now.  -errno: the upload failed.
+ * So a function sets the stage that follows a wait before another thread can end that.
+ */
+
+/* Take the worker's instance, in which the array has a number of its own. */
+static int take_instance(struct transfer *t, struct pf_err *err)
+{
+	struct pf_value *v = t->value;
+	struct pf_instance *instance;
+	int r;
+
+	pf_instance_unref(pf_steal(&t->instance));
+	r = pf_worker_await(v->worker, &t->waiter, &instance, err);
+	if (r == 0)
+		return 0;
+	t->instance = instance;
+	t->refused = r == -EUSERS; /* it can be transferred later */
+	t->id = v->from ? v->from->id : pf_worker_id(v->worker);
+	t->stage = UPLOAD_RESERVE;
+	return r;
+}
+
+/* The source's handle, or 0 if the device uses its bytes in place: those are shared. */
+static uint64_t handle_to_copy(const struct transfer *t)
+{
+	struct pf_value *source = t->value->source;
+
+	if (!source || t->by_host || source->worker != t->value->worker)
+		return 0;
+	PF_LOCK_SCOPE(&source->lock);
+	/* A plugin copies between two places; some (API 0.106) make row-major copies. */
+	if ((source->device == t->value->device && source->memory == t->value->memory) ||
+	    !pf_layout_is_row_major(&source->layout) ||
+	    !pf_layout_is_row_major(&t->value->layout))
+		return 0;
+	return source->instance == t->instance && source->alias_off == PF_NO_OFFSET
+		       ? source->id
+		       : 0;
+}
+
+/* Reserve the device's memory of the account for the array. */
+static int reserve(struct transfer *t, struct pf_err *err)
+{
+	struct pf_value *v = t->value;
+	int r = t->reserved ? 0
+			    : pf_account_charge(t->account, pf_value_device_memory(v),
+						v->len, err);
+
+	t->refused = r < 0;
+	t->reserved = r == 0;
+	t->source = handle_to_copy(t);
+	t->stage = t->source || v->blank ? UPLOAD_MAKE : UPLOAD_FETCH;
+	return r < 0 ? r : 1;
+}
+
+/* Charge the device's copy before it is made. */
+static int charge(struct transfer *t, struct pf_err *err)
+{
+	struct pf_value *v = t->value;
+	uint64_t room = pf_value_room(v->worker, v->device, v->memory, v->len);
+	int r;
+
+	if (t->charged || !room)
+		return 0;
+	r = pf_memory_charge(pf_worker_arena(v->worker), t->account, room, err);
+	t->refused = r < 0;
+	t->charged = r < 0 ? 0 : room;
+	return r;
+}
+
+/* The request OP for an array as T's value, of the bytes at OFF of the arena. */
+static struct pf_req_buffer request_of(const struct transfer *t, enum pf_op op,
+				       uint64_t off)
+{
+	const struct pf_value *v = t->value;
+	struct pf_req_buffer req = { .head.op = op,
+				     .off = off,
+				     .id = t->id,
+				     .len = v->len,
+				     .dtype = v->dtype,
+				     .device = v->device,
+				     .memory = v->memory,
+				     .rank = v->shape.rank };
+
+	memcpy(req.dims, v->shape.dims, v->shape.rank * sizeof(req.dims[0]));
+	memcpy(req.minor_to_major, &v->layout, sizeof(req.minor_to_major));
+	return req;
+}
+
+/* Have the device make the array: of another one there, of what another process sends, or with
+ * whatever lies in its memory. */
+static int send_make(struct transfer *t, struct pf_err *err)
+{
+	const struct pf_value *v = t->value;
+	union {
+		struct pf_req_copy copy;
+		struct pf_req_buffer blank;
+		struct pf_req_receive receive;
+	} req;
+	size_t len;
+	int r = charge(t, err);
+
+	if (r < 0)
+		return r;
+	if (v->from) {
+		req.receive = (struct pf_req_receive){ request_of(t, PF_OP_RECEIVE, 0),
+						       v->from->side };
+		len = sizeof(req.receive);
+	} else if (v->blank) {
+		req.blank = request_of(t, PF_OP_BUFFER_MAKE, 0);
+		len = sizeof(req.blank);
+	} else {
+		req.copy = (struct pf_req_copy){ .head.op = PF_OP_BUFFER_COPY,
+						 .source = t->source,
+						 .id = t->id,
+						 .device = v->device,
+						 .memory = v->memory };
+		len = sizeof(req.copy);
+	}
+	return send(t, &req, len, made_done, sizeof(struct pf_rep_array), err);
+}
+
+/* Fetch the bytes of what it is a copy of, unless it has some itself. */
+static int fetch(struct transfer *t, struct pf_err *err)
+{
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *source = source_of(t->value);
+
+	t->stage = source ? UPLOAD_FETCHED : UPLOAD_BYTES;
+	return source ? pf_value_fetch(source, &t->waiter, err) : 1;
+}
+
+static int check_fetched(struct transfer *t, struct pf_err *err)
+{
+	t->stage = UPLOAD_BYTES;
+	return pf_value_fetched(t->value->source, err);
 }
 
 /* V's bytes in ARENA from *OFF on, or those of what it is a copy of, for the same account, with a
@@ -429,6 +587,23 @@ static struct pf_bytes *bytes_in_arena(struct pf_value *v, const struct pf_arena
 	return bytes || !source || source->account != v->account
 		       ? bytes
 		       : bytes_in_arena(source, arena, off);
+}
+
+/* This thread may be the one that takes the worker's answers or the kernel's requests, so
+ * another one reads bytes from disk, and makes large copies. */
+static int choose_thread(struct transfer *t)
+{
+	struct pf_value *v = t->value;
+	uint64_t off;
+	PF_CLEANUP(pf_bytes_unrefp)
+	struct pf_bytes *there = bytes_in_arena(v, pf_worker_arena(v->worker), &off);
+
+	t->stage = UPLOAD_SEND;
+	if (there || (v->len < MUCH && !is_on_disk(v)))
+		return 1;
+	t->copying.run = upload_on_thread;
+	pf_background_run(&t->copying);
+	return 0;
 }
 
 /* Copy bytes that are elsewhere into the arena, from which the device reads. */
@@ -463,54 +638,11 @@ static int into_arena(struct pf_value *v, struct pf_err *err)
 	return 0;
 }
 
-/* Charge the device's copy before it is made. */
-static int charge(struct transfer *t, struct pf_err *err)
-{
-	struct pf_value *v = t->value;
-	uint64_t room = pf_value_room(v->worker, v->device, v->memory, v->len);
-	int r;
-
-	if (t->charged || !room)
-		return 0;
-	r = pf_memory_charge(pf_worker_arena(v->worker), t->account, room, err);
-	t->refused = r < 0;
-	t->charged = r < 0 ? 0 : room;
-	return r;
-}
-
-/* Have the device make the value: of the bytes at OFF of the arena, with whatever lies in its
- * memory, or of what another process sends. */
-static int send_create(struct transfer *t, enum pf_op op, uint64_t off,
-		       struct pf_err *err)
-{
-	const struct pf_value *v = t->value;
-	struct pf_req_receive receive;
-	struct pf_req_buffer req = { .head.op = op,
-				     .off = off,
-				     .id = t->id,
-				     .len = v->len,
-				     .dtype = v->dtype,
-				     .device = v->device,
-				     .memory = v->memory,
-				     .rank = v->shape.rank };
-
-	memcpy(req.dims, v->shape.dims, v->shape.rank * sizeof(req.dims[0]));
-	memcpy(req.minor_to_major, &v->layout, sizeof(req.minor_to_major));
-	if (op == PF_OP_RECEIVE) {
-		receive = (struct pf_req_receive){ req, v->from->side };
-		return send(t, &receive, sizeof(receive), made_done,
-			    sizeof(struct pf_rep_array), err);
-	}
-	if (op == PF_OP_BUFFER_MAKE)
-		return send(t, &req, sizeof(req), made_done, sizeof(struct pf_rep_array),
-			    err);
-	return send(t, &req, sizeof(req), upload_done, sizeof(struct pf_rep_buffer), err);
-}
-
 static int send_bytes(struct transfer *t, struct pf_err *err)
 {
 	struct pf_value *v = t->value;
 	int r = is_on_disk(v) ? read_backing(v, err) : 0;
+	struct pf_req_buffer req;
 	uint64_t off;
 
 	/* Another use reads them again, once the disk or the memory limit allows that. */
@@ -525,123 +657,44 @@ static int send_bytes(struct transfer *t, struct pf_err *err)
 	if (off % PF_ALIGNMENT || pf_dtype_bits(v->dtype) < 8 ||
 	    !pf_layout_is_row_major(&v->layout))
 		r = charge(t, err);
-	return r < 0 ? r : send_create(t, PF_OP_BUFFER_CREATE, off, err);
-}
-
-static void copy_and_send(struct pf_background *background)
-{
-	struct transfer *t = pf_container_of(background, struct transfer, copying);
-	struct pf_err err = PF_ERR_INIT;
-
-	if (send_bytes(t, &err) < 0)
-		upload_fail(t, &err);
-}
-
-/* This thread may be the one that takes the worker's answers or the kernel's requests, so
- * another one makes large copies. */
-static int send_host_bytes(struct transfer *t, struct pf_err *err)
-{
-	uint64_t off;
-	PF_CLEANUP(pf_bytes_unrefp)
-	struct pf_bytes *there =
-		bytes_in_arena(t->value, pf_worker_arena(t->value->worker), &off);
-
-	if (there || (t->value->len < MUCH && !is_on_disk(t->value)))
-		return send_bytes(t, err);
-	t->copying.run = copy_and_send;
-	pf_background_run(&t->copying);
-	return 0;
-}
-
-/* The fetch of the source's bytes has ended. */
-static void source_wake(struct pf_wait *waiter)
-{
-	struct transfer *t = pf_container_of(waiter, struct transfer, waiter);
-	struct pf_err err = PF_ERR_INIT;
-	int r = pf_value_fetched(t->value->source, &err);
-
-	if (r > 0)
-		r = send_host_bytes(t, &err);
 	if (r < 0)
-		upload_fail(t, &err);
+		return r;
+	req = request_of(t, PF_OP_BUFFER_CREATE, off);
+	return send(t, &req, sizeof(req), sent_done, sizeof(struct pf_rep_buffer), err);
 }
 
-/* Send the bytes of its own host copy, or of its source's once they were fetched. */
-static int send_host(struct transfer *t, struct pf_err *err)
+/* Continue T from its stage until it waits, was sent, or has failed. */
+static void upload_step(struct transfer *t)
 {
-	PF_CLEANUP(pf_value_unrefp) struct pf_value *source = source_of(t->value);
+	struct pf_err err = PF_ERR_INIT;
 	int r = 1;
 
-	t->waiter.wake = source_wake;
-	if (source)
-		r = pf_value_fetch(source, &t->waiter, err);
-	return r <= 0 ? r : send_host_bytes(t, err);
-}
-
-/* The source's handle, or 0 if the device uses its bytes in place: those are shared. */
-static uint64_t handle_to_copy(const struct transfer *t)
-{
-	struct pf_value *source = t->value->source;
-
-	if (!source || t->by_host || source->worker != t->value->worker)
-		return 0;
-	PF_LOCK_SCOPE(&source->lock);
-	/* A plugin copies between two places; some (API 0.106) make row-major copies. */
-	if ((source->device == t->value->device && source->memory == t->value->memory) ||
-	    !pf_layout_is_row_major(&source->layout) ||
-	    !pf_layout_is_row_major(&t->value->layout))
-		return 0;
-	return source->instance == t->instance && source->alias_off == PF_NO_OFFSET
-		       ? source->id
-		       : 0;
-}
-
-/* Reserve the device's memory of the account for the array. */
-static int reserve(struct transfer *t, struct pf_err *err)
-{
-	struct pf_value *v = t->value;
-	int r = t->reserved ? 0
-			    : pf_account_charge(t->account, pf_value_device_memory(v),
-						v->len, err);
-
-	t->refused = r < 0;
-	t->reserved = r == 0;
-	return r;
-}
-
-static int send_value(struct transfer *t, struct pf_err *err)
-{
-	const struct pf_value *v = t->value;
-	struct pf_req_copy copy = {
-		.head.op = PF_OP_BUFFER_COPY,
-		.source = handle_to_copy(t),
-		.id = t->id,
-		.device = v->device,
-		.memory = v->memory,
-	};
-
-	if (reserve(t, err) < 0)
-		return err->code;
-	if (!copy.source && !v->blank)
-		return send_host(t, err);
-	if (charge(t, err) < 0)
-		return err->code;
-	if (v->blank)
-		return send_create(t, v->from ? PF_OP_RECEIVE : PF_OP_BUFFER_MAKE, 0,
-				   err);
-	return send(t, &copy, sizeof(copy), made_done, sizeof(struct pf_rep_array), err);
-}
-
-static void upload_start(struct transfer *t)
-{
-	struct pf_worker *w = t->value->worker;
-	struct pf_err err = PF_ERR_INIT;
-
-	t->instance = pf_worker_instance(w, &err);
-	t->refused = err.code == -EUSERS; /* it can be transferred later */
-	t->id = t->value->from ? t->value->from->id : pf_worker_id(w);
-	if (!t->instance || send_value(t, &err) < 0)
-		upload_fail(t, &err);
+	while (r > 0)
+		switch (t->stage) {
+		case UPLOAD_INSTANCE:
+			r = take_instance(t, &err);
+			break;
+		case UPLOAD_RESERVE:
+			r = reserve(t, &err);
+			break;
+		case UPLOAD_MAKE:
+			r = send_make(t, &err);
+			break;
+		case UPLOAD_FETCH:
+			r = fetch(t, &err);
+			break;
+		case UPLOAD_FETCHED:
+			r = check_fetched(t, &err);
+			break;
+		case UPLOAD_BYTES:
+			r = choose_thread(t);
+			break;
+		case UPLOAD_SEND:
+			r = send_bytes(t, &err);
+			break;
+		}
+	if (r < 0)
+		upload_end(t, r, &err, NULL, PF_NO_OFFSET);
 }
 
 int pf_value_transfer(struct pf_value *v, struct pf_wait *waiter, struct pf_err *err)
@@ -662,8 +715,8 @@ int pf_value_transfer(struct pf_value *v, struct pf_wait *waiter, struct pf_err 
 	if (!t)
 		return r;
 	t->waiter.wake = upload_wake;
-	if (!pf_worker_wait(v->worker, &t->waiter))
-		upload_start(t);
+	t->stage = UPLOAD_INSTANCE;
+	upload_step(t);
 	return 0;
 }
 
