@@ -39,6 +39,18 @@ struct pf_exec_result {
 };
 
 /*
+ * What an execution does next.  It begins again with LOAD if its worker dies before it was sent, or
+ * an argument has left its device by then.
+ */
+enum pf_execution_stage {
+	PF_EXECUTION_LOAD,     /* wait until a living worker has the program */
+	PF_EXECUTION_TRANSFER, /* wait until the arguments are on their devices */
+	PF_EXECUTION_PLACED,   /* the one that it waited for: is it there? */
+	PF_EXECUTION_QUEUE,    /* wait for a slot of each device */
+	PF_EXECUTION_SEND,     /* it has them: send it; the answer is the end */
+};
+
+/*
  * One execution.  The caller makes it, fills in the arguments, starts it, and gets it back in
  * done, where it takes the results and frees it.
  */
@@ -94,21 +106,20 @@ struct pf_execution {
 	struct pf_call call;
 	struct pf_wait waiter;
 	struct timespec start, loaded_at, queued_at;
+	enum pf_execution_stage stage;
 	size_t n_transferred; /* arguments on their devices so far */
 	unsigned tries;
 	struct pf_instance *instance; /* owned reference: where it was sent */
 	uint64_t *message; /* owned: the lists behind the request's fixed part */
 	size_t lent_len;   /* bytes of them that describe what is lent */
 	size_t n_pinned;   /* arguments */
-	bool transfers;    /* argument n_transferred is under way */
 	uint64_t extra;    /* bytes charged for results of runs before the last */
 	struct pf_sched_request slot; /* but for work.done, of and began: the caller's */
 	struct pf_sched
 		*_Atomic sched; /* borrowed: where it has slots or waits; or NULL */
-	bool has_slot;
-	bool counted;          /* among the account's executions, */
-	size_t n_counted;      /* and those of the devices of so many rows */
-	unsigned first_device; /* index of the worker's: where the first row runs */
+	bool counted;           /* among the account's executions, */
+	size_t n_counted;       /* and those of the devices of so many rows */
+	unsigned first_device;  /* index of the worker's: where the first row runs */
 	struct pf_exec_arg args[];
 };
 

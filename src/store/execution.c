@@ -197,7 +197,7 @@ static unsigned on_device(const struct pf_execution *e, size_t row)
 	return resource_of(e, row, PF_DEVICE_EXECUTIONS);
 }
 
-/* Count E, which is loaded, on its devices: 1, or -EDQUOT. */
+/* Count E, which is loaded, on its devices.  -EDQUOT. */
 static int count_on_devices(struct pf_execution *e, struct pf_err *err)
 {
 	int r = 0;
@@ -206,7 +206,7 @@ static int count_on_devices(struct pf_execution *e, struct pf_err *err)
 		r = pf_account_charge(e->account, on_device(e, e->n_counted), 1, err);
 		e->n_counted += r == 0;
 	}
-	return r < 0 ? r : 1;
+	return r;
 }
 
 /* The same program may be loaded on other devices next. */
@@ -236,18 +236,16 @@ static void granted(struct pf_sched_request *slot)
 	struct pf_execution *e = pf_container_of(slot, struct pf_execution, slot);
 
 	e->queue_seconds += pf_seconds_since(CLOCK_MONOTONIC, &e->queued_at);
-	e->has_slot = true;
+	e->stage = PF_EXECUTION_SEND;
 	step(e);
 }
 
-/* Has it its slots?  Else the scheduler calls granted, perhaps before this returns. */
-static bool acquire_slot(struct pf_execution *e)
+/* 1: it has its slots.  0: the scheduler calls granted, perhaps before this returns. */
+static int acquire_slot(struct pf_execution *e)
 {
 	bool many = e->n_rows > 1;
 	struct pf_sched *sched;
 
-	if (e->has_slot)
-		return true;
 	e->transfer_seconds = pf_seconds_since(CLOCK_MONOTONIC, &e->loaded_at);
 	e->first_device = pf_execution_device(e, 0);
 	e->slot.queues = many ? e->loaded->queues : &e->first_device;
@@ -261,9 +259,9 @@ static bool acquire_slot(struct pf_execution *e)
 	sched = pf_worker_sched(e->loaded->worker);
 	atomic_store(&e->sched, sched);
 	if (!pf_sched_acquire(sched, &e->slot))
-		return false;
-	e->has_slot = true;
-	return true;
+		return 0;
+	e->stage = PF_EXECUTION_SEND;
+	return 1;
 }
 
 /* Give its slots back, or leave the queue. */
@@ -271,7 +269,6 @@ static void release_slot(struct pf_execution *e)
 {
 	struct pf_sched *sched = atomic_exchange(&e->sched, NULL);
 
-	e->has_slot = false;
 	if (sched)
 		pf_sched_release(sched, &e->slot);
 }
@@ -749,14 +746,38 @@ static int prepare(struct pf_execution *e, struct pf_err *err)
 	return 0;
 }
 
-/* 0: it was sent, and may have ended; 1: it must be loaded and transferred again; -errno. */
+/* Its worker died, or an argument has left its device. */
+static int begin_again(struct pf_execution *e)
+{
+	release_slot(e);
+	leave_devices(e);
+	e->n_transferred = 0;
+	if (!e->lent)
+		pf_loaded_unref(pf_steal(&e->loaded));
+	e->stage = PF_EXECUTION_LOAD;
+	return 1;
+}
+
+/* The same, unless this has happened too often. */
+static int try_again(struct pf_execution *e, struct pf_err *err)
+{
+	if (++e->tries < MAX_TRIES)
+		return begin_again(e);
+	return pf_err_set(err, -EIO, "the worker of plugin %s keeps dying",
+			  pf_worker_name(e->loaded->worker));
+}
+
+/* 0: it was sent, and may have ended; 1: it begins again; -errno. */
 static int send(struct pf_execution *e, struct pf_err *err)
 {
 	struct pf_req_execute req = { .head.op = PF_OP_EXECUTE };
-	int r = prepare(e, err);
+	int r;
 
+	if (!pf_instance_serves(e->loaded->instance))
+		return begin_again(e);
+	r = prepare(e, err);
 	if (r != 0)
-		return r;
+		return r < 0 ? r : try_again(e, err);
 	req.executable = e->loaded->id;
 	req.device = e->loaded->n_devices ? UINT32_MAX : pf_execution_device(e, 0);
 	req.n_args = (uint32_t)args_in_row(e);
@@ -786,10 +807,10 @@ static int send(struct pf_execution *e, struct pf_err *err)
 		return r;
 	unpin_args(e, false);
 	discharge(e);
-	return 1;
+	return try_again(e, err);
 }
 
-/* --- the steps ------------------------------------------------------------------------ */
+/* --- the stages ------------------------------------------------------------------------ */
 
 /* Executables with equal programs share what is loaded, so A and B may have it from others. */
 static bool is_same_program(const struct pf_loaded *a, const struct pf_loaded *b)
@@ -800,19 +821,19 @@ static bool is_same_program(const struct pf_loaded *a, const struct pf_loaded *b
 			a->program_len));
 }
 
-/* Load the executable on a living worker and check its arguments: 1; 0: step is called
- * again; -errno. */
+/* Load the executable on a living worker, and check its arguments. */
 static int load(struct pf_execution *e, struct pf_err *err)
 {
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = NULL;
 	int r;
 
-	if (e->loaded && (!e->lent || pf_instance_serves(e->loaded->instance)))
+	if (e->lent && pf_instance_serves(e->loaded->instance)) {
+		e->stage = PF_EXECUTION_TRANSFER;
 		return 1;
+	}
 	r = pf_executable_load(e->executable, e->uid, &e->waiter, &loaded, err);
 	if (r <= 0)
 		return r;
-	leave_devices(e);
 	if (e->lent && !is_same_program(loaded, e->loaded))
 		return pf_err_set(err, -ECANCELED,
 				  "another program took its place meanwhile");
@@ -821,12 +842,12 @@ static int load(struct pf_execution *e, struct pf_err *err)
 	r = pf_execution_check(e, err);
 	if (r < 0)
 		return r;
-	e->n_transferred = 0;
 	clock_gettime(CLOCK_MONOTONIC, &e->loaded_at);
+	e->stage = PF_EXECUTION_TRANSFER;
 	return 1;
 }
 
-/* Bring the arguments to their devices: 1: all are there; 0: E waits; -errno. */
+/* Bring the arguments to their devices, from the next one on. */
 static int transfer(struct pf_execution *e, struct pf_err *err)
 {
 	for (; e->n_transferred < e->n_args; e->n_transferred++) {
@@ -835,67 +856,62 @@ static int transfer(struct pf_execution *e, struct pf_err *err)
 
 		if (!value)
 			continue;
-		e->transfers = true; /* before another thread is woken */
+		e->stage = PF_EXECUTION_PLACED; /* before another thread is woken */
 		r = pf_value_transfer(value, &e->waiter, err);
 		if (r < 0)
 			return pf_execution_name_arg(e, e->n_transferred, r, err);
 		if (r == 0)
 			return 0;
 	}
-	e->transfers = false;
+	e->stage = PF_EXECUTION_QUEUE;
 	return 1;
 }
 
-/* If the transfer of an argument woke E: did that succeed? */
-static int check_transferred(struct pf_execution *e, struct pf_err *err)
+static int check_placed(struct pf_execution *e, struct pf_err *err)
 {
-	int r;
+	int r = pf_value_placed(e->args[e->n_transferred].value, err);
 
-	if (!e->transfers)
-		return 1;
-	e->transfers = false;
-	r = pf_value_placed(e->args[e->n_transferred].value, err);
-	return r < 0 ? pf_execution_name_arg(e, e->n_transferred, r, err) : 1;
+	if (r < 0)
+		return pf_execution_name_arg(e, e->n_transferred, r, err);
+	e->stage = PF_EXECUTION_TRANSFER;
+	return 1;
 }
 
-/* Continue: load, transfer, slot, send.  True if this call sent E, which may be freed by then. */
+static int enter_queue(struct pf_execution *e, struct pf_err *err)
+{
+	int r = count_on_devices(e, err);
+
+	return r < 0 ? r : acquire_slot(e);
+}
+
+/* Continue E from its stage.  True if this call sent E, which may be freed by then. */
 static bool step(struct pf_execution *e)
 {
 	struct pf_err err = PF_ERR_INIT;
-	int r = check_transferred(e, &err);
+	int r = 1; /* 0: E waits, and another thread may have continued it by now */
 
-	while (r > 0) {
-		if (e->cancelled && e->cancelled(e)) {
-			r = pf_err_set(&err, -ECANCELED, "cancelled before it began");
+	if (e->cancelled && e->cancelled(e))
+		r = pf_err_set(&err, -ECANCELED, "cancelled before it began");
+	while (r > 0)
+		switch (e->stage) {
+		case PF_EXECUTION_LOAD:
+			r = load(e, &err);
 			break;
-		}
-		r = load(e, &err);
-		if (r > 0)
+		case PF_EXECUTION_TRANSFER:
 			r = transfer(e, &err);
-		if (r > 0)
-			r = count_on_devices(e, &err);
-		if (r > 0)
-			r = acquire_slot(e);
-		if (r <= 0)
 			break;
-		if (pf_instance_serves(e->loaded->instance)) {
+		case PF_EXECUTION_PLACED:
+			r = check_placed(e, &err);
+			break;
+		case PF_EXECUTION_QUEUE:
+			r = enter_queue(e, &err);
+			break;
+		case PF_EXECUTION_SEND:
 			r = send(e, &err);
 			if (r == 0)
 				return true;
-			if (r < 0)
-				break;
-			/* An argument moved, or the worker was replaced: begin again. */
-			if (++e->tries >= MAX_TRIES)
-				r = pf_err_set(&err, -EIO,
-					       "the worker of plugin %s keeps dying",
-					       pf_worker_name(e->loaded->worker));
+			break;
 		}
-		release_slot(e);
-		leave_devices(e);
-		e->n_transferred = 0;
-		if (!e->lent)
-			pf_loaded_unref(pf_steal(&e->loaded));
-	}
 	if (r < 0)
 		end(e, r, &err);
 	return false;
