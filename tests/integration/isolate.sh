@@ -102,6 +102,8 @@ ask_as 1001 '{"op":"execute","executable":"1001/add","inputs":["1001/x","1001/y"
 pid=$(bounded cat "$u/1001/pid")
 fails_with 'Too many users' as 1002 cp add.mlir "$mnt/programs/1002/"
 tells "$mnt/executables/1002/add/error" "1 users have a process of plugin $p, the most that --isolate-max allows"
+ask_as 1002 '{"op":"create","buffer":"1002/u","dtype":"F32","shape":[2],"uninitialized":true}' >reply
+grep -q 'the most that --isolate-max allows' reply || fail "create says $(<reply)"
 shows "$u/1002/state" idle
 allowed 1001 "{\"op\":\"cancel\",\"job\":$(jq -e .job job)}"
 
