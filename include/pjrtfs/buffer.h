@@ -67,7 +67,7 @@ struct pf_buffer {
 	enum pf_dtype declared;          /* PF_DTYPE_INVALID: none */
 	struct pf_shape *declared_shape; /* owned, see pf_shape_dup; NULL: none */
 	enum pf_dtype former; /* of the value before: types a .npy that names no type */
-	unsigned memory;      /* index of the device's memory, UINT32_MAX: its default */
+	unsigned memory;      /* index of the device's memory, or PF_DEFAULT_MEMORY */
 	/* Owned: of a .txt that is written from its beginning; NULL: lines are not checked. */
 	struct pf_text_check *text;
 	struct pf_account *account; /* borrowed: charged for its bytes; or NULL */
@@ -92,6 +92,13 @@ static inline const struct pf_location *pf_buffer_location(const struct pf_buffe
 static inline const char *pf_buffer_maker(const struct pf_buffer *buffer)
 {
 	return buffer->made_by ? buffer->made_by : "upload";
+}
+
+/* LOCATION's MEMORY, for an array. */
+static inline struct pf_place pf_location_place(const struct pf_location *location,
+						unsigned memory)
+{
+	return (struct pf_place){ location->worker, location->device, memory };
 }
 
 /* The index of LOCATION's memory of KIND ("pinned_host") in *RET.  -EINVAL: it has none. */

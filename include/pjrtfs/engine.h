@@ -59,7 +59,7 @@ struct pf_description {
 };
 
 /*
- * Is memory MEMORY (UINT32_MAX: the default one) of device DEVICE, both indexes, the host's?
+ * Is memory MEMORY (or PF_DEFAULT_MEMORY) of device DEVICE, both indexes, the host's?
  * True of every memory of a plugin whose devices are the host's processors, and of kinds
  * such as "pinned_host".
  */

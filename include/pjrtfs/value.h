@@ -19,6 +19,24 @@
 #include "pjrtfs/shm.h"
 #include "pjrtfs/wait.h"
 
+/* What an array is. */
+struct pf_array_type {
+	enum pf_dtype dtype;
+	const struct pf_shape *shape; /* borrowed */
+	uint64_t len;                 /* host bytes: dense, sub-byte types one per byte */
+};
+
+/* Where an array is to live. */
+struct pf_place {
+	struct pf_worker *worker; /* borrowed */
+	unsigned device;          /* index of the worker's device */
+	unsigned
+		memory; /* index of the device's memory; PF_DEFAULT_MEMORY, PF_ANY_MEMORY */
+};
+
+/* For functions that say so: where the array is, if it is on the device, else the default memory. */
+enum { PF_ANY_MEMORY = PF_DEFAULT_MEMORY - 1 };
+
 /* Bytes: plugins use arrays in place that begin at a multiple of this. */
 enum { PF_ALIGNMENT = 64 };
 
@@ -163,7 +181,7 @@ struct pf_value {
 	struct pf_layout layout; /* of the device's copy; changed before others have it */
 	struct pf_worker *worker; /* borrowed */
 	unsigned device;          /* index of the worker's device */
-	unsigned memory; /* index of the device's memory, UINT32_MAX: its default */
+	unsigned memory;          /* index of the device's memory, or PF_DEFAULT_MEMORY */
 
 	pthread_mutex_t lock; /* rank 4; protects the fields below */
 	/* Borrowed: charged for its copies; or NULL. */
@@ -209,25 +227,27 @@ struct pf_value {
 		shape; /* never changes; last: only the extents of its rank are there */
 };
 
-/* A value of LEN host bytes at OFF of BYTES (a reference is taken; bytes in another arena than
- * WORKER's are copied), which are frozen from now on, to live on DEVICE.  NULL: no memory. */
-struct pf_value *pf_value_of_bytes(enum pf_dtype dtype, const struct pf_shape *shape,
-				   uint64_t len, struct pf_bytes *bytes, uint64_t off,
-				   struct pf_worker *worker, unsigned device,
-				   unsigned memory);
+/* Where VALUE lives. */
+static inline struct pf_place pf_value_place(const struct pf_value *value)
+{
+	return (struct pf_place){ value->worker, value->device, value->memory };
+}
+
+/* A value of the host bytes at OFF of BYTES (a reference is taken; bytes in another arena than
+ * the worker's are copied), which are frozen from now on, to live at PLACE.  NULL: no memory. */
+struct pf_value *pf_value_of_bytes(const struct pf_array_type *type,
+				   struct pf_bytes *bytes, uint64_t off,
+				   struct pf_place place);
 
 /* Charge ACCOUNT for VALUE's copies from now on, even beyond the maxima. */
 void pf_value_charge_to(struct pf_value *value, struct pf_account *account);
 
-/* A value of LEN bytes that are read from BACKING (a reference is taken) when they are first used. */
-struct pf_value *pf_value_of_backing(enum pf_dtype dtype, const struct pf_shape *shape,
-				     uint64_t len, struct pf_backing *backing,
-				     struct pf_worker *worker, unsigned device,
-				     unsigned memory);
+/* A value whose bytes are read from BACKING (a reference is taken) when they are first used. */
+struct pf_value *pf_value_of_backing(const struct pf_array_type *type,
+				     struct pf_backing *backing, struct pf_place place);
 
-/* The host memory that LEN bytes take on DEVICE of WORKER, in MEMORY; 0: it has its own. */
-uint64_t pf_value_room(struct pf_worker *worker, unsigned device, unsigned memory,
-		       uint64_t len);
+/* The host memory that an array of LEN bytes takes at PLACE; 0: the device has its own. */
+uint64_t pf_value_room(struct pf_place place, uint64_t len);
 
 /* The bytes that are charged for its device's copy. */
 uint64_t pf_value_own(struct pf_value *value);
@@ -247,24 +267,19 @@ struct pf_value *pf_value_of_result(const struct pf_shape *shape,
 				    struct pf_account *account, uint64_t own,
 				    const struct pf_out *out, const void *message);
 
-/* For pf_value_at: in any memory of the device, or, for a copy, in its default one. */
-enum { PF_ANY_MEMORY = UINT32_MAX - 1 };
-
 /*
- * VALUE, if it lives on DEVICE of WORKER (which may be another plugin's), in MEMORY; else a
- * copy that does.  The transfer copies on the device if it can (PJRT_Buffer_CopyToDevice,
+ * VALUE, if it lives at PLACE (which may be another plugin's, in PF_ANY_MEMORY); else a copy that
+ * does.  The transfer copies on the device if it can (PJRT_Buffer_CopyToDevice,
  * _CopyToMemory); host bytes are shared, never stored twice.  Until then VALUE's memory
  * stays, and readers get VALUE's bytes.  A reference; NULL: no memory.
  */
-struct pf_value *pf_value_at(struct pf_value *value, struct pf_worker *worker,
-			     unsigned device, unsigned memory);
+struct pf_value *pf_value_at(struct pf_value *value, struct pf_place place);
 
 /*
  * The same for a file of ACCOUNT: VALUE itself only if that is charged for it, so that no user
  * pays for another.  The copy shares no bytes then.
  */
-struct pf_value *pf_value_for(struct pf_value *value, struct pf_worker *worker,
-			      unsigned device, unsigned memory,
+struct pf_value *pf_value_for(struct pf_value *value, struct pf_place place,
 			      struct pf_account *account);
 
 /* A copy of VALUE where that lives, but of SHAPE, with as many elements, in LAYOUT there, which the
@@ -274,17 +289,12 @@ struct pf_value *pf_value_laid_out(struct pf_value *value, const struct pf_shape
 
 /* A value that the transfer makes on its device, with undefined contents (zeros in host memory).
  * NULL: no memory. */
-struct pf_value *pf_value_blank(enum pf_dtype dtype, const struct pf_shape *shape,
-				uint64_t len, struct pf_worker *worker, unsigned device,
-				unsigned memory);
+struct pf_value *pf_value_blank(const struct pf_array_type *type, struct pf_place place);
 
-/*
- * A value whose bytes the transfer receives FROM a device of another member of WORKER's group, in the
- * default memory of DEVICE.  NULL: no memory.
- */
-struct pf_value *pf_value_received(enum pf_dtype dtype, const struct pf_shape *shape,
-				   uint64_t len, struct pf_worker *worker,
-				   unsigned device, const struct pf_peer *from);
+/* A value whose bytes the transfer receives FROM a device of another member of the worker's group.
+ * NULL: no memory. */
+struct pf_value *pf_value_received(const struct pf_array_type *type,
+				   struct pf_place place, const struct pf_peer *from);
 
 /*
  * Send VALUE, which has been transferred, TO a device of another member.  0: it is pinned until the
@@ -382,15 +392,15 @@ enum pf_value_state pf_value_state(struct pf_value *value, struct pf_err *ret_wh
 const char *pf_value_state_name(enum pf_value_state state);
 
 /*
- * The part BLOCK of VALUE, as a value of ACCOUNT to live in MEMORY (PF_ANY_MEMORY: the default one)
- * of DEVICE of WORKER, in *RET, with a reference.  VALUE's host bytes are there (pf_value_fetched) and pinned.  A
+ * The part BLOCK of VALUE, as a value of ACCOUNT to live at PLACE (PF_ANY_MEMORY: in the default one),
+ * in *RET, with a reference.  VALUE's host bytes are there (pf_value_fetched) and pinned.  A
  * part whose bytes lie together, at an address that plugins can use in place, and for which ACCOUNT
  * is charged, shares them, and keeps all of VALUE's bytes as long as it lives; else the caller waits
  * for one copy.  -EDQUOT, -ENOSPC, -ENOMEM; -EIO: the bytes are gone.
  */
 int pf_value_cut(struct pf_value *value, const struct pf_block *block,
-		 struct pf_worker *worker, unsigned device, unsigned memory,
-		 struct pf_account *account, struct pf_value **ret, struct pf_err *err);
+		 struct pf_place place, struct pf_account *account, struct pf_value **ret,
+		 struct pf_err *err);
 
 /* The number of bytes that pf_value_cut would copy. */
 uint64_t pf_value_cut_copies(struct pf_value *value, const struct pf_block *block,
@@ -399,13 +409,12 @@ uint64_t pf_value_cut_copies(struct pf_value *value, const struct pf_block *bloc
 /*
  * Join the N PARTS: PARTS[i] is BLOCKS[i] of an array, and together they cover its block INTO.
  * Their host bytes are there and pinned; what INTO has of them is copied once.  *RET, INTO with a
- * reference, lives in MEMORY (as for pf_value_cut) of DEVICE of WORKER, and is ACCOUNT's.
+ * reference, lives at PLACE (as for pf_value_cut), and is ACCOUNT's.
  * -EDQUOT, -ENOSPC, -ENOMEM; -EIO: the bytes are gone.
  */
 int pf_value_join(struct pf_value *const *parts, const struct pf_block *blocks,
-		  unsigned n, const struct pf_block *into, struct pf_worker *worker,
-		  unsigned device, unsigned memory, struct pf_account *account,
-		  struct pf_value **ret, struct pf_err *err);
+		  unsigned n, const struct pf_block *into, struct pf_place place,
+		  struct pf_account *account, struct pf_value **ret, struct pf_err *err);
 
 /*
  * When the limit of ARENA, or the maximum of an account, is reached, drop host copies of results

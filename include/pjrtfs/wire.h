@@ -100,6 +100,7 @@ void pf_ring_close(struct pf_ring *ring);
  */
 
 #define PF_NO_OFFSET UINT64_MAX
+#define PF_DEFAULT_MEMORY UINT32_MAX /* of a device, in place of the index of one */
 
 enum {
 	PF_HEARTBEAT_MS = 1000,
@@ -238,7 +239,7 @@ struct pf_req_buffer {
 	uint64_t off, len; /* in the arena; stays unchanged while the buffer lives */
 	uint32_t dtype;    /* enum pf_dtype = PJRT_Buffer_Type */
 	uint32_t device;   /* index into the description's devices */
-	uint32_t memory;   /* index into the device's memories, UINT32_MAX: its default */
+	uint32_t memory;   /* index into the device's memories, or PF_DEFAULT_MEMORY */
 	uint32_t rank;
 	int64_t dims[PF_WIRE_MAX_RANK];
 	/* The order in the device's memory (struct pf_layout), not in the arena; zeros: row-major.
@@ -361,7 +362,7 @@ struct pf_out {
 	uint64_t off, len; /* host bytes: dense, row-major, sub-byte types one per byte */
 	uint64_t on_device_bytes;
 	uint32_t
-		memory; /* of a result: an index as in pf_device_desc; UINT32_MAX: the default */
+		memory; /* of a result: an index as in pf_device_desc, or PF_DEFAULT_MEMORY */
 	uint32_t unused;
 };
 

@@ -167,7 +167,7 @@ bool pf_description_is_host(const struct pf_description *d, unsigned device,
 	if (device >= d->n_devices)
 		return false;
 	desc = &d->devices[device];
-	if (memory == UINT32_MAX)
+	if (memory == PF_DEFAULT_MEMORY)
 		memory = desc->default_memory;
 	if (memory >= desc->n_memories)
 		return false;

@@ -90,7 +90,7 @@ static int upload(struct inspection *in, uint64_t id, unsigned device,
 					 .len = N * sizeof(float),
 					 .dtype = PF_DTYPE_F32,
 					 .device = device,
-					 .memory = UINT32_MAX,
+					 .memory = PF_DEFAULT_MEMORY,
 					 .rank = 1,
 					 .dims = { N } };
 	struct pf_rep_buffer reply;

@@ -107,7 +107,7 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 static bool is_on_host(const struct pf_description *d)
 {
 	for (unsigned i = 0; i < d->n_devices; i++)
-		if (!pf_description_is_host(d, i, UINT32_MAX))
+		if (!pf_description_is_host(d, i, PF_DEFAULT_MEMORY))
 			return false;
 	return true;
 }

@@ -86,7 +86,7 @@ struct pf_buffer *pf_buffer_without_record(const struct pf_location *location)
 	if (pthread_mutex_init(&b->lock, NULL))
 		abort();
 	atomic_init(&b->location, location);
-	b->memory = UINT32_MAX;
+	b->memory = PF_DEFAULT_MEMORY;
 	return b;
 }
 
@@ -867,7 +867,7 @@ int pf_location_memory(const struct pf_location *location, const char *kind,
 
 	for (unsigned i = 0; i < d->n_memories; i++) {
 		if (!strcmp(d->memories[i].kind, kind)) {
-			*ret = i == d->default_memory ? UINT32_MAX : i;
+			*ret = i == d->default_memory ? PF_DEFAULT_MEMORY : i;
 			return 0;
 		}
 		pf_buf_printf(&has, "%s%s", i ? ", " : "", d->memories[i].kind);
@@ -887,13 +887,13 @@ static bool is_charged(struct pf_buffer *b, const struct pf_snapshot *snapshot)
 bool pf_buffer_take(struct pf_buffer *b, const struct pf_snapshot *snapshot,
 		    struct pf_value **ret)
 {
-	const struct pf_location *at = b->location;
 	struct pf_value *v = NULL;
 
 	if (!is_charged(b, snapshot))
 		return false;
 	if (snapshot->array && pf_value_state(snapshot->array, NULL) != PF_VALUE_DONATED)
-		v = pf_value_at(snapshot->array, at->worker, at->device, b->memory);
+		v = pf_value_at(snapshot->array,
+				pf_location_place(b->location, b->memory));
 	if (!v && !snapshot->content)
 		return false;
 	CHANGE_SCOPE(b);
@@ -927,7 +927,7 @@ int pf_buffer_move(struct pf_buffer *b, const struct pf_location *location,
 	*ret = NULL;
 	CHANGE_SCOPE(b);
 	if (b->value) {
-		*ret = pf_value_at(b->value, location->worker, location->device, memory);
+		*ret = pf_value_at(b->value, pf_location_place(location, memory));
 		if (!*ret)
 			return pf_err_set(err, -ENOMEM, "no memory for a value");
 		old = b->value;

@@ -337,24 +337,24 @@ static int tensor_value(const struct pf_location *location, unsigned memory,
 			const struct pf_tensor *tensor, struct pf_bytes *bytes,
 			uint64_t off, struct pf_value **ret, struct pf_err *err)
 {
+	struct pf_array_type type = { tensor->dtype, &tensor->shape, tensor->len };
 	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *own = NULL;
-	uint64_t len = tensor->len;
 	int64_t n;
 	int r;
 
 	off += tensor->off;
 	if (pf_dtype_bits(tensor->dtype) < 8) {
 		pf_shape_count(&tensor->shape, &n, NULL);
-		len = (uint64_t)n;
-		r = pf_bytes_new(location->arena, bytes->account, len, &own, err);
+		type.len = (uint64_t)n;
+		r = pf_bytes_new(location->arena, bytes->account, type.len, &own, err);
 		if (r < 0)
 			return r;
-		pf_unpack(pf_bytes_at(own, 0), pf_bytes_at(bytes, off), len,
+		pf_unpack(pf_bytes_at(own, 0), pf_bytes_at(bytes, off), type.len,
 			  tensor->dtype);
 		off = 0;
 	}
-	*ret = pf_value_of_bytes(tensor->dtype, &tensor->shape, len, own ? own : bytes,
-				 off, location->worker, location->device, memory);
+	*ret = pf_value_of_bytes(&type, own ? own : bytes, off,
+				 pf_location_place(location, memory));
 	return *ret ? 0 : pf_err_set(err, -ENOMEM, "no memory for a value");
 }
 
@@ -403,7 +403,6 @@ bool pf_content_is_whole(struct pf_buffer *b)
 
 int pf_content_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *err)
 {
-	const struct pf_location *location = b->location;
 	struct meaning m = { 0 };
 	int r;
 
@@ -413,8 +412,10 @@ int pf_content_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *
 		return safetensors_value(b, ret, err);
 	r = meaning_of(b, &m, err);
 	if (r == 0) {
-		*ret = pf_value_of_bytes(m.dtype, &m.shape, m.len, m.bytes, m.off,
-					 location->worker, location->device, b->memory);
+		*ret = pf_value_of_bytes(&(struct pf_array_type){ m.dtype, &m.shape,
+								  m.len },
+					 m.bytes, m.off,
+					 pf_location_place(b->location, b->memory));
 		if (!*ret)
 			r = pf_err_set(err, -ENOMEM, "no memory for a value");
 	}
@@ -455,7 +456,7 @@ int pf_buffer_tensors(struct pf_buffer *b, const struct pf_location *location,
 	memset(ret, 0, sizeof(*ret));
 	pf_lock(&b->lock);
 	size = b->size;
-	memory = location == pf_buffer_location(b) ? b->memory : UINT32_MAX;
+	memory = location == pf_buffer_location(b) ? b->memory : PF_DEFAULT_MEMORY;
 	if (b->content) /* the reference freezes it: a later write copies the bytes first */
 		bytes = pf_bytes_ref(b->content);
 	pf_unlock(&b->lock);

@@ -5,12 +5,10 @@
 
 #include "internal.h"
 
-struct pf_value *pf_value_received(enum pf_dtype dtype, const struct pf_shape *shape,
-				   uint64_t len, struct pf_worker *worker,
-				   unsigned device, const struct pf_peer *from)
+struct pf_value *pf_value_received(const struct pf_array_type *type,
+				   struct pf_place place, const struct pf_peer *from)
 {
-	struct pf_value *v =
-		pf_value_blank(dtype, shape, len, worker, device, UINT32_MAX);
+	struct pf_value *v = pf_value_blank(type, place);
 
 	if (!v)
 		return NULL;

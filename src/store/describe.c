@@ -61,7 +61,7 @@ static void describe_value(struct json_object *o, const struct pf_buffer *b)
 	struct pf_value *v = b->value;
 	const struct pf_device_desc *d =
 		&pf_worker_description(v->worker)->devices[v->device];
-	unsigned memory = v->memory == UINT32_MAX ? d->default_memory : v->memory;
+	unsigned memory = v->memory == PF_DEFAULT_MEMORY ? d->default_memory : v->memory;
 
 	describe_type(o, v->dtype, &v->shape);
 	if (pf_layout_is_row_major(&v->layout))

@@ -414,6 +414,9 @@ static int size_results(struct pf_execution *e, uint8_t bit, uint64_t *all,
 
 	for (size_t i = 0; i < e->n_outs; i++) {
 		const struct pf_param *want = &s->outputs[i % s->n_outputs];
+		const struct pf_place place = { e->loaded->worker,
+						pf_execution_device(e, i / s->n_outputs),
+						PF_DEFAULT_MEMORY };
 		int r = pf_shape_bytes(&want->shape, want->dtype, &len, err);
 
 		if (r < 0)
@@ -422,10 +425,7 @@ static int size_results(struct pf_execution *e, uint8_t bit, uint64_t *all,
 		if (e->take) /* the reply holds small results */
 			e->outs[i].own = len > PF_WIRE_INLINE ? pf_pool_bytes(len) : 0;
 		else
-			e->outs[i].own =
-				pf_value_room(e->loaded->worker,
-					      pf_execution_device(e, i / s->n_outputs),
-					      UINT32_MAX, len);
+			e->outs[i].own = pf_value_room(place, len);
 	}
 	for (size_t i = 0; i < e->n_args && !e->lent; i++) {
 		struct pf_exec_result *out = made_of(e, i, bit);

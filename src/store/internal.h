@@ -190,9 +190,7 @@ int pf_content_value(struct pf_buffer *buffer, struct pf_value **ret, struct pf_
 /* --- value.c --------------------------------------------------------------------------- */
 
 /* A value without any copy yet.  NULL: no memory. */
-struct pf_value *pf_value_new(enum pf_dtype dtype, const struct pf_shape *shape,
-			      uint64_t len, struct pf_worker *worker, unsigned device,
-			      unsigned memory);
+struct pf_value *pf_value_new(const struct pf_array_type *type, struct pf_place place);
 
 /* VALUE's own host copy, or NULL. */
 const void *pf_value_host_locked(const struct pf_value *value);

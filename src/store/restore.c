@@ -70,10 +70,11 @@ static unsigned memory_of(const struct pf_location *location, uint32_t memory)
 {
 	const struct pf_description *d;
 
-	if (memory == UINT32_MAX)
+	if (memory == PF_DEFAULT_MEMORY)
 		return memory;
 	d = pf_worker_description(location->worker);
-	return memory < d->devices[location->device].n_memories ? memory : UINT32_MAX;
+	return memory < d->devices[location->device].n_memories ? memory
+								: PF_DEFAULT_MEMORY;
 }
 
 /* The record of value ID in *RET, with its shape, and in *TAIL the bytes behind it, borrowed until
@@ -118,8 +119,8 @@ static struct pf_value *restore_value(struct pf_restore *restore, uint64_t id,
 		return pf_value_ref(v);
 	if (read_value(id, &r, &shape, &tail, err) <= 0)
 		return NULL;
-	v = pf_value_new(r.dtype, &shape, r.len, location->worker, location->device,
-			 memory_of(location, r.memory));
+	v = pf_value_new(&(struct pf_array_type){ r.dtype, &shape, r.len },
+			 pf_location_place(location, memory_of(location, r.memory)));
 	if (!v || pf_map_put(&restore->values, id, v) < 0) {
 		pf_value_unref(v);
 		pf_err_set(err, -ENOMEM, "no memory for a value");

@@ -46,41 +46,39 @@ void pf_reclaimable_touch(struct pf_value *v)
 	ring.prev = r;
 }
 
-struct pf_value *pf_value_new(enum pf_dtype dtype, const struct pf_shape *shape,
-			      uint64_t len, struct pf_worker *worker, unsigned device,
-			      unsigned memory)
+struct pf_value *pf_value_new(const struct pf_array_type *type, struct pf_place place)
 {
 	struct pf_value *v =
-		calloc(1, offsetof(struct pf_value, shape.dims[shape->rank]));
+		calloc(1, offsetof(struct pf_value, shape.dims[type->shape->rank]));
 
 	if (!v)
 		return NULL;
 	atomic_init(&v->refs, 1);
 	if (pthread_mutex_init(&v->lock, NULL))
 		abort();
-	v->dtype = dtype;
-	pf_shape_copy(&v->shape, shape);
-	v->len = len;
-	v->worker = worker;
-	v->device = device;
-	v->memory = memory;
+	v->dtype = type->dtype;
+	pf_shape_copy(&v->shape, type->shape);
+	v->len = type->len;
+	v->worker = place.worker;
+	v->device = place.device;
+	v->memory = place.memory == PF_ANY_MEMORY ? PF_DEFAULT_MEMORY : place.memory;
 	v->alias_off = PF_NO_OFFSET;
 	return v;
 }
 
-struct pf_value *pf_value_of_bytes(enum pf_dtype dtype, const struct pf_shape *shape,
-				   uint64_t len, struct pf_bytes *bytes, uint64_t off,
-				   struct pf_worker *worker, unsigned device,
-				   unsigned memory)
+struct pf_value *pf_value_of_bytes(const struct pf_array_type *type,
+				   struct pf_bytes *bytes, uint64_t off,
+				   struct pf_place place)
 {
-	struct pf_value *v = pf_value_new(dtype, shape, len, worker, device, memory);
+	struct pf_value *v = pf_value_new(type, place);
 	/* Tests of buffers have no worker. */
-	struct pf_arena *arena = worker ? pf_worker_arena(worker) : bytes->arena;
+	struct pf_arena *arena =
+		place.worker ? pf_worker_arena(place.worker) : bytes->arena;
 
 	if (!v)
 		return NULL;
 	v->account = bytes->account;
-	if (pf_bytes_in(bytes, arena, v->account, &off, len, &v->bytes, NULL) < 0) {
+	if (pf_bytes_in(bytes, arena, v->account, &off, v->len, &v->bytes, NULL) < 0) {
 		pf_value_unref(v);
 		return NULL;
 	}
@@ -88,12 +86,10 @@ struct pf_value *pf_value_of_bytes(enum pf_dtype dtype, const struct pf_shape *s
 	return v;
 }
 
-struct pf_value *pf_value_of_backing(enum pf_dtype dtype, const struct pf_shape *shape,
-				     uint64_t len, struct pf_backing *backing,
-				     struct pf_worker *worker, unsigned device,
-				     unsigned memory)
+struct pf_value *pf_value_of_backing(const struct pf_array_type *type,
+				     struct pf_backing *backing, struct pf_place place)
 {
-	struct pf_value *v = pf_value_new(dtype, shape, len, worker, device, memory);
+	struct pf_value *v = pf_value_new(type, place);
 
 	if (!v)
 		return NULL;
@@ -124,10 +120,10 @@ void pf_value_set_pool_locked(struct pf_value *v, struct pf_instance *instance,
 	pf_instance_hold(instance, off);
 }
 
-uint64_t pf_value_room(struct pf_worker *worker, unsigned device, unsigned memory,
-		       uint64_t len)
+uint64_t pf_value_room(struct pf_place place, uint64_t len)
 {
-	if (!pf_description_is_host(pf_worker_description(worker), device, memory))
+	if (!pf_description_is_host(pf_worker_description(place.worker), place.device,
+				    place.memory))
 		return 0;
 	return len < SMALL ? (len + PF_ALIGNMENT - 1) / PF_ALIGNMENT * PF_ALIGNMENT
 			   : pf_pool_bytes(len);
@@ -210,9 +206,10 @@ struct pf_value *pf_value_of_result(const struct pf_shape *shape,
 {
 	const struct pf_device_desc *d = &pf_worker_description(worker)->devices[device];
 	bool other = out->memory < d->n_memories && out->memory != d->default_memory;
-	struct pf_value *v =
-		pf_value_new((enum pf_dtype)out->dtype, shape, out->len, worker, device,
-			     other ? out->memory : UINT32_MAX);
+	const struct pf_array_type type = { out->dtype, shape, out->len };
+	const struct pf_place place = { worker, device,
+					other ? out->memory : PF_DEFAULT_MEMORY };
+	struct pf_value *v = pf_value_new(&type, place);
 
 	if (v && out->where == PF_WHERE_INLINE) {
 		v->small = malloc(out->len ? out->len : 1);
@@ -255,11 +252,10 @@ static void note_source_locked(struct pf_value *v, struct pf_value *from)
 
 /* A copy of VALUE, of SHAPE, that the transfer makes.  SHARES: it has VALUE's bytes and account. */
 static struct pf_value *copy_of(struct pf_value *value, const struct pf_shape *shape,
-				struct pf_worker *worker, unsigned device,
-				unsigned memory, bool shares)
+				struct pf_place place, bool shares)
 {
-	struct pf_value *v =
-		pf_value_new(value->dtype, shape, value->len, worker, device, memory);
+	const struct pf_array_type type = { value->dtype, shape, value->len };
+	struct pf_value *v = pf_value_new(&type, place);
 
 	if (!v)
 		return NULL;
@@ -269,7 +265,8 @@ static struct pf_value *copy_of(struct pf_value *value, const struct pf_shape *s
 	PF_LOCK_SCOPE(&value->lock);
 	v->account = value->account;
 	/* Another user's worker does not see them: its transfer copies them. */
-	if (value->bytes && shares && value->bytes->arena == pf_worker_arena(worker)) {
+	if (value->bytes && shares &&
+	    value->bytes->arena == pf_worker_arena(place.worker)) {
 		v->bytes = pf_bytes_ref(value->bytes);
 		v->bytes_off = value->bytes_off;
 	}
@@ -282,28 +279,29 @@ static struct pf_value *copy_of(struct pf_value *value, const struct pf_shape *s
 	return v;
 }
 
-struct pf_value *pf_value_at(struct pf_value *value, struct pf_worker *worker,
-			     unsigned device, unsigned memory)
+static bool is_on(const struct pf_value *v, struct pf_place place)
 {
-	if (value->worker == worker && value->device == device &&
-	    (memory == PF_ANY_MEMORY || value->memory == memory))
-		return pf_value_ref(value);
-	return copy_of(value, &value->shape, worker, device,
-		       memory == PF_ANY_MEMORY ? UINT32_MAX : memory, true);
+	return v->worker == place.worker && v->device == place.device;
 }
 
-struct pf_value *pf_value_for(struct pf_value *value, struct pf_worker *worker,
-			      unsigned device, unsigned memory,
+struct pf_value *pf_value_at(struct pf_value *value, struct pf_place place)
+{
+	if (is_on(value, place) &&
+	    (place.memory == PF_ANY_MEMORY || place.memory == value->memory))
+		return pf_value_ref(value);
+	return copy_of(value, &value->shape, place, true);
+}
+
+struct pf_value *pf_value_for(struct pf_value *value, struct pf_place place,
 			      struct pf_account *account)
 {
-	bool there = value->worker == worker && value->device == device;
 	struct pf_value *v;
 
 	if (value->account == account)
-		return pf_value_at(value, worker, device, memory);
-	if (memory == PF_ANY_MEMORY)
-		memory = there ? value->memory : UINT32_MAX;
-	v = copy_of(value, &value->shape, worker, device, memory, false);
+		return pf_value_at(value, place);
+	if (place.memory == PF_ANY_MEMORY && is_on(value, place))
+		place.memory = value->memory;
+	v = copy_of(value, &value->shape, place, false);
 	if (v)
 		v->account = account; /* no other thread has it yet */
 	return v;
@@ -312,19 +310,16 @@ struct pf_value *pf_value_for(struct pf_value *value, struct pf_worker *worker,
 struct pf_value *pf_value_laid_out(struct pf_value *value, const struct pf_shape *shape,
 				   const struct pf_layout *layout)
 {
-	struct pf_value *v =
-		copy_of(value, shape, value->worker, value->device, value->memory, true);
+	struct pf_value *v = copy_of(value, shape, pf_value_place(value), true);
 
 	if (v)
 		v->layout = *layout;
 	return v;
 }
 
-struct pf_value *pf_value_blank(enum pf_dtype dtype, const struct pf_shape *shape,
-				uint64_t len, struct pf_worker *worker, unsigned device,
-				unsigned memory)
+struct pf_value *pf_value_blank(const struct pf_array_type *type, struct pf_place place)
 {
-	struct pf_value *v = pf_value_new(dtype, shape, len, worker, device, memory);
+	struct pf_value *v = pf_value_new(type, place);
 
 	if (v)
 		v->blank = true;
@@ -733,12 +728,13 @@ uint64_t pf_value_cut_copies(struct pf_value *v, const struct pf_block *block,
 	return shared ? 0 : bytes_of(v->dtype, block);
 }
 
-int pf_value_cut(struct pf_value *v, const struct pf_block *block,
-		 struct pf_worker *worker, unsigned device, unsigned memory,
+int pf_value_cut(struct pf_value *v, const struct pf_block *block, struct pf_place place,
 		 struct pf_account *account, struct pf_value **ret, struct pf_err *err)
 {
+	const struct pf_array_type type = { v->dtype, &block->part,
+					    bytes_of(v->dtype, block) };
 	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *bytes = NULL;
-	uint64_t off = 0, len = bytes_of(v->dtype, block);
+	uint64_t off = 0;
 	const void *host;
 	int r;
 
@@ -748,28 +744,27 @@ int pf_value_cut(struct pf_value *v, const struct pf_block *block,
 		host = pf_value_host(v);
 		if (!host)
 			return pf_err_set(err, -EIO, "its bytes are gone");
-		r = pf_bytes_new(pf_worker_arena(worker), account, len, &bytes, err);
+		r = pf_bytes_new(pf_worker_arena(place.worker), account, type.len, &bytes,
+				 err);
 		if (r < 0)
 			return r;
 		pf_block_cut(block, pf_dtype_size(v->dtype), host, pf_bytes_at(bytes, 0));
 	}
-	*ret = pf_value_of_bytes(v->dtype, &block->part, len, bytes, off, worker, device,
-				 memory == PF_ANY_MEMORY ? UINT32_MAX : memory);
+	*ret = pf_value_of_bytes(&type, bytes, off, place);
 	return *ret ? 0 : pf_err_set(err, -ENOMEM, "no memory for a value");
 }
 
 int pf_value_join(struct pf_value *const *parts, const struct pf_block *blocks,
-		  unsigned n, const struct pf_block *into, struct pf_worker *worker,
-		  unsigned device, unsigned memory, struct pf_account *account,
-		  struct pf_value **ret, struct pf_err *err)
+		  unsigned n, const struct pf_block *into, struct pf_place place,
+		  struct pf_account *account, struct pf_value **ret, struct pf_err *err)
 {
+	struct pf_array_type type = { .dtype = parts[0]->dtype, .shape = &into->part };
 	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *bytes = NULL;
-	enum pf_dtype dtype = parts[0]->dtype;
-	uint64_t len;
-	int r = pf_shape_bytes(&into->part, dtype, &len, err);
+	int r = pf_shape_bytes(type.shape, type.dtype, &type.len, err);
 
 	if (r == 0)
-		r = pf_bytes_new(pf_worker_arena(worker), account, len, &bytes, err);
+		r = pf_bytes_new(pf_worker_arena(place.worker), account, type.len, &bytes,
+				 err);
 	if (r < 0)
 		return r;
 	for (unsigned i = 0; i < n; i++) {
@@ -778,9 +773,8 @@ int pf_value_join(struct pf_value *const *parts, const struct pf_block *blocks,
 		if (!host)
 			return pf_err_set(err, -EIO, "its bytes are gone");
 		pf_block_copy(&blocks[i], host, into, pf_bytes_at(bytes, 0),
-			      pf_dtype_size(dtype));
+			      pf_dtype_size(type.dtype));
 	}
-	*ret = pf_value_of_bytes(dtype, &into->part, len, bytes, 0, worker, device,
-				 memory == PF_ANY_MEMORY ? UINT32_MAX : memory);
+	*ret = pf_value_of_bytes(&type, bytes, 0, place);
 	return *ret ? 0 : pf_err_set(err, -ENOMEM, "no memory for a value");
 }

@@ -14,7 +14,7 @@ static int find_place(const struct pj_client *client, uint32_t device, uint32_t 
 		return pf_err_set(err, -EPROTO, "there is no device %u", device);
 	ret->device = &client->devices[device];
 	ret->memory = NULL;
-	if (memory == UINT32_MAX)
+	if (memory == PF_DEFAULT_MEMORY)
 		return 0;
 	if (memory >= ret->device->n_memories)
 		return pf_err_set(err, -EPROTO, "device %u has no memory %u", device,

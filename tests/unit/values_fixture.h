@@ -79,8 +79,8 @@ static inline struct pf_value *value_of(enum pf_dtype dtype, const struct pf_sha
 
 	ok(pf_bytes_new(arena, NULL, len, &bytes, &err));
 	memcpy(pf_bytes_at(bytes, 0), src, len);
-	value = pf_value_of_bytes(dtype, shape, len, bytes, 0, worker, device,
-				  UINT32_MAX);
+	value = pf_value_of_bytes(&(struct pf_array_type){ dtype, shape, len }, bytes, 0,
+				  (struct pf_place){ worker, device, PF_DEFAULT_MEMORY });
 	pf_bytes_unref(bytes);
 	ck_assert_ptr_nonnull(value);
 	return value;

@@ -569,18 +569,18 @@ static int backed_value(struct device *device, struct backed *b, struct pf_value
 			struct pf_err *err)
 {
 	const struct pf_location *location = &device->location;
-	unsigned memory = UINT32_MAX;
-	uint64_t len;
+	struct pf_array_type type = { .dtype = b->dtype, .shape = &b->shape };
+	unsigned memory = PF_DEFAULT_MEMORY;
 	int r = pf_worker_takes(location->worker, b->dtype, err);
 
 	if (r == 0)
-		r = pf_shape_bytes(&b->shape, b->dtype, &len, err);
+		r = pf_shape_bytes(&b->shape, b->dtype, &type.len, err);
 	if (r == 0 && b->memory)
 		r = pf_location_memory(location, b->memory, &memory, err);
 	if (r < 0)
 		return r;
-	*ret = pf_value_of_backing(b->dtype, &b->shape, len, b->backing, location->worker,
-				   location->device, memory);
+	*ret = pf_value_of_backing(&type, b->backing,
+				   pf_location_place(location, memory));
 	return *ret ? 0 : pf_err_set(err, -ENOMEM, "no memory for an array");
 }
 

@@ -208,8 +208,8 @@ static int make_value(const struct declared *d, struct pf_buffer *buffer,
 	r = pf_shape_bytes(&shape, dtype, &len, err);
 	if (r < 0)
 		return r;
-	*ret = pf_value_blank(dtype, &shape, len, location->worker, location->device,
-			      buffer->memory);
+	*ret = pf_value_blank(&(struct pf_array_type){ dtype, &shape, len },
+			      pf_location_place(location, buffer->memory));
 	if (!*ret)
 		return pf_err_set(err, -ENOMEM, "no memory");
 	pf_value_charge_to(*ret, pf_buffer_account(buffer));
@@ -236,7 +236,7 @@ int command_type(const char *dtype, struct json_object *shape, struct pf_worker 
 static int declare(const struct declared *d, const struct device *device,
 		   struct pf_account *account, struct pf_buffer **ret, struct pf_err *err)
 {
-	unsigned memory = UINT32_MAX;
+	unsigned memory = PF_DEFAULT_MEMORY;
 	enum pf_dtype dtype;
 	struct pf_shape shape;
 	int r = command_type(d->dtype, d->shape, device->worker, &dtype, &shape, err);
@@ -446,7 +446,7 @@ int op_copy(struct task *task, struct json_object *o, struct pf_err *err)
 		r = command_memory(task, &target, kind, &memory, err);
 	if (r < 0)
 		return r;
-	copy = pf_value_for(value, device->worker, device->index, memory,
+	copy = pf_value_for(value, pf_location_place(&device->location, memory),
 			    files_account(task->fs, task->cred.uid));
 	if (!copy)
 		return pf_err_set(err, -ENOMEM, "no memory for a value");

@@ -220,7 +220,8 @@ int op_receive(struct task *task, struct json_object *o, struct pf_err *err)
 		r = find_peer(task, o, &named, device->worker, &from, err);
 	if (r < 0)
 		return r;
-	value = pf_value_received(dtype, &shape, len, device->worker, device->index,
+	value = pf_value_received(&(struct pf_array_type){ dtype, &shape, len },
+				  pf_location_place(&device->location, PF_DEFAULT_MEMORY),
 				  &from);
 	if (!value)
 		return pf_err_set(err, -ENOMEM, "no memory for a value");

@@ -288,8 +288,8 @@ static const struct part *around(const struct shards *all, const struct part *ta
 	return NULL;
 }
 
-/* Copy TARGET, for DEVICE, together from several sources. */
-static int join(struct shards *all, struct part *target, const struct device *device,
+/* Copy TARGET, for PLACE, together from several sources. */
+static int join(struct shards *all, struct part *target, struct pf_place place,
 		struct pf_err *err)
 {
 	struct pf_block *blocks = calloc(all->n_from, sizeof(*blocks));
@@ -304,8 +304,7 @@ static int join(struct shards *all, struct part *target, const struct device *de
 		values[n++] = all->from[i].value;
 	}
 	if (n)
-		r = pf_value_join(values, blocks, n, &target->block, device->worker,
-				  device->index, target->memory, all->account,
+		r = pf_value_join(values, blocks, n, &target->block, place, all->account,
 				  &target->value, err);
 	else
 		pf_err_set(err, r, "no memory for %u shards", all->n_from);
@@ -320,23 +319,24 @@ static int make(struct shards *all, struct part *target, const struct part *firs
 {
 	const struct part *from = same_source(all, target);
 	const struct device *device = NULL;
+	struct pf_place place;
 	struct pf_block rest;
 	int r = command_device(all->task, &target->target, &device, err);
 
 	if (r < 0)
 		return r;
+	place = pf_location_place(&device->location, target->memory);
 	if (!from)
 		from = first;
 	if (from) {
-		target->value = pf_value_for(from->value, device->worker, device->index,
-					     target->memory, all->account);
+		target->value = pf_value_for(from->value, place, all->account);
 		return target->value ? 0
 				     : pf_err_set(err, -ENOMEM, "no memory for a value");
 	}
 	from = around(all, target, &rest);
-	return from ? pf_value_cut(from->value, &rest, device->worker, device->index,
-				   target->memory, all->account, &target->value, err)
-		    : join(all, target, device, err);
+	return from ? pf_value_cut(from->value, &rest, place, all->account,
+				   &target->value, err)
+		    : join(all, target, place, err);
 }
 
 /* The bytes are in host memory. */

@@ -671,8 +671,8 @@ int run_move(struct pf_value **value, const struct device *d, bool move,
 	if (!move && !next_door)
 		return 0;
 	v = pf_steal(value);
-	*value = pf_value_at(v, d->worker, d->index,
-			     next_door ? v->memory : PF_ANY_MEMORY);
+	*value = pf_value_at(v, pf_location_place(&d->location,
+						  next_door ? v->memory : PF_ANY_MEMORY));
 	if (!*value)
 		return pf_err_set(err, -ENOMEM, "no memory for an argument");
 	if (*value != v)

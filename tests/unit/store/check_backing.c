@@ -35,8 +35,9 @@ static void open_all(void)
 	open_values();
 	file = (struct file){ .base = { 1, file_read, file_free } };
 	start_worker(faulty_plugin());
-	v = pf_value_of_backing(PF_DTYPE_F32, &shape, 24, &file.base, worker, 0,
-				UINT32_MAX);
+	v = pf_value_of_backing(&(struct pf_array_type){ PF_DTYPE_F32, &shape, 24 },
+				&file.base,
+				(struct pf_place){ worker, 0, PF_DEFAULT_MEMORY });
 	pf_backing_unref(&file.base);
 	ck_assert_uint_eq(file.frees, 0);
 }
@@ -75,7 +76,8 @@ TEST(bytes_are_read_by_the_first_execution)
 
 TEST(a_copy_reads_them_too)
 {
-	struct pf_value *copy = pf_value_at(v, worker, 1, PF_ANY_MEMORY);
+	struct pf_value *copy =
+		pf_value_at(v, (struct pf_place){ worker, 1, PF_ANY_MEMORY });
 
 	place_value(copy);
 	ck_assert_uint_eq(file.reads, 1);

@@ -65,7 +65,8 @@ TEST_EACH(a_value_is_cut_into_parts, cuts)
 
 	pf_value_pin(v);
 	ck_assert_uint_eq(pf_value_cut_copies(v, &b, NULL), copied);
-	ok(pf_value_cut(v, &b, worker, 1, PF_ANY_MEMORY, NULL, &part, &err));
+	ok(pf_value_cut(v, &b, ((struct pf_place){ worker, 1, PF_ANY_MEMORY }), NULL,
+			&part, &err));
 	ck_assert_int_eq(used() == before, cuts[_i].shared);
 	check(part, &b);
 	/* The part outlives the whole, and is on its device. */
@@ -94,13 +95,16 @@ TEST_EACH(parts_are_joined, joins)
 
 	for (int i = 0; i < PARTS; i++) {
 		blocks[i] = block(i / 2 * 32, i % 2 * 16, 32, 16);
-		ok(pf_value_cut(v, &blocks[i], worker, (unsigned)i % 2, PF_ANY_MEMORY,
+		ok(pf_value_cut(v, &blocks[i],
+				((struct pf_place){ worker, (unsigned)i % 2,
+						    PF_ANY_MEMORY }),
 				NULL, &part[i], &err));
 	}
 	pf_value_unref(pf_steal(&v));
 	before = used();
-	ok(pf_value_join(part, blocks, PARTS, &into, worker, 1, PF_ANY_MEMORY, NULL,
-			 &again, &err));
+	ok(pf_value_join(part, blocks, PARTS, &into,
+			 ((struct pf_place){ worker, 1, PF_ANY_MEMORY }), NULL, &again,
+			 &err));
 	ck_assert_uint_ge(used() - before, joins[_i].least);
 	ck_assert_uint_le(used() - before, joins[_i].most);
 	check(again, &into);
@@ -120,8 +124,9 @@ TEST(without_room_no_part_is_made)
 	struct pf_value *ret = NULL;
 	uint64_t before = used();
 
-	ck_assert_int_eq(pf_value_join(&v, &b, 1, &all, worker, 0, PF_ANY_MEMORY, NULL,
-				       &ret, &err),
+	ck_assert_int_eq(pf_value_join(&v, &b, 1, &all,
+				       ((struct pf_place){ worker, 0, PF_ANY_MEMORY }),
+				       NULL, &ret, &err),
 			 -ENOSPC);
 	ck_assert_ptr_null(ret);
 	ck_assert_uint_eq(used(), before);
