@@ -9,6 +9,7 @@
 #define PJRTFS_EXECUTABLE_H
 
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 #include "pjrtfs/base.h"
@@ -116,8 +117,8 @@ struct pf_loaded {
 	bool counted;          /* in the meters of loaded programs */
 	_Atomic bool unloaded; /* the worker has dropped it, to have room for others */
 	_Atomic uint64_t used; /* time of the last use, in loads of any since the start */
-	struct pf_loaded *prev, *next; /* weak: all that workers have; executable.c's */
-	bool native;                   /* it was not compiled here */
+	LIST_ENTRY(pf_loaded) entry; /* if it is counted, among all that workers have */
+	bool native;                 /* it was not compiled here */
 	bool wide;         /* it runs on devices of other processes of the group, too */
 	bool for_topology; /* it runs on no device here: it can only be serialized */
 	bool kept;         /* the cache has it under key, unless it was evicted */

@@ -10,6 +10,7 @@
 #define PJRTFS_VALUE_H
 
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "pjrtfs/array.h"
 #include "pjrtfs/base.h"
@@ -168,11 +169,6 @@ enum pf_value_state {
 	PF_VALUE_ERROR,        /* the device refused it */
 };
 
-/* A place in the ring of copies that can be dropped: src/store/value.c's. */
-struct pf_reclaimable {
-	struct pf_reclaimable *prev, *next; /* weak; NULL: not in it */
-};
-
 struct pf_value {
 	_Atomic unsigned refs;
 	/* Never change: */
@@ -220,7 +216,9 @@ struct pf_value {
 	unsigned pins;     /* readers and executions that use its memory, which stays */
 	_Atomic unsigned holders; /* buffers that have it: see PF_DONATION_SHARED */
 	uint64_t text_len;        /* bytes of its text; 0 until it was rendered */
-	struct pf_reclaimable reclaimable;
+	/* Among those whose host copies can be dropped, if it is listed there: value.c's. */
+	TAILQ_ENTRY(pf_value) reclaimable;
+	bool listed;
 	struct pf_wait *waiters; /* for a transfer to end */
 
 	struct pf_shape

@@ -113,21 +113,30 @@ static void publish(struct compile *c, struct pf_loaded *loaded, const char *use
 		serve_again(x, c->generation);
 }
 
+/* Take the first of JOBS, which are compiles, off the list; NULL: there is none. */
+static struct compile *take_compile(struct pf_compile_jobs *jobs)
+{
+	struct pf_compile_job *job = STAILQ_FIRST(jobs);
+
+	if (!job)
+		return NULL;
+	STAILQ_REMOVE_HEAD(jobs, entry);
+	return pf_container_of(job, struct compile, job);
+}
+
 /* C ended: publish the result for it and the followers of its flight.  The caller keeps
  * its reference on LOADED. */
 static void finish(struct compile *c, struct pf_loaded *loaded, const char *use,
 		   const struct pf_err *err)
 {
+	struct pf_compile_jobs followers = STAILQ_HEAD_INITIALIZER(followers);
 	struct pf_cache *cache = c->x->compiler->cache;
-	struct pf_compile_job *next, *job = NULL;
+	struct compile *follower;
 
 	if (c->flight)
-		job = pf_flight_finish(c->x->compiler, c->flight, loaded);
+		pf_flight_finish(c->x->compiler, c->flight, loaded, &followers);
 	publish(c, loaded, use, err);
-	for (; job; job = next) {
-		struct compile *follower = pf_container_of(job, struct compile, job);
-
-		next = job->next;
+	while ((follower = take_compile(&followers))) {
 		if (loaded && cache)
 			pf_cache_hit(cache, NULL);
 		publish(follower, loaded, "hit", err);
@@ -374,19 +383,18 @@ static void take_over(struct compile *c, const struct pf_rep_compile *rep)
 	compile_free(c);
 }
 
-/* C's user has no time left for compiles: it fails, and its followers, of other users perhaps, are
- * tried without it. */
+/* C ends for a reason of its own, as ERR says: its followers, of other users perhaps, are tried
+ * without it. */
 static void fail_alone(struct compile *c, const struct pf_err *err)
 {
-	struct pf_compile_job *next, *job = NULL;
+	struct pf_compile_jobs followers = STAILQ_HEAD_INITIALIZER(followers);
+	struct compile *follower;
 
 	if (c->flight)
-		job = pf_flight_finish(c->x->compiler, c->flight, NULL);
+		pf_flight_finish(c->x->compiler, c->flight, NULL, &followers);
 	publish(c, NULL, NULL, err);
-	for (; job; job = next) {
-		next = job->next;
-		again(pf_container_of(job, struct compile, job));
-	}
+	while ((follower = take_compile(&followers)))
+		again(follower);
 	compile_free(c);
 }
 
@@ -399,7 +407,7 @@ static void compile_now(struct compile *c)
 
 	c->err = (struct pf_err)PF_ERR_INIT;
 	if (pf_account_charge(account, PF_COMPILE_MS, 1, &c->err) < 0) {
-		fail_alone(c, &c->err);
+		fail_alone(c, &c->err); /* others may have time left */
 		return;
 	}
 	clock_gettime(CLOCK_MONOTONIC, &start);
@@ -466,26 +474,10 @@ static bool lead(struct compile *c)
 	}
 }
 
-/* If C is superseded, end it; the followers of its flight continue without it. */
-static bool end_superseded(struct compile *c)
+static bool is_superseded(struct compile *c)
 {
-	struct pf_compile_job *next, *job = NULL;
-	bool superseded;
-
-	pf_lock(&c->x->lock);
-	superseded = c->generation != c->x->generation;
-	pf_unlock(&c->x->lock);
-	if (!superseded)
-		return false;
-	if (c->flight)
-		job = pf_flight_finish(c->x->compiler, c->flight, NULL);
-	for (; job; job = next) {
-		next = job->next;
-		pf_compiler_add(c->x->compiler, job, true);
-	}
-	publish(c, NULL, NULL, NULL);
-	compile_free(c);
-	return true;
+	PF_LOCK_SCOPE(&c->x->lock);
+	return c->generation != c->x->generation;
 }
 
 static void compile_run(struct pf_compile_job *job)
@@ -495,7 +487,11 @@ static void compile_run(struct pf_compile_job *job)
 	struct pf_err err = PF_ERR_INIT;
 	int r;
 
-	if (end_superseded(c) || !find_instance(c))
+	if (is_superseded(c)) {
+		fail_alone(c, NULL); /* publish says why */
+		return;
+	}
+	if (!find_instance(c))
 		return;
 	if (pf_compile_find_calls(c, &err) < 0) {
 		fail(c, &err);

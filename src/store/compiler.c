@@ -27,10 +27,10 @@ struct pf_environment {
 /* Run the first job that is ready. */
 static void run_locked(struct pf_compiler *c)
 {
-	struct pf_compile_job *job = c->ready;
+	struct pf_compile_job *job = STAILQ_FIRST(&c->ready);
 	struct pf_sched_request slot = job->slot; /* JOB may be freed while it runs */
 
-	c->ready = job->next;
+	STAILQ_REMOVE_HEAD(&c->ready, entry);
 	c->n_ready--;
 	pf_unlock(&c->lock);
 	pf_turn_may_linger();
@@ -48,7 +48,7 @@ static void *thread_main(void *arg)
 
 	pf_lock(&c->lock);
 	while (c->n_jobs || !atomic_load(&c->stop)) {
-		if (c->ready) {
+		if (!STAILQ_EMPTY(&c->ready)) {
 			run_locked(c);
 			continue;
 		}
@@ -66,13 +66,9 @@ static void granted(struct pf_sched_request *slot)
 {
 	struct pf_compile_job *job = pf_container_of(slot, struct pf_compile_job, slot);
 	struct pf_compiler *c = job->compiler;
-	struct pf_compile_job **end = &c->ready;
 
 	PF_LOCK_SCOPE(&c->lock);
-	while (*end)
-		end = &(*end)->next;
-	job->next = NULL;
-	*end = job;
+	STAILQ_INSERT_TAIL(&c->ready, job, entry);
 	c->n_ready++;
 	if (c->n_ready > c->n_idle && c->n_threads < PF_COMPILER_THREADS &&
 	    !atomic_load(&c->stop) &&
@@ -113,9 +109,10 @@ size_t pf_compiler_list(struct pf_compiler *c, struct pf_sched_entry *entries, s
 struct pf_flight {
 	struct pf_cache_key key;
 	const struct pf_worker *worker; /* only compared */
-	struct pf_compile_job *followers;
+	struct pf_compile_jobs followers;
 	struct pf_loaded *loaded; /* owned reference; NULL: not known yet */
-	struct pf_flight *next;
+	LIST_ENTRY(pf_flight) entry;
+	bool landed; /* it is not listed any more */
 };
 
 int pf_flight_join(struct pf_compiler *c, const struct pf_cache_key *key,
@@ -125,57 +122,50 @@ int pf_flight_join(struct pf_compiler *c, const struct pf_cache_key *key,
 	struct pf_flight *f;
 
 	PF_LOCK_SCOPE(&c->lock);
-	f = c->flights;
-	while (f && (f->worker != worker || memcmp(&f->key, key, sizeof(*key))))
-		f = f->next;
+	LIST_FOREACH(f, &c->flights, entry)
+		if (f->worker == worker && !memcmp(&f->key, key, sizeof(*key)))
+			break;
 	if (!f) {
 		f = calloc(1, sizeof(*f));
 		if (!f)
 			return -ENOMEM;
 		f->key = *key;
 		f->worker = worker;
-		f->next = c->flights;
-		*ret = c->flights = f;
+		STAILQ_INIT(&f->followers);
+		LIST_INSERT_HEAD(&c->flights, f, entry);
+		*ret = f;
 		return PF_LEADER;
 	}
 	if (f->loaded) {
 		*ret_loaded = pf_loaded_ref(f->loaded);
 		return PF_HIT;
 	}
-	job->next = f->followers;
-	f->followers = job;
+	STAILQ_INSERT_TAIL(&f->followers, job, entry);
 	return PF_FOLLOWER;
 }
 
-static void land_locked(struct pf_compiler *c, const struct pf_flight *f)
+static void land_locked(struct pf_flight *f)
 {
-	struct pf_flight **at = &c->flights;
-
-	while (*at && *at != f)
-		at = &(*at)->next;
-	if (*at)
-		*at = f->next;
+	if (!f->landed)
+		LIST_REMOVE(f, entry);
+	f->landed = true;
 }
 
-struct pf_compile_job *pf_flight_finish(struct pf_compiler *c, struct pf_flight *f,
-					struct pf_loaded *loaded)
+void pf_flight_finish(struct pf_compiler *c, struct pf_flight *f,
+		      struct pf_loaded *loaded, struct pf_compile_jobs *followers)
 {
-	struct pf_compile_job *followers;
-
 	PF_LOCK_SCOPE(&c->lock);
-	followers = f->followers;
-	f->followers = NULL;
+	STAILQ_CONCAT(followers, &f->followers);
 	if (loaded)
 		f->loaded = pf_loaded_ref(loaded);
 	else
-		land_locked(c, f); /* the next job with the key leads a new flight */
-	return followers;
+		land_locked(f); /* the next job with the key leads a new flight */
 }
 
 void pf_flight_drop(struct pf_compiler *c, struct pf_flight *f)
 {
 	pf_lock(&c->lock);
-	land_locked(c, f);
+	land_locked(f);
 	pf_unlock(&c->lock);
 	pf_loaded_unref(f->loaded);
 	free(f);
@@ -283,6 +273,7 @@ int pf_compiler_new(const struct pf_compiler_config *config, struct pf_compiler 
 
 	if (!c)
 		return pf_err_set(err, -ENOMEM, "no memory for a compiler");
+	STAILQ_INIT(&c->ready);
 	c->cache = config->cache;
 	c->timeout_s = config->timeout_s;
 	pthread_condattr_init(&attr);
@@ -317,7 +308,7 @@ void pf_compiler_stop(struct pf_compiler *c)
 	pf_lock(&c->lock);
 	c->n_threads = 0;
 	while (c->n_jobs)
-		if (c->ready)
+		if (!STAILQ_EMPTY(&c->ready))
 			run_locked(c);
 		else
 			pthread_cond_wait(&c->changed, &c->lock);

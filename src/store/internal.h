@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -266,6 +267,8 @@ enum { PF_COMPILER_THREADS = 56 }; /* a worker has threads for as many compiles 
 
 struct pf_environment;
 
+STAILQ_HEAD(pf_compile_jobs, pf_compile_job);
+
 struct pf_compiler {
 	struct pf_cache *cache; /* borrowed, or NULL */
 	unsigned timeout_s;     /* of one compile; 0: no limit */
@@ -279,15 +282,15 @@ struct pf_compiler {
 	pthread_mutex_t lock; /* rank 4; protects the fields below */
 	pthread_cond_t changed;
 	unsigned n_jobs;              /* added, and not run to their end yet */
-	struct pf_compile_job *ready; /* the granted ones, in order */
+	struct pf_compile_jobs ready; /* the granted ones, in order */
 	unsigned n_ready;
 	unsigned n_threads, n_idle;
 	pthread_t threads[PF_COMPILER_THREADS];
-	bool stopped;              /* the threads have ended */
-	unsigned n_puts;           /* entries that are being put into the cache */
-	struct pf_flight *flights; /* owned */
+	bool stopped;                   /* the threads have ended */
+	unsigned n_puts;                /* entries that are being put into the cache */
+	LIST_HEAD(, pf_flight) flights; /* owned */
 	struct pf_environment *environments; /* owned; one a worker */
-	struct pf_topology *topologies;      /* owned */
+	LIST_HEAD(, pf_topology) topologies; /* owned */
 };
 
 /* Something to compile, embedded in the struct of compile.c, which sets run, slot.user,
@@ -297,7 +300,8 @@ struct pf_compile_job {
 	void (*run)(struct pf_compile_job *job);
 	struct pf_sched_request slot;
 	struct pf_compiler *compiler; /* borrowed, once added */
-	struct pf_compile_job *next;  /* on the compiler's or a flight's list */
+	STAILQ_ENTRY(pf_compile_job)
+	entry; /* of the compiler's ready ones, or of a flight's */
 };
 
 /*
@@ -332,10 +336,9 @@ int pf_flight_join(struct pf_compiler *compiler, const struct pf_cache_key *key,
 		   const struct pf_worker *worker, struct pf_compile_job *job,
 		   struct pf_flight **ret, struct pf_loaded **ret_loaded);
 
-/* The leader made LOADED (NULL: it failed).  Returns the followers, now the caller's. */
-struct pf_compile_job *pf_flight_finish(struct pf_compiler *compiler,
-					struct pf_flight *flight,
-					struct pf_loaded *loaded);
+/* The leader made LOADED (NULL: it failed).  Its followers, now the caller's, are added to FOLLOWERS. */
+void pf_flight_finish(struct pf_compiler *compiler, struct pf_flight *flight,
+		      struct pf_loaded *loaded, struct pf_compile_jobs *followers);
 
 /* Free a finished FLIGHT: the next job with its key leads another one. */
 void pf_flight_drop(struct pf_compiler *compiler, struct pf_flight *flight);

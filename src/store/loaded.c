@@ -32,9 +32,9 @@ enum {
 };
 
 static struct {
-	struct pf_loaded *first; /* protected by pf_store_lock */
-	_Atomic uint64_t loads;  /* since the start: the clock of pf_loaded.used */
-	_Atomic unsigned limit;  /* of each worker; 0: not known yet */
+	LIST_HEAD(, pf_loaded) list; /* protected by pf_store_lock */
+	_Atomic uint64_t loads;      /* since the start: the clock of pf_loaded.used */
+	_Atomic unsigned limit;      /* of each worker; 0: not known yet */
 } all;
 
 static unsigned default_limit(void)
@@ -71,44 +71,41 @@ bool pf_loaded_use(struct pf_loaded *l)
 	return !atomic_load(&l->unloaded) && pf_instance_serves(l->instance);
 }
 
+/* L is not in the worker any more. */
+static void unlist_locked(struct pf_loaded *l)
+{
+	if (!l->counted)
+		return;
+	LIST_REMOVE(l, entry);
+	count(l, -1);
+}
+
 /* Have the worker drop L, unless another thread has a reference. */
-static bool unload_locked(struct pf_loaded *l)
+static void unload_locked(struct pf_loaded *l)
 {
 	atomic_store(&l->unloaded, true);
 	/* A thread that takes a reference later sees the flag; refs shows earlier
 	 * ones. */
 	if (atomic_load(&l->refs) > 1) {
 		atomic_store(&l->unloaded, false);
-		return false;
+		return;
 	}
-	count(l, -1);
+	unlist_locked(l);
 	pf_instance_free_id(l->instance, PF_OP_EXECUTABLE_FREE, l->id);
-	return true;
-}
-
-static void unlink_locked(struct pf_loaded *l)
-{
-	if (l->prev)
-		l->prev->next = l->next;
-	else if (all.first == l)
-		all.first = l->next;
-	if (l->next)
-		l->next->prev = l->prev;
-	l->prev = l->next = NULL;
 }
 
 /* Unload the program of L's instance that was used longest ago; never L, nor one in use. */
 static void unload_oldest_locked(const struct pf_loaded *l)
 {
-	struct pf_loaded *oldest = NULL;
+	struct pf_loaded *oldest = NULL, *o;
 
-	for (struct pf_loaded *o = all.first; o; o = o->next)
+	LIST_FOREACH(o, &all.list, entry)
 		if (o->instance == l->instance && o != l && atomic_load(&o->refs) == 1 &&
 		    (!oldest || atomic_load(&o->used) < atomic_load(&oldest->used)))
 			oldest = o;
 	/* If a thread takes a reference just now, the next load tries again. */
-	if (oldest && unload_locked(oldest))
-		unlink_locked(oldest);
+	if (oldest)
+		unload_locked(oldest);
 }
 
 /* L is loaded: list it, and unload others beyond the limit. */
@@ -120,18 +117,9 @@ static void loaded_add(struct pf_loaded *l)
 	PF_LOCK_SCOPE(&pf_store_lock);
 	atomic_store(&l->used, atomic_fetch_add(&all.loads, 1) + 1);
 	has = pf_worker_alive(l->worker, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE);
-	l->next = all.first;
-	if (l->next)
-		l->next->prev = l;
-	all.first = l;
+	LIST_INSERT_HEAD(&all.list, l, entry);
 	for (; has > limit(); has--)
 		unload_oldest_locked(l);
-}
-
-static void loaded_remove(struct pf_loaded *l)
-{
-	PF_LOCK_SCOPE(&pf_store_lock);
-	unlink_locked(l);
 }
 
 /* --- one of them ------------------------------------------------------------------------- */
@@ -146,9 +134,9 @@ void pf_loaded_unref(struct pf_loaded *l)
 {
 	if (!l || atomic_fetch_sub(&l->refs, 1) != 1)
 		return;
-	loaded_remove(l);
-	if (l->counted)
-		count(l, -1);
+	pf_lock(&pf_store_lock);
+	unlist_locked(l);
+	pf_unlock(&pf_store_lock);
 	if (!atomic_load(&l->unloaded))
 		pf_instance_free_id(l->instance, PF_OP_EXECUTABLE_FREE, l->id);
 	pf_instance_unref(l->instance);

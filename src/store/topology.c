@@ -14,7 +14,7 @@ enum {
 };
 
 struct pf_topology {
-	struct pf_topology *next;
+	LIST_ENTRY(pf_topology) entry;
 	char *name;             /* owned */
 	struct pf_bytes *bytes; /* owned reference: they do not change */
 	uint32_t len;
@@ -22,15 +22,16 @@ struct pf_topology {
 
 /* --- by name ------------------------------------------------------------------------------ */
 
-/* Where the one called NAME, of LEN bytes, is, or the end of the list. */
-static struct pf_topology **find_locked(struct pf_compiler *c, const char *name,
-					size_t len)
+/* The one called NAME, of LEN bytes, or NULL. */
+static struct pf_topology *find_locked(struct pf_compiler *c, const char *name,
+				       size_t len)
 {
-	struct pf_topology **at = &c->topologies;
+	struct pf_topology *t;
 
-	while (*at && (strlen((*at)->name) != len || memcmp((*at)->name, name, len)))
-		at = &(*at)->next;
-	return at;
+	LIST_FOREACH(t, &c->topologies, entry)
+		if (strlen(t->name) == len && !memcmp(t->name, name, len))
+			return t;
+	return NULL;
 }
 
 static void topology_free(struct pf_topology *t)
@@ -45,7 +46,7 @@ static void topology_free(struct pf_topology *t)
 int pf_topology_set(struct pf_compiler *c, const char *name, struct pf_bytes *bytes,
 		    uint64_t len, struct pf_err *err)
 {
-	struct pf_topology *t = bytes ? calloc(1, sizeof(*t)) : NULL, *old, **at;
+	struct pf_topology *t = bytes ? calloc(1, sizeof(*t)) : NULL, *old;
 
 	if (t)
 		t->name = strdup(name);
@@ -58,14 +59,11 @@ int pf_topology_set(struct pf_compiler *c, const char *name, struct pf_bytes *by
 		t->len = (uint32_t)len;
 	}
 	pf_lock(&c->lock);
-	at = find_locked(c, name, strlen(name));
-	old = *at;
+	old = find_locked(c, name, strlen(name));
 	if (old)
-		*at = old->next;
-	if (t) {
-		t->next = c->topologies;
-		c->topologies = t;
-	}
+		LIST_REMOVE(old, entry);
+	if (t)
+		LIST_INSERT_HEAD(&c->topologies, t, entry);
 	pf_unlock(&c->lock);
 	topology_free(old);
 	return 0;
@@ -73,10 +71,10 @@ int pf_topology_set(struct pf_compiler *c, const char *name, struct pf_bytes *by
 
 void pf_topologies_free(struct pf_compiler *c)
 {
-	while (c->topologies) {
-		struct pf_topology *t = c->topologies;
+	struct pf_topology *t;
 
-		c->topologies = t->next;
+	while ((t = LIST_FIRST(&c->topologies))) {
+		LIST_REMOVE(t, entry);
 		topology_free(t);
 	}
 }
@@ -98,7 +96,7 @@ int pf_topology_append_named(struct pf_compiler *c, const char *name, size_t len
 	const struct pf_topology *t;
 
 	PF_LOCK_SCOPE(&c->lock);
-	t = *find_locked(c, name, len);
+	t = find_locked(c, name, len);
 	if (!t)
 		return pf_err_set(
 			err, -EINVAL,

@@ -23,27 +23,22 @@ enum {
 
 pthread_mutex_t pf_store_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A ring through all of them; protected by pf_store_lock. */
-static struct pf_reclaimable ring = { &ring, &ring };
+/* Protected by pf_store_lock, as are the values' places in it. */
+static TAILQ_HEAD(, pf_value) reclaimable = TAILQ_HEAD_INITIALIZER(reclaimable);
 
-static void unlink_locked(struct pf_reclaimable *r)
+static void unlist_locked(struct pf_value *v)
 {
-	if (!r->next)
-		return;
-	r->prev->next = r->next;
-	r->next->prev = r->prev;
-	*r = (struct pf_reclaimable){ NULL, NULL };
+	if (v->listed)
+		TAILQ_REMOVE(&reclaimable, v, reclaimable);
+	v->listed = false;
 }
 
 void pf_reclaimable_touch(struct pf_value *v)
 {
-	struct pf_reclaimable *r = &v->reclaimable;
-
 	PF_LOCK_SCOPE(&pf_store_lock);
-	unlink_locked(r);
-	*r = (struct pf_reclaimable){ ring.prev, &ring };
-	ring.prev->next = r;
-	ring.prev = r;
+	unlist_locked(v);
+	TAILQ_INSERT_TAIL(&reclaimable, v, reclaimable);
+	v->listed = true;
 }
 
 struct pf_value *pf_value_new(const struct pf_array_type *type, struct pf_place place)
@@ -383,7 +378,7 @@ void pf_value_unref(struct pf_value *v)
 	if (!v || atomic_fetch_sub(&v->refs, 1) != 1)
 		return;
 	pf_lock(&pf_store_lock);
-	unlink_locked(&v->reclaimable);
+	unlist_locked(v);
 	pf_unlock(&pf_store_lock);
 	pf_value_release_source(v->source);
 	drop_host_locked(v);
@@ -641,20 +636,20 @@ static bool try_ref(struct pf_value *v)
 	return false;
 }
 
-/* Take the value of ARENA, or of ACCOUNT, that was used longest ago off the ring; with a reference.
+/* Take the value of ARENA, or of ACCOUNT, that was used longest ago off the list; with a reference.
  * The account may change meanwhile: then another one is reclaimed. */
 static struct pf_value *take_oldest(const struct pf_arena *arena,
 				    const struct pf_account *account)
 {
-	PF_LOCK_SCOPE(&pf_store_lock);
-	for (struct pf_reclaimable *r = ring.next; r != &ring; r = r->next) {
-		struct pf_value *v = pf_container_of(r, struct pf_value, reclaimable);
+	struct pf_value *v;
 
+	PF_LOCK_SCOPE(&pf_store_lock);
+	TAILQ_FOREACH(v, &reclaimable, reclaimable) {
 		if ((arena ? !pf_arena_share_limit(pf_worker_arena(v->worker), arena)
 			   : v->account != account) ||
 		    !try_ref(v))
 			continue;
-		unlink_locked(r);
+		unlist_locked(v);
 		return v;
 	}
 	return NULL;

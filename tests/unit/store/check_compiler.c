@@ -175,11 +175,13 @@ static int joins(uint8_t key, const void *worker, struct note *note,
 /* FLIGHT has failed; how many wait for it. */
 static unsigned land(struct pf_flight *flight)
 {
+	struct pf_compile_jobs followers = STAILQ_HEAD_INITIALIZER(followers);
+	struct pf_compile_job *job;
 	unsigned n = 0;
 
-	for (struct pf_compile_job *job = pf_flight_finish(compiler, flight, NULL); job;
-	     job = job->next)
-		n++;
+	pf_flight_finish(compiler, flight, NULL, &followers);
+	STAILQ_FOREACH(job, &followers, entry)
+	n++;
 	return n;
 }
 
