@@ -169,6 +169,35 @@ enum pf_value_state {
 	PF_VALUE_ERROR,        /* the device refused it */
 };
 
+/*
+ * The copies that a value has, and what they can be made of:
+ *
+ *	made by               it begins with
+ *	pf_value_of_bytes     bytes
+ *	pf_value_of_backing   backing, until the first fetch or transfer: then bytes
+ *	pf_value_of_result    the device's copy; and small, the pool, or no host copy
+ *	pf_value_at, _for,    source, until the device has a copy; and a host copy, where the source
+ *	  _laid_out             has bytes or small that it can have, too
+ *	pf_value_blank        blank, until the device has a copy
+ *	pf_value_received     the same, and from
+ *	a restarted daemon    bytes, small, the pool or blank, as its record says; or it is lost
+ *
+ * An upload adds the device's copy, and bytes if there were none in its worker's arena; a fetch adds a
+ * block of the pool.  A host copy that can be made again of the device's (bytes_again, pool_block) is
+ * dropped when memory is short; the device's dies with its instance.
+ *
+ *	state          host copy          source, backing, blank    device's copy
+ *	READY          maybe              maybe                     maybe; but one of the three
+ *	TRANSFERRING   as before          stay until the end        not yet
+ *	DONATED        as before          as before                 yes; once it is consumed, and not
+ *	                                                            pinned any more, nothing is left
+ *	LOST           none (readers may have a damaged pool's pinned)
+ *	ERROR          stays for readers  stay, unused              no
+ *
+ * There is bytes_again only with bytes, pool_block only with pool_instance, from only with blank,
+ * alias_off only with bytes and the device's copy; fetching only with that or backing; consumed,
+ * replaced and taken only in DONATED.  A source is pinned, so that it is there until it is dropped.
+ */
 struct pf_value {
 	_Atomic unsigned refs;
 	/* Never change: */
@@ -206,7 +235,7 @@ struct pf_value {
 	struct pf_kept_err err; /* why an upload or a fetch failed last */
 	enum pf_value_state state;
 	bool pool_block;  /* a block that must be freed, not the device buffer's memory */
-	bool bytes_again; /* bytes were copied out of the pool, and can be dropped */
+	bool bytes_again; /* bytes were copied for an upload, and can be dropped */
 	bool blank;       /* to be made on the device, without bytes */
 	bool fetching;
 	bool consumed; /* by an execution: freed when it is not pinned any more */
