@@ -23,6 +23,23 @@
 		*p = NULL;                                                               \
 	}
 
+/*
+ * Define NAME_ref and NAME_unref of TYPE, whose field refs, _Atomic, counts the references.  Without the
+ * last one the object goes to DESTROY.  NAME_unref accepts NULL.
+ */
+#define PF_DEFINE_REF(type, name, destroy)                                               \
+	type *name##_ref(type *object)                                                   \
+	{                                                                                \
+		atomic_fetch_add(&object->refs, 1);                                      \
+		return object;                                                           \
+	}                                                                                \
+                                                                                         \
+	void name##_unref(type *object)                                                  \
+	{                                                                                \
+		if (object && atomic_fetch_sub(&object->refs, 1) == 1)                   \
+			destroy(object);                                                 \
+	}
+
 /* Move ownership out of a guarded variable, which becomes NULL: its value. */
 #define pf_steal(pp)                                                                     \
 	({                                                                               \

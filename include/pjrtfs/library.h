@@ -111,6 +111,7 @@ struct pf_custom_calls {
 	struct pf_custom_call calls[];
 };
 
+struct pf_custom_calls *pf_custom_calls_ref(struct pf_custom_calls *calls);
 void pf_custom_calls_unref(struct pf_custom_calls *calls); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_custom_calls *, pf_custom_calls_unref)
 

@@ -152,6 +152,7 @@ struct pf_backing {
 	void (*free)(struct pf_backing *backing);
 };
 
+struct pf_backing *pf_backing_ref(struct pf_backing *backing);
 void pf_backing_unref(struct pf_backing *backing); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_backing *, pf_backing_unref)
 

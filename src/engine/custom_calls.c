@@ -89,13 +89,13 @@ int pf_custom_calls_new(struct json_object *description,
 	return 0;
 }
 
-void pf_custom_calls_unref(struct pf_custom_calls *c)
+static void custom_calls_free(struct pf_custom_calls *c)
 {
-	if (!c || atomic_fetch_sub(&c->refs, 1) != 1)
-		return;
 	json_object_put(c->json);
 	free(c);
 }
+
+PF_DEFINE_REF(struct pf_custom_calls, pf_custom_calls, custom_calls_free)
 
 const struct pf_custom_call *pf_custom_calls_find(const struct pf_custom_calls *c,
 						  const char *target, size_t len)

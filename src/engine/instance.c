@@ -724,14 +724,4 @@ void pf_instance_end(struct pf_instance *instance, const struct pf_err *why,
 	pf_instance_rest(instance);
 }
 
-struct pf_instance *pf_instance_ref(struct pf_instance *instance)
-{
-	atomic_fetch_add(&instance->refs, 1);
-	return instance;
-}
-
-void pf_instance_unref(struct pf_instance *instance)
-{
-	if (instance && atomic_fetch_sub(&instance->refs, 1) == 1)
-		instance_free(instance);
-}
+PF_DEFINE_REF(struct pf_instance, pf_instance, instance_free)

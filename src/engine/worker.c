@@ -282,9 +282,7 @@ const struct pf_description *pf_worker_description(const struct pf_worker *w)
 struct pf_custom_calls *pf_worker_custom_calls(struct pf_worker *w)
 {
 	PF_LOCK_SCOPE(&w->lock);
-	if (w->custom_calls)
-		atomic_fetch_add(&w->custom_calls->refs, 1);
-	return w->custom_calls;
+	return w->custom_calls ? pf_custom_calls_ref(w->custom_calls) : NULL;
 }
 
 struct pf_sched *pf_worker_sched(const struct pf_worker *w)

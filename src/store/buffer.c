@@ -130,12 +130,6 @@ struct pf_buffer *pf_buffer_of_value(const struct pf_location *location,
 	return b;
 }
 
-struct pf_buffer *pf_buffer_ref(struct pf_buffer *buffer)
-{
-	atomic_fetch_add(&buffer->refs, 1);
-	return buffer;
-}
-
 int pf_buffer_charge(struct pf_buffer *b, struct pf_account *account, bool forced,
 		     struct pf_err *err)
 {
@@ -163,10 +157,8 @@ struct pf_account *pf_buffer_account(struct pf_buffer *b)
 	return b->account;
 }
 
-void pf_buffer_unref(struct pf_buffer *b)
+static void buffer_free(struct pf_buffer *b)
 {
-	if (!b || atomic_fetch_sub(&b->refs, 1) != 1)
-		return;
 	pf_file_discharge(&b->file);
 	if (b->id)
 		pf_state_drop(PF_STATE_BUFFER, b->id);
@@ -179,6 +171,8 @@ void pf_buffer_unref(struct pf_buffer *b)
 	pthread_mutex_destroy(&b->lock);
 	free(b);
 }
+
+PF_DEFINE_REF(struct pf_buffer, pf_buffer, buffer_free)
 
 static void drop_content_locked(struct pf_buffer *b)
 {

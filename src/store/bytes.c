@@ -44,16 +44,8 @@ int pf_bytes_new(struct pf_arena *arena, struct pf_account *account, uint64_t ca
 	return 0;
 }
 
-struct pf_bytes *pf_bytes_ref(struct pf_bytes *bytes)
+static void bytes_free(struct pf_bytes *bytes)
 {
-	atomic_fetch_add(&bytes->refs, 1);
-	return bytes;
-}
-
-void pf_bytes_unref(struct pf_bytes *bytes)
-{
-	if (!bytes || atomic_fetch_sub(&bytes->refs, 1) != 1)
-		return;
 	pf_account_discharge(bytes->account, PF_MEMORY, bytes->extent.len);
 	/* No record may name an extent that has another owner. */
 	if (atomic_load(&bytes->saved))
@@ -61,6 +53,8 @@ void pf_bytes_unref(struct pf_bytes *bytes)
 	pf_arena_give(bytes->arena, &bytes->extent);
 	free(bytes);
 }
+
+PF_DEFINE_REF(struct pf_bytes, pf_bytes, bytes_free)
 
 /* --- the journal ------------------------------------------------------------------------ */
 

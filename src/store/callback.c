@@ -31,17 +31,12 @@ TAILQ_HEAD(asked_list, pf_asked);
 
 /* --- the end of an invocation --------------------------------------------------------- */
 
-void pf_callback_host_unref(struct pf_callback_host *host)
+static void host_free(struct pf_callback_host *host)
 {
-	if (host && atomic_fetch_sub(&host->refs, 1) == 1)
-		host->ops->free(host);
+	host->ops->free(host);
 }
 
-struct pf_callback_host *pf_callback_host_ref(struct pf_callback_host *host)
-{
-	atomic_fetch_add(&host->refs, 1);
-	return host;
-}
+PF_DEFINE_REF(struct pf_callback_host, pf_callback_host, host_free)
 
 void pf_callback_host_notify(struct pf_callback_host *host)
 {

@@ -104,12 +104,6 @@ struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsign
 	return x;
 }
 
-struct pf_executable *pf_executable_ref(struct pf_executable *executable)
-{
-	atomic_fetch_add(&executable->refs, 1);
-	return executable;
-}
-
 static void drop_options_locked(struct pf_executable *x)
 {
 	free(pf_steal(&x->options));
@@ -124,10 +118,8 @@ void pf_executable_drop_served_locked(struct pf_executable *x)
 	x->served.len = 0;
 }
 
-void pf_executable_unref(struct pf_executable *x)
+static void executable_free(struct pf_executable *x)
 {
-	if (!x || atomic_fetch_sub(&x->refs, 1) != 1)
-		return;
 	if (x->id)
 		pf_state_drop(PF_STATE_EXECUTABLE, x->id);
 	pf_bytes_unref(x->program);
@@ -141,6 +133,8 @@ void pf_executable_unref(struct pf_executable *x)
 	pthread_mutex_destroy(&x->lock);
 	free(x);
 }
+
+PF_DEFINE_REF(struct pf_executable, pf_executable, executable_free)
 
 void pf_executable_name(struct pf_executable *x, uint64_t subject)
 {

@@ -124,16 +124,8 @@ static void loaded_add(struct pf_loaded *l)
 
 /* --- one of them ------------------------------------------------------------------------- */
 
-struct pf_loaded *pf_loaded_ref(struct pf_loaded *loaded)
+static void loaded_free(struct pf_loaded *l)
 {
-	atomic_fetch_add(&loaded->refs, 1);
-	return loaded;
-}
-
-void pf_loaded_unref(struct pf_loaded *l)
-{
-	if (!l || atomic_fetch_sub(&l->refs, 1) != 1)
-		return;
 	pf_lock(&pf_store_lock);
 	unlist_locked(l);
 	pf_unlock(&pf_store_lock);
@@ -148,6 +140,8 @@ void pf_loaded_unref(struct pf_loaded *l)
 	free(l->devices);
 	free(l);
 }
+
+PF_DEFINE_REF(struct pf_loaded, pf_loaded, loaded_free)
 
 static int by_number(const void *a, const void *b)
 {

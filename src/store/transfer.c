@@ -218,8 +218,7 @@ static int read_backing(struct pf_value *v, struct pf_err *err)
 
 	pf_lock(&v->lock);
 	if (v->backing)
-		atomic_fetch_add(&v->backing->refs, 1);
-	backing = v->backing;
+		backing = pf_backing_ref(v->backing);
 	pf_unlock(&v->lock);
 	if (!backing)
 		return 0;

@@ -88,16 +88,16 @@ struct pf_value *pf_value_of_backing(const struct pf_array_type *type,
 
 	if (!v)
 		return NULL;
-	atomic_fetch_add(&backing->refs, 1);
-	v->backing = backing;
+	v->backing = pf_backing_ref(backing);
 	return v;
 }
 
-void pf_backing_unref(struct pf_backing *backing)
+static void backing_free(struct pf_backing *backing)
 {
-	if (backing && atomic_fetch_sub(&backing->refs, 1) == 1)
-		backing->free(backing);
+	backing->free(backing);
 }
+
+PF_DEFINE_REF(struct pf_backing, pf_backing, backing_free)
 
 uint64_t pf_pool_bytes(uint64_t len)
 {
@@ -321,12 +321,6 @@ struct pf_value *pf_value_blank(const struct pf_array_type *type, struct pf_plac
 	return v;
 }
 
-struct pf_value *pf_value_ref(struct pf_value *value)
-{
-	atomic_fetch_add(&value->refs, 1);
-	return value;
-}
-
 void pf_value_drop_device_locked(struct pf_value *v)
 {
 	if (!v->instance)
@@ -373,10 +367,8 @@ void pf_value_let_go(struct pf_value *v)
 		pf_state_drop(PF_STATE_VALUE, v->state_id);
 }
 
-void pf_value_unref(struct pf_value *v)
+static void value_free(struct pf_value *v)
 {
-	if (!v || atomic_fetch_sub(&v->refs, 1) != 1)
-		return;
 	pf_lock(&pf_store_lock);
 	unlist_locked(v);
 	pf_unlock(&pf_store_lock);
@@ -388,6 +380,8 @@ void pf_value_unref(struct pf_value *v)
 	free(v->from);
 	free(v);
 }
+
+PF_DEFINE_REF(struct pf_value, pf_value, value_free)
 
 const void *pf_value_host_locked(const struct pf_value *v)
 {

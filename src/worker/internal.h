@@ -131,8 +131,9 @@ void pf_objects_init(struct pf_objects *objects);
  */
 struct pf_object *pf_object_new(const struct pf_object *with);
 
-/* Drop a reference; the last one destroys.  OBJECT may be NULL. */
-void pf_object_unref(struct pf_object *object);
+/* Add a reference; drop one.  The last one destroys. */
+struct pf_object *pf_object_ref(struct pf_object *object);
+void pf_object_unref(struct pf_object *object); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_object *, pf_object_unref)
 
 /*

@@ -33,13 +33,13 @@ struct pf_object *pf_object_new(const struct pf_object *with)
 	return object;
 }
 
-void pf_object_unref(struct pf_object *object)
+static void object_free(struct pf_object *object)
 {
-	if (!object || atomic_fetch_sub(&object->refs, 1) != 1)
-		return;
 	destroy(object);
 	free(object);
 }
+
+PF_DEFINE_REF(struct pf_object, pf_object, object_free)
 
 int pf_objects_put(struct pf_objects *objects, const uint64_t *ids,
 		   struct pf_object *const *put, size_t n, struct pf_err *err)
@@ -60,7 +60,7 @@ int pf_objects_put(struct pf_objects *objects, const uint64_t *ids,
 			pf_err_set(err, r, "no memory for an object");
 			break;
 		}
-		atomic_fetch_add(&put[done]->refs, 1);
+		pf_object_ref(put[done]);
 	}
 	if (r == 0)
 		return 0;
@@ -82,7 +82,7 @@ int pf_objects_get(struct pf_objects *objects, const uint64_t *ids, size_t n,
 		ret[got] = ids[got] ? pf_map_get(&objects->maps[kind], ids[got]) : NULL;
 		if (!ret[got])
 			break;
-		atomic_fetch_add(&ret[got]->refs, 1);
+		pf_object_ref(ret[got]);
 	}
 	pf_unlock(&objects->lock);
 	if (got == n)

@@ -58,13 +58,13 @@ void files_report_transfer(struct pf_buffer *buffer, const char *event,
 
 /* --- when a buffer's data is freed -------------------------------------------------- */
 
-void inode_unref(struct buffer_inode *inode)
+static void inode_free(struct buffer_inode *inode)
 {
-	if (!inode || atomic_fetch_sub(&inode->refs, 1) != 1)
-		return;
 	pf_buffer_unref(inode->buffer);
 	free(inode);
 }
+
+PF_DEFINE_REF(struct buffer_inode, inode, inode_free)
 
 /* Either this function sees the open file, or buffer_open sees that the inode is dead. */
 static void inode_free_data(struct pf_fs *fs, struct buffer_inode *inode)
@@ -152,7 +152,7 @@ static void free_or_defer_locked(struct pf_fs *fs, struct buffer_inode *inode)
 		return;
 	}
 	free_first_locked(fs, now, limit / PART - bytes);
-	atomic_fetch_add(&inode->refs, 1);
+	inode_ref(inode);
 	inode->next_deferred = NULL;
 	inode->deferred = pf_turn_begin();
 	inode->deferred_bytes = bytes;
@@ -195,8 +195,7 @@ struct pf_node *view_new(struct pf_tree *tree, const struct pf_kind *kind,
 	struct pf_node *node = NULL;
 
 	if (view) {
-		atomic_fetch_add(&inode->refs, 1);
-		view->inode = inode;
+		view->inode = inode_ref(inode);
 		atomic_init(&view->format, format);
 		node = pf_node_new(tree, kind, view, mode, cred);
 	}
@@ -348,7 +347,7 @@ void inode_unlinked(struct buffer_inode *inode)
 {
 	struct pf_fs *fs = fs_of(inode->listed);
 
-	atomic_fetch_add(&inode->refs, 1); /* the last view may hold the last reference */
+	inode_ref(inode); /* the last view may hold the last reference */
 	inode->listed = NULL;
 	for (unsigned f = 0; f < PF_FORMAT_COUNT; f++) {
 		if (inode->views[f])

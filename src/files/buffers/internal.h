@@ -122,6 +122,7 @@ struct buffer_inode *inode_of(struct pf_buffer *buffer, uint64_t id);
 struct pf_node *view_new(struct pf_tree *tree, const struct pf_kind *kind,
 			 struct buffer_inode *inode, enum pf_format format, mode_t mode,
 			 const struct pf_cred *cred);
+struct buffer_inode *inode_ref(struct buffer_inode *inode);
 void inode_unref(struct buffer_inode *inode); /* NULL is allowed */
 
 /* NODE's format changed, or its inode: write that to the journal. */

@@ -49,16 +49,8 @@ int task_set_id(struct task *t, struct json_object *o, struct pf_err *err)
 	return t->id ? 0 : pf_err_set(err, -ENOMEM, "no memory for a command");
 }
 
-struct task *task_ref(struct task *t)
+static void task_free(struct task *t)
 {
-	atomic_fetch_add(&t->refs, 1);
-	return t;
-}
-
-void task_unref(struct task *t)
-{
-	if (!t || atomic_fetch_sub(&t->refs, 1) != 1)
-		return;
 	free(t->id);
 	pf_executable_unref(t->compiling);
 	pf_node_unref(t->file);
@@ -66,6 +58,8 @@ void task_unref(struct task *t)
 	task_unref(t->whole);
 	t->ops->free(t);
 }
+
+PF_DEFINE_REF(struct task, task, task_free)
 
 /* Have REPLY repeat the command's "id". */
 static void add_id(struct task *t, struct json_object *reply)

@@ -136,22 +136,16 @@ void program_binding(struct program *program, uid_t uid, struct pf_buf *ret)
 	pf_tree_unlock_names(program->fs->tree);
 }
 
-struct program *program_ref(struct program *program)
+static void program_free(struct program *program)
 {
-	atomic_fetch_add(&program->refs, 1);
-	return program;
-}
-
-void program_unref(struct program *program)
-{
-	if (!program || atomic_fetch_sub(&program->refs, 1) != 1)
-		return;
 	pf_file_discharge(&program->charge);
 	pf_executable_unref(program->x);
 	while (program->bindings)
 		(void)program_add_binding(program, program->bindings->uid, "", 0, NULL);
 	free(program);
 }
+
+PF_DEFINE_REF(struct program, program, program_free)
 
 void program_node_free(struct pf_node *node)
 {
