@@ -15,19 +15,6 @@ enum { SOON = 1 << 20 };
 /* Bytes of a text whose lines are checked as they are written: about 1 ms. */
 enum { TEXT_CHECKED = 64 << 10 };
 
-/* The end of a change: the journal has it before another thread can see it. */
-static void end_change(struct pf_buffer **b)
-{
-	pf_buffer_save_locked(*b);
-	pf_unlock(&(*b)->lock);
-}
-
-/* Hold B's lock until the end of the enclosing block, which changes B. */
-#define CHANGE_SCOPE(b)                                                                  \
-	PF_CLEANUP(end_change)                                                           \
-	__attribute__((__unused__)) struct pf_buffer *change_scope_ =                    \
-		(pf_lock(&(b)->lock), (b))
-
 /* Make VALUE (its reference is taken) the buffer's, and count this holder. */
 static void hold_locked(struct pf_buffer *b, struct pf_value *value)
 {
@@ -364,7 +351,7 @@ ssize_t pf_buffer_write(struct pf_buffer *b, const void *src, size_t len, uint64
 	if (__builtin_add_overflow(off, len, &end) || end > INT64_MAX)
 		return pf_err_set(err, -EFBIG,
 				  "a write ends beyond the largest file offset");
-	CHANGE_SCOPE(b);
+	PF_CHANGE_SCOPE(buffer, b);
 	r = write_locked(b, src, len, off, why);
 	if (r < 0)
 		return refuse_locked(b, r, why);
@@ -375,7 +362,7 @@ ssize_t pf_buffer_write(struct pf_buffer *b, const void *src, size_t len, uint64
 
 void pf_buffer_new_writer(struct pf_buffer *b)
 {
-	CHANGE_SCOPE(b);
+	PF_CHANGE_SCOPE(buffer, b);
 	pf_buffer_skip_lines_locked(b);
 }
 
@@ -408,7 +395,7 @@ int pf_buffer_check(struct pf_buffer *b, enum pf_format format, struct pf_err *e
 
 void pf_buffer_set_format(struct pf_buffer *b, enum pf_format format)
 {
-	CHANGE_SCOPE(b);
+	PF_CHANGE_SCOPE(buffer, b);
 	b->format = format;
 	b->header_len = 0;
 	if (b->content)
@@ -446,7 +433,7 @@ int pf_buffer_declare(struct pf_buffer *b, enum pf_dtype dtype,
 
 	if (r < 0)
 		return r;
-	CHANGE_SCOPE(b);
+	PF_CHANGE_SCOPE(buffer, b);
 	r = pf_buffer_declare_locked(b, dtype, shape, err);
 	if (r == 0)
 		whole_if_empty_locked(b);
@@ -457,7 +444,7 @@ int pf_buffer_truncate(struct pf_buffer *b, uint64_t size, struct pf_err *err)
 {
 	int r;
 
-	CHANGE_SCOPE(b);
+	PF_CHANGE_SCOPE(buffer, b);
 	r = size > b->size ? write_bytes_locked(b, NULL, 0, size, err) : 0;
 	if (r < 0)
 		return r;
@@ -483,7 +470,7 @@ int pf_buffer_punch(struct pf_buffer *b, uint64_t off, uint64_t len, struct pf_e
 
 	if (__builtin_add_overflow(off, len, &end))
 		end = UINT64_MAX;
-	CHANGE_SCOPE(b);
+	PF_CHANGE_SCOPE(buffer, b);
 	if (!b->content || off >= b->size)
 		return 0;
 	/* While the value shares the bytes, a change would copy them. */
@@ -574,7 +561,7 @@ int pf_buffer_commit(struct pf_buffer *b, bool partial_ok, struct pf_value **ret
 	int r;
 
 	*ret = NULL;
-	CHANGE_SCOPE(b);
+	PF_CHANGE_SCOPE(buffer, b);
 	if (b->format == PF_FORMAT_NONE || (partial_ok && !pf_content_is_whole(b)))
 		return 1;
 	drop_value_locked(b);
@@ -596,7 +583,7 @@ bool pf_buffer_awaits_commit(struct pf_buffer *b)
 
 void pf_buffer_refuse(struct pf_buffer *b, const struct pf_err *err)
 {
-	CHANGE_SCOPE(b);
+	PF_CHANGE_SCOPE(buffer, b);
 	pf_err_keep(&b->err, err);
 	set_state_locked(b, PF_BUFFER_ERROR);
 }
@@ -606,7 +593,7 @@ void pf_buffer_committed(struct pf_buffer *b, struct pf_value *value, int code,
 {
 	if (code >= 0)
 		return;
-	CHANGE_SCOPE(b);
+	PF_CHANGE_SCOPE(buffer, b);
 	/* If the worker died, the bytes are still valid: the value is transferred when it
 	 * is used. */
 	if (b->value != value || pf_value_state(value, NULL) != PF_VALUE_ERROR)
@@ -639,7 +626,7 @@ void pf_buffer_forget_donated(struct pf_buffer *b, struct pf_value *value)
 void pf_buffer_discard(struct pf_buffer *b)
 {
 	pf_file_discharge(&b->file);
-	CHANGE_SCOPE(b);
+	PF_CHANGE_SCOPE(buffer, b);
 	drop_content_locked(b);
 	drop_value_locked(b);
 	set_state_locked(b, PF_BUFFER_EMPTY);
@@ -758,7 +745,7 @@ int pf_buffer_set_dtype(struct pf_buffer *b, enum pf_dtype dtype, struct pf_err 
 {
 	int r;
 
-	CHANGE_SCOPE(b);
+	PF_CHANGE_SCOPE(buffer, b);
 	r = check_retype(b, dtype, NULL, err);
 	if (r > 0)
 		return 0;
@@ -806,7 +793,7 @@ int pf_buffer_set_shape(struct pf_buffer *b, const struct pf_shape *shape,
 	uint64_t want;
 	int r;
 
-	CHANGE_SCOPE(b);
+	PF_CHANGE_SCOPE(buffer, b);
 	r = check_retype(b, PF_DTYPE_INVALID, shape, err);
 	if (r != 0)
 		return r < 0 ? r : 0;
@@ -832,7 +819,7 @@ int pf_buffer_fill(struct pf_buffer *b, const void *element, struct pf_err *err)
 	char *at;
 	int r;
 
-	CHANGE_SCOPE(b);
+	PF_CHANGE_SCOPE(buffer, b);
 	size = pf_dtype_size(b->declared);
 	r = pf_shape_bytes(b->declared_shape, b->declared, &len, err);
 	if (r == 0 && len)
@@ -890,7 +877,7 @@ bool pf_buffer_take(struct pf_buffer *b, const struct pf_snapshot *snapshot,
 				pf_location_place(b->location, b->memory));
 	if (!v && !snapshot->content)
 		return false;
-	CHANGE_SCOPE(b);
+	PF_CHANGE_SCOPE(buffer, b);
 	if (v && (pf_buffer_declare_locked(b, v->dtype, &v->shape, NULL) < 0 ||
 		  made_locked(b, "copy") < 0)) {
 		pf_value_unref(v);
@@ -919,7 +906,7 @@ int pf_buffer_move(struct pf_buffer *b, const struct pf_location *location,
 	struct pf_value *old = NULL;
 
 	*ret = NULL;
-	CHANGE_SCOPE(b);
+	PF_CHANGE_SCOPE(buffer, b);
 	if (b->value) {
 		*ret = pf_value_at(b->value, pf_location_place(location, memory));
 		if (!*ret)

@@ -227,13 +227,12 @@ ssize_t pf_executable_write(struct pf_executable *x, const void *src, size_t len
 	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *held = NULL;
 	int r;
 
-	PF_LOCK_SCOPE(&x->lock);
+	PF_CHANGE_SCOPE(executable, x);
 	x->write_err = (struct pf_err)PF_ERR_INIT;
 	held = pf_bytes_hold(x->program, x->arena); /* until the journal has the copy */
 	r = pf_bytes_write(&x->program, x->arena, x->account, &x->program_len, src, len,
 			   off, 0, &x->write_err);
 	x->changed = true;
-	pf_executable_save_locked(x);
 	if (r < 0 && err)
 		*err = x->write_err;
 	return r < 0 ? r : (ssize_t)len;
@@ -319,11 +318,10 @@ void pf_executable_discard(struct pf_executable *x)
 {
 	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *held = NULL;
 
-	PF_LOCK_SCOPE(&x->lock);
-	held = pf_steal(&x->program);
+	PF_CHANGE_SCOPE(executable, x);
+	held = pf_steal(&x->program); /* until the journal does not name it */
 	x->program_len = 0;
 	drop_options_locked(x);
-	pf_executable_save_locked(x);
 }
 
 int pf_executable_no_source(struct pf_err *err)
@@ -341,10 +339,9 @@ struct pf_bytes *pf_executable_source(struct pf_executable *x, uint64_t *ret_len
 
 void pf_executable_keep_source(struct pf_executable *x, const struct pf_bytes *source)
 {
-	PF_LOCK_SCOPE(&x->lock);
+	PF_CHANGE_SCOPE(executable, x);
 	if (x->program == source)
 		x->changed = false;
-	pf_executable_save_locked(x);
 }
 
 int pf_executable_copy_source(struct pf_executable *to, struct pf_executable *from,
@@ -372,22 +369,19 @@ int pf_executable_copy_source(struct pf_executable *to, struct pf_executable *fr
 	r = pf_bytes_in(bytes, to->arena, to->account, &off, len, &own, err);
 	if (r < 0)
 		return r;
-	pf_lock(&to->lock);
-	pf_bytes_unref(bytes);
-	bytes = to->program;
+	pf_bytes_unref(pf_steal(&bytes));
+	PF_CHANGE_SCOPE(executable, to);
+	bytes = to->program; /* until the journal does not name it */
 	to->program = own;
 	to->program_len = len;
 	to->format = format;
-	pf_executable_save_locked(to);
-	pf_unlock(&to->lock);
 	return 0;
 }
 
 void pf_executable_set_format(struct pf_executable *x, enum pf_program_format format)
 {
-	PF_LOCK_SCOPE(&x->lock);
+	PF_CHANGE_SCOPE(executable, x);
 	x->format = format;
-	pf_executable_save_locked(x);
 }
 
 /* --- options -------------------------------------------------------------------------- */
@@ -463,9 +457,8 @@ int pf_executable_plan(const struct pf_executable *x, const char *text,
 
 void pf_executable_refuse_options(struct pf_executable *x, const struct pf_err *err)
 {
-	PF_LOCK_SCOPE(&x->lock);
+	PF_CHANGE_SCOPE(executable, x);
 	x->options_err = *err;
-	pf_executable_save_locked(x);
 }
 
 int pf_executable_set_options(struct pf_executable *x, const char *text, size_t len,
@@ -478,7 +471,7 @@ int pf_executable_set_options(struct pf_executable *x, const char *text, size_t 
 
 	if (text && !copy)
 		return pf_err_set(err, -ENOMEM, "no memory for the options");
-	PF_LOCK_SCOPE(&x->lock);
+	PF_CHANGE_SCOPE(executable, x);
 	if (text && strlen(copy) < len)
 		pf_err_set(&why, -EINVAL, "compile options: byte %zu is zero",
 			   strlen(copy) + 1);
@@ -497,7 +490,6 @@ int pf_executable_set_options(struct pf_executable *x, const char *text, size_t 
 		x->options = pf_steal(&copy);
 		x->worker = plan.worker;
 	}
-	pf_executable_save_locked(x);
 	return r;
 }
 

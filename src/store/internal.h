@@ -112,6 +112,26 @@ void pf_value_save_locked(struct pf_value *value);
 void pf_buffer_save_locked(struct pf_buffer *buffer);
 void pf_executable_save_locked(struct pf_executable *x);
 
+/*
+ * Hold the lock of OBJECT (a value, buffer or executable: TYPE) until the end of the enclosing block,
+ * which changes it: the journal has the change before another thread can see it.
+ */
+#define PF_CHANGE_SCOPE(type, object)                                                    \
+	PF_CLEANUP(pf_##type##_end_change)                                               \
+	__attribute__((__unused__)) struct pf_##type *change_scope_ =                    \
+		(pf_lock(&(object)->lock), (object))
+
+#define PF_DEFINE_CHANGE(type)                                                           \
+	static inline void pf_##type##_end_change(struct pf_##type **p)                  \
+	{                                                                                \
+		pf_##type##_save_locked(*p);                                             \
+		pf_unlock(&(*p)->lock);                                                  \
+	}
+
+PF_DEFINE_CHANGE(value)
+PF_DEFINE_CHANGE(buffer)
+PF_DEFINE_CHANGE(executable)
+
 /* --- restore_memory.c ------------------------------------------------------------------- */
 
 /* The objects that were made anew, by number, with one reference to each. */

@@ -539,18 +539,16 @@ enum pf_donation pf_value_donate(struct pf_value *v)
 
 void pf_value_replaces(struct pf_value *v, bool replaced)
 {
-	PF_LOCK_SCOPE(&v->lock);
+	PF_CHANGE_SCOPE(value, v);
 	v->replaced = replaced;
-	pf_value_save_locked(v);
 }
 
 void pf_value_donated(struct pf_value *v, bool consumed)
 {
-	PF_LOCK_SCOPE(&v->lock);
+	PF_CHANGE_SCOPE(value, v);
 	v->consumed = consumed;
 	if (consumed) {
 		consume_locked(v);
-		pf_value_save_locked(v);
 		return;
 	}
 	v->state = PF_VALUE_READY;
@@ -559,7 +557,6 @@ void pf_value_donated(struct pf_value *v, bool consumed)
 	if (v->pool_instance && !v->bytes && !v->small && v->pins == 1 &&
 	    !pf_instance_alive(v->pool_instance))
 		drop_host_locked(v);
-	pf_value_save_locked(v);
 }
 
 enum pf_value_state pf_value_state(struct pf_value *v, struct pf_err *ret_why)
