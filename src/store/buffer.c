@@ -268,15 +268,6 @@ static int check_end(const struct pf_buffer *b, uint64_t end, struct pf_err *err
 			  pf_content_what(b, b->format, what, sizeof(what)), all, end);
 }
 
-/* A write was refused: the bytes before it stay, and closing does not make them an array. */
-static int refuse_locked(struct pf_buffer *b, int r, const struct pf_err *err)
-{
-	pf_err_keep(&b->err, err);
-	b->refused = true;
-	set_state_locked(b, PF_BUFFER_ERROR);
-	return r;
-}
-
 /*
  * The write that ends an invalid line refuses it, which every shell reports, as long as
  * the file is short and written in order.  A text without a declared type may get one
@@ -353,11 +344,12 @@ ssize_t pf_buffer_write(struct pf_buffer *b, const void *src, size_t len, uint64
 				  "a write ends beyond the largest file offset");
 	PF_CHANGE_SCOPE(buffer, b);
 	r = write_locked(b, src, len, off, why);
+	/* Of a refused write the bytes before it stay, and closing does not make them an array. */
 	if (r < 0)
-		return refuse_locked(b, r, why);
-	b->refused = false;
-	set_state_locked(b, PF_BUFFER_INCOMPLETE);
-	return (ssize_t)len;
+		pf_err_keep(&b->err, why);
+	b->refused = r < 0;
+	set_state_locked(b, r < 0 ? PF_BUFFER_ERROR : PF_BUFFER_INCOMPLETE);
+	return r < 0 ? r : (ssize_t)len;
 }
 
 void pf_buffer_new_writer(struct pf_buffer *b)
@@ -893,9 +885,8 @@ bool pf_buffer_take(struct pf_buffer *b, const struct pf_snapshot *snapshot,
 	(void)pf_content_head(b, b->format, false, NULL);
 	b->refused = false;
 	b->state = v ? PF_BUFFER_VALUE : PF_BUFFER_INCOMPLETE;
-	if (v) {
+	if (v)
 		hold_locked(b, pf_value_ref(v));
-	}
 	*ret = v;
 	return true;
 }

@@ -428,17 +428,6 @@ static void compile_now(struct compile *c)
 	fail(c, &c->err);
 }
 
-/* Take the worker's present instance.  False: C waits for the next one, or has failed. */
-static bool find_instance(struct compile *c)
-{
-	struct pf_err err = PF_ERR_INIT;
-	int r = pf_worker_await(c->plan.worker, &c->waiter, &c->instance, &err);
-
-	if (r < 0)
-		fail(c, &err);
-	return r > 0;
-}
-
 /* Join the flight of C's key.  False: C is not its leader, or failed. */
 static bool lead(struct compile *c)
 {
@@ -491,9 +480,10 @@ static void compile_run(struct pf_compile_job *job)
 		fail_alone(c, NULL); /* publish says why */
 		return;
 	}
-	if (!find_instance(c))
+	r = pf_worker_await(c->plan.worker, &c->waiter, &c->instance, &err);
+	if (r == 0)
 		return;
-	if (pf_compile_find_calls(c, &err) < 0) {
+	if (r < 0 || pf_compile_find_calls(c, &err) < 0) {
 		fail(c, &err);
 		return;
 	}

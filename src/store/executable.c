@@ -585,21 +585,11 @@ void pf_executable_given(struct pf_executable *x, struct pf_buf *out)
 		pf_buf_append(out, l->options.data, l->options.len);
 }
 
-/* Add the name that the cache gives L, or would; a program that was compiled elsewhere has none. */
-static void add_key(struct json_object *o, const struct pf_loaded *l)
-{
-	char key[PF_CACHE_KEY_TEXT];
-
-	if (l->native)
-		return;
-	pf_cache_key_text(&l->key, key);
-	pf_json_add_string(o, "cache_key", key);
-}
-
 void pf_executable_info(struct pf_executable *x, struct pf_buf *out)
 {
 	struct json_object *o = json_object_new_object();
 	const struct pf_loaded *l;
+	char key[PF_CACHE_KEY_TEXT];
 
 	PF_LOCK_SCOPE(&x->lock);
 	l = pf_executable_serving(x);
@@ -618,14 +608,17 @@ void pf_executable_info(struct pf_executable *x, struct pf_buf *out)
 	if (l) {
 		if (x->cache_use)
 			pf_json_add_string(o, "cache", x->cache_use);
-		add_key(o, l);
+		if (!l->native) { /* the name that the cache gives it, or would */
+			pf_cache_key_text(&l->key, key);
+			pf_json_add_string(o, "cache_key", key);
+		}
 		pf_json_add_seconds(o, "compile_seconds", l->compile_seconds);
-		json_object_object_foreach(l->info, key, value)
-			pf_json_add_copy(o, key, value);
+		json_object_object_foreach(l->info, fact, value)
+			pf_json_add_copy(o, fact, value);
 	}
 	if (x->calls && (l || !x->loaded)) {
-		json_object_object_foreach(x->calls, key, value)
-			pf_json_add_copy(o, key, value);
+		json_object_object_foreach(x->calls, fact, value)
+			pf_json_add_copy(o, fact, value);
 	}
 	pf_json_print_line(o, out);
 	json_object_put(o);

@@ -201,19 +201,15 @@ static unsigned resource_of(const struct pf_execution *e, size_t row,
 				 pf_execution_device(e, row), what);
 }
 
-/* The account's executions on the device of ROW. */
-static unsigned on_device(const struct pf_execution *e, size_t row)
-{
-	return resource_of(e, row, PF_DEVICE_EXECUTIONS);
-}
-
 /* Count E, which is loaded, on its devices.  -EDQUOT. */
 static int count_on_devices(struct pf_execution *e, struct pf_err *err)
 {
 	int r = 0;
 
 	while (e->account && e->n_counted < e->n_rows && r == 0) {
-		r = pf_account_charge(e->account, on_device(e, e->n_counted), 1, err);
+		r = pf_account_charge(e->account,
+				      resource_of(e, e->n_counted, PF_DEVICE_EXECUTIONS),
+				      1, err);
 		e->n_counted += r == 0;
 	}
 	return r;
@@ -222,8 +218,12 @@ static int count_on_devices(struct pf_execution *e, struct pf_err *err)
 /* The same program may be loaded on other devices next. */
 static void leave_devices(struct pf_execution *e)
 {
-	while (e->n_counted)
-		pf_account_discharge(e->account, on_device(e, --e->n_counted), 1);
+	while (e->n_counted > 0) {
+		e->n_counted--;
+		pf_account_discharge(e->account,
+				     resource_of(e, e->n_counted, PF_DEVICE_EXECUTIONS),
+				     1);
+	}
 }
 
 /* Programs of a whole group wait for each other if its processes run them in different orders, so one user
