@@ -287,6 +287,16 @@ void files_changed(void);
 void files_open_slowly(struct pf_open *of, struct pf_reply *reply,
 		       int (*open)(struct pf_open *of, struct pf_err *err));
 
+/* --- files whose bytes are collected until they are closed ------------------------------ */
+
+/* Add what is written at OFF to OF->state, a struct pf_buf (NULL: nothing was written): a rewrite from
+ * there on.  0; -EINVAL, -ENOBUFS, -ENOMEM. */
+int files_written_add(struct pf_open *of, const void *src, size_t len, uint64_t off,
+		      struct pf_err *err);
+
+/* The release of such a kind. */
+void files_written_release(struct pf_open *of);
+
 /* End the thread that answers "settle"; the workers have ended. */
 void files_end_settling(struct pf_fs *fs);
 

@@ -169,25 +169,14 @@ static void change(struct pf_open *of, struct new_plugin *made, struct pf_worker
 	pf_reply_fail(reply, r, &err);
 }
 
-/* --- files that are collected until they are closed ------------------------------------- */
-
 static ssize_t text_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
 			  struct pf_err *err)
 {
-	struct pf_buf *text = of->state;
 	int r = may_load(fs_of(of->node), of->cred.uid, err);
 
-	if (r < 0)
-		return r;
-	if (!text)
-		text = of->state = calloc(1, sizeof(*text));
-	if (!text)
-		return -ENOMEM;
-	if (off > text->len)
-		return pf_err_set(err, -EINVAL, "it is written from the start");
-	text->len = off;
-	pf_buf_append(text, src, len);
-	return text->failed ? -ENOMEM : (ssize_t)len;
+	if (r == 0)
+		r = files_written_add(of, src, len, off, err);
+	return r < 0 ? r : (ssize_t)len;
 }
 
 /* --- the directory of a plugin that has not started ------------------------------------- */
@@ -289,14 +278,14 @@ static const struct pf_kind new_path = { .name = "path",
 					 .show = new_path_show,
 					 .write = text_write,
 					 .commit = new_path_commit,
-					 .release = files_text_release };
+					 .release = files_written_release };
 static const struct pf_kind new_options = { .name = "options.json",
 					    .mode = S_IFREG | 0644,
 					    .max_write = MAX_OPTIONS,
 					    .show = new_options_show,
 					    .write = text_write,
 					    .commit = new_options_commit,
-					    .release = files_text_release };
+					    .release = files_written_release };
 FILES_TEXT(new_state, "state", new_state_show, NULL);
 FILES_TEXT(new_error, "error", new_error_show, NULL);
 
@@ -333,7 +322,7 @@ const struct pf_kind kind_plugin_options = { .name = "options.json",
 					     .show = options_show,
 					     .write = text_write,
 					     .commit = options_commit,
-					     .release = files_text_release };
+					     .release = files_written_release };
 
 /* --- the directory ----------------------------------------------------------------------- */
 

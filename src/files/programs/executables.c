@@ -288,36 +288,13 @@ static int check_options(struct pf_open *of, const struct pf_buf *text,
 	return r < 0 ? r : may_set(of, text, err);
 }
 
-/* Add what is written at OFF to of->state: a rewrite from there on. */
-static int add_written(struct pf_open *of, const void *src, size_t len, uint64_t off,
-		       struct pf_err *err)
-{
-	struct pf_buf *text = of->state;
-	int r;
-
-	if (!text) {
-		text = of->state = calloc(1, sizeof(*text));
-		if (!text)
-			return -ENOMEM;
-	}
-	if (off > text->len)
-		return pf_err_set(err, -EINVAL, "options are written from the start");
-	r = pf_open_may_hold(of, err);
-	if (r < 0)
-		return r;
-	text->len = off;
-	pf_buf_append(text, src, len);
-	pf_open_hold(of, of->text.cap + text->cap);
-	return text->failed ? -ENOMEM : 0;
-}
-
 static ssize_t options_write(struct pf_open *of, const void *src, size_t len,
 			     uint64_t off, struct pf_err *err)
 {
 	struct pf_executable *x = program_of(of->node)->x;
 	struct pf_buf *text;
 	bool whole;
-	int r = add_written(of, src, len, off, err);
+	int r = files_written_add(of, src, len, off, err);
 
 	if (r < 0)
 		return r;
@@ -376,12 +353,6 @@ static void options_commit(struct pf_open *of, enum pf_commit why, struct pf_rep
 		files_compile(program_of(of->node)->x, reply);
 }
 
-static void options_release(struct pf_open *of)
-{
-	pf_buf_release(of->state);
-	free(of->state);
-}
-
 static int options_pb_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	(void)err;
@@ -392,7 +363,7 @@ static int options_pb_show(struct pf_node *node, struct pf_buf *out, struct pf_e
 static ssize_t options_pb_write(struct pf_open *of, const void *src, size_t len,
 				uint64_t off, struct pf_err *err)
 {
-	int r = add_written(of, src, len, off, err);
+	int r = files_written_add(of, src, len, off, err);
 
 	return r < 0 ? r : (ssize_t)len;
 }
@@ -406,7 +377,7 @@ FILES_TEXT(error, "error", error_show, program_node_free);
 	{                                                                                \
 		.name = file, .mode = S_IFREG | 0644, .max_write = 1u << 20,             \
 		.show = print, .write = take, .commit = options_commit,                  \
-		.release = options_release, .free = program_node_free                    \
+		.release = files_written_release, .free = program_node_free              \
 	}
 static const struct pf_kind options =
 	OPTIONS("options.json", options_show, options_write);
