@@ -166,9 +166,9 @@ struct pf_dir_ops {
 enum { PF_SLOW_NODES = 8 };
 
 /*
- * A file has one of four shapes: directory; text (show); bytes (read, write, commit); stream
- * (send, read).  A file without show and read cannot be opened to be read, one without write and
- * send not to be written (EACCES).  The tree calls ops with none of its locks held, at most one
+ * A file has one of four shapes: directory; text (show or show_as); bytes (read, write, commit);
+ * stream (send, read).  A file that is no text and has no read cannot be opened to be read, one
+ * without write and send not to be written (EACCES).  The tree calls ops with none of its locks held, at most one
  * at a time per open file (but for streams), on the threads that serve all users: show, read,
  * write and truncate do not block; an op that takes long keeps its reply and answers later.
  */
@@ -188,11 +188,17 @@ struct pf_kind {
 	/* Text: print the whole content.  Each open shows the text of when it was opened.  stat(2)
 	 * calls this too, for the size. */
 	int (*show)(struct pf_node *node, struct pf_buf *out, struct pf_err *err);
-	/* Called at open, before show: fetch the text. */
-	void (*prepare)(struct pf_open *of, struct pf_reply *reply);
+	/* In place of show, for a text that differs between users: as CRED sees it. */
+	int (*show_as)(struct pf_node *node, const struct pf_cred *cred,
+		       struct pf_buf *out, struct pf_err *err);
+	/* The text takes long, or another process has it: an open calls the function above on a
+	 * thread of its own, and stat(2) does not: without getattr the size is 0. */
+	bool blocks;
 
 	/* Bytes. */
 	int (*open)(struct pf_open *of, struct pf_err *err);
+	/* Called at open, after the op open: answer REPLY when there are bytes to read. */
+	void (*prepare)(struct pf_open *of, struct pf_reply *reply);
 	void (*release)(struct pf_open *of);
 	void (*read)(struct pf_open *of, size_t len, uint64_t off,
 		     struct pf_reply *reply);
@@ -244,7 +250,8 @@ struct pf_kind {
 	/*
 	 * poll(2): returns those of POLLIN and POLLOUT that OF has now; the kind calls
 	 * pf_node_ready when there may be more.  Without this op OF always has both.  A text
-	 * with this op is printed again for each read at offset 0: wait, rewind, read.
+	 * with this op, which does not block, is printed again for each read at offset 0: wait,
+	 * rewind, read.
 	 */
 	short (*poll)(struct pf_open *of);
 
@@ -263,7 +270,7 @@ struct pf_kind {
 	int (*remove_xattr)(struct pf_node *node, const char *name, struct pf_err *err);
 
 	/* Set the fields of ST that the kind knows better than the tree: size, times.  st_size is
-	 * -1 before; if it stays so, show is called for the size.  Blocks follow from it. */
+	 * -1 before; if it stays so, the text is printed for the size.  Blocks follow from it. */
 	void (*getattr)(struct pf_node *node, struct stat *st);
 	/* 0: st_size is exact.  Else: only a reader learns the size, which is at most this many
 	 * bytes. */
@@ -285,6 +292,12 @@ struct pf_kind {
 	 * that the journal keeps, for pf_tree_restore's function. */
 	uint8_t restored_as;
 };
+
+/* Is a file of KIND a text?  A kind with read reads by that, whatever it shows. */
+static inline bool pf_kind_is_text(const struct pf_kind *kind)
+{
+	return (kind->show || kind->show_as) && !kind->read;
+}
 
 /* Is a file of KIND a stream? */
 static inline bool pf_kind_is_stream(const struct pf_kind *kind)
@@ -540,8 +553,7 @@ void pf_tree_adopt(struct pf_tree *tree, uint64_t ino);
 
 /* Open files. */
 
-/* An open file.  Ops of its kind may read all fields, and write state and unsized, and, in a kind
- * with read, text. */
+/* An open file.  Ops of its kind may read all fields, and write state and unsized. */
 struct pf_open {
 	struct pf_node *node; /* one reference */
 	int flags;            /* open(2)'s */
@@ -559,7 +571,7 @@ struct pf_open {
 	bool killed;           /* the last FLUSH was that of a dying process */
 	_Atomic int failed;    /* -errno of the commit of the last FLUSH since the
 			       * last write, which later ones repeat */
-	bool shown;            /* text holds the snapshot */
+	_Atomic bool shown;    /* text holds the snapshot */
 	bool reopened;         /* it was opened in an earlier life of the daemon */
 	_Atomic bool was_busy; /* an earlier life had parts of it (pf_open_idle), */
 	_Atomic bool lost;     /* and no call has failed for that yet */

@@ -156,57 +156,6 @@ void files_reply_part(struct pf_reply *reply, const void *data, uint64_t size, s
 		      len < left ? len : left);
 }
 
-void files_text_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
-{
-	const struct pf_buf *text = of->state;
-
-	files_reply_part(reply, text ? text->data : NULL, text ? text->len : 0, len, off);
-}
-
-void files_text_getattr(struct pf_node *node, struct stat *st)
-{
-	(void)node;
-	st->st_size = 0;
-}
-
-void files_text_release(struct pf_open *of)
-{
-	if (of->state)
-		pf_buf_release(of->state);
-	free(of->state);
-}
-
-int files_open_as(struct pf_open *of, files_print_as *print, struct pf_err *err)
-{
-	struct pf_buf *text;
-	int r = pf_open_may_hold(of, err);
-
-	if (r < 0)
-		return r;
-	text = calloc(1, sizeof(*text));
-	r = text ? print(of->node, &of->cred, text) : -ENOMEM;
-	if (r == 0 && text->failed)
-		r = -ENOMEM;
-	of->state = text;
-	if (r == 0) {
-		pf_open_hold(of, text->cap);
-		return 0;
-	}
-	files_text_release(of);
-	return pf_err_set(err, r, "no memory for the text");
-}
-
-void files_getattr_as(struct pf_node *node, const struct pf_cred *cred,
-		      struct pf_open *of, files_print_as *print, struct stat *st)
-{
-	pf_autobuf struct pf_buf now = PF_BUF_INIT;
-	const struct pf_buf *text = of ? of->state : &now;
-
-	if (!of && (print(node, cred, &now) < 0 || now.failed))
-		return;
-	st->st_size = (off_t)text->len;
-}
-
 bool files_owns_mount(const struct pf_fs *fs, uid_t uid)
 {
 	return uid == 0 || uid == fs->config.uid;

@@ -38,7 +38,7 @@ static void print_unavailable(const char *why, struct pf_buf *out)
 }
 
 /* Append D's statistics as its worker has them.  Blocks for a second at most. */
-static void print_stats(const struct device *d, struct pf_buf *out)
+static void print_stats(struct device *d, struct pf_buf *out)
 {
 	struct pf_err err = PF_ERR_INIT;
 
@@ -46,43 +46,22 @@ static void print_stats(const struct device *d, struct pf_buf *out)
 		print_unavailable(err.text, out);
 	else
 		pf_buf_puts(out, "\n");
-}
-
-static void stats_fetch(struct device *d)
-{
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-	struct pf_buf old;
-
-	print_stats(d, &text);
-	pf_tree_lock_names(d->fs->tree);
-	old = d->stats;
-	d->stats = text;
-	pf_tree_unlock_names(d->fs->tree);
-	text = old;
-}
-
-static int stats_open(struct pf_open *of, struct pf_err *err)
-{
-	(void)err;
-	stats_fetch(of->node->object);
-	return 0;
-}
-
-static void stats_prepare(struct pf_open *of, struct pf_reply *reply)
-{
-	files_open_slowly(of, reply, stats_open);
+	atomic_store(&d->stats_len, out->len);
 }
 
 static int stats_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
-	struct device *d = node->object;
-
 	(void)err;
-	pf_tree_lock_names(node->tree);
-	if (d->stats.len)
-		pf_buf_append(out, d->stats.data, d->stats.len);
-	pf_tree_unlock_names(node->tree);
+	print_stats(node->object, out);
 	return 0;
+}
+
+/* The next text is as long, or nearly so. */
+static void stats_getattr(struct pf_node *node, struct stat *st)
+{
+	const struct device *d = node->object;
+
+	st->st_size = (off_t)atomic_load(&d->stats_len);
 }
 
 /* --- memories/KIND/ ----------------------------------------------------------------- */
@@ -187,7 +166,8 @@ FILES_TEXT(executables, "executables", executables_show, NULL);
 static const struct pf_kind stats = { .name = "memory_stats.json",
 				      .mode = S_IFREG | 0444,
 				      .show = stats_show,
-				      .prepare = stats_prepare };
+				      .blocks = true,
+				      .getattr = stats_getattr };
 static const struct pf_kind plugin = { .name = "plugin",
 				       .mode = S_IFLNK | 0777,
 				       .readlink = plugin_readlink };
@@ -250,6 +230,7 @@ static int add_device(struct pf_node *parent, struct device *d, bool first)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	const struct pf_device_desc *desc = desc_of_device(d);
+	pf_autobuf struct pf_buf stats_now = PF_BUF_INIT;
 	char name[32];
 	int r;
 
@@ -259,7 +240,7 @@ static int add_device(struct pf_node *parent, struct device *d, bool first)
 	r = files_link(parent, name, &kind_device, d, &dir);
 	if (r == 0)
 		r = add_memories(dir, desc);
-	stats_fetch(d); /* so that stat(2) has a size before the first open */
+	print_stats(d, &stats_now); /* so that stat(2) has a size before the first open */
 	if (r == 0 && first)
 		r = files_link(dir, "buffers", &default_buffers, d, NULL);
 	else if (r == 0)

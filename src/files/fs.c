@@ -232,8 +232,6 @@ void pf_fs_free(struct pf_fs *fs)
 	pf_node_unref(fs->topologies);
 	if (fs->tree)
 		pf_tree_free(fs->tree);
-	for (unsigned i = 0; i < fs->n_devices; i++)
-		pf_buf_release(&fs->devices[i].stats);
 	files_free_homes(fs);
 	pf_quotas_free(fs->quotas);
 	pf_state_dir_free(fs->state_dir);

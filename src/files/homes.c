@@ -28,8 +28,6 @@ static void take_devices(const struct pf_fs *fs, struct home *home)
 
 		*d = fs->devices[i];
 		d->home = home;
-		d->stats = (struct pf_buf)
-			PF_BUF_INIT; /* only the mount's devices have files */
 		for (unsigned w = 0; w < fs->n_workers; w++)
 			if (fs->workers[w] == fs->devices[i].worker)
 				d->worker = home->workers[w];

@@ -30,7 +30,7 @@ struct device {
 	char name[64];               /* "cpu:0" */
 	struct pf_location location; /* of its buffers/ */
 	struct pf_node *buffers;     /* owned reference: its buffers/, or /buffers */
-	struct pf_buf stats; /* memory_stats.json as it came last; under the name lock */
+	_Atomic size_t stats_len;    /* bytes of memory_stats.json as it came last */
 };
 
 /*
@@ -248,27 +248,6 @@ int files_parse_shape(struct json_object *list, struct pf_shape *ret, struct pf_
 void files_reply_part(struct pf_reply *reply, const void *data, uint64_t size, size_t len,
 		      uint64_t off);
 
-/* Functions of a kind whose opens have their text in a struct pf_buf (calloc(3)) as state, or NULL;
- * readers learn its size. */
-void files_text_read(struct pf_open *of, size_t len, uint64_t off,
-		     struct pf_reply *reply);
-void files_text_getattr(struct pf_node *node, struct stat *st);
-void files_text_release(struct pf_open *of);
-
-/* Append to OUT the text of NODE for CRED.  0 or -errno. */
-typedef int files_print_as(struct pf_node *node, const struct pf_cred *cred,
-			   struct pf_buf *out);
-
-/* For a kind that has FILES_TEXT_AS, and whose text, by PRINT, differs between users: its open and its
- * getattr_as.  An open has the text of its moment. */
-int files_open_as(struct pf_open *of, files_print_as *print, struct pf_err *err);
-void files_getattr_as(struct pf_node *node, const struct pf_cred *cred,
-		      struct pf_open *of, files_print_as *print, struct stat *st);
-#define FILES_TEXT_AS(open_fn, getattr_fn)                                               \
-	.mode = S_IFREG | 0444, .open = open_fn, .read = files_text_read,                \
-	.getattr = files_text_getattr, .getattr_as = getattr_fn,                         \
-	.release = files_text_release
-
 /* Does UID own the mount, or is root? */
 bool files_owns_mount(const struct pf_fs *fs, uid_t uid);
 
@@ -287,6 +266,9 @@ void files_changed(void);
 void files_open_slowly(struct pf_open *of, struct pf_reply *reply,
 		       int (*open)(struct pf_open *of, struct pf_err *err));
 
+/* End the thread that answers "settle"; the workers have ended. */
+void files_end_settling(struct pf_fs *fs);
+
 /* --- files whose bytes are collected until they are closed ------------------------------ */
 
 /* Add what is written at OFF to OF->state, a struct pf_buf (NULL: nothing was written): a rewrite from
@@ -296,9 +278,6 @@ int files_written_add(struct pf_open *of, const void *src, size_t len, uint64_t 
 
 /* The release of such a kind. */
 void files_written_release(struct pf_open *of);
-
-/* End the thread that answers "settle"; the workers have ended. */
-void files_end_settling(struct pf_fs *fs);
 
 /* --- events: the name lock may be held in all of these ------------------------------ */
 

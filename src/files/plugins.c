@@ -111,65 +111,40 @@ static struct json_object *alive_of(struct pf_node *node)
 
 static const struct pf_kind topology_json, topology_pb;
 
-static int topology_fetch(struct pf_open *of, struct pf_err *err)
+static int topology_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
-	struct pf_buf *out = of->state = calloc(1, sizeof(*out));
-	bool text = of->node->kind == &topology_json;
-	int r;
+	bool text = node->kind == &topology_json;
+	int r = pf_topology_of(worker_of(node),
+			       text ? PF_TOPOLOGY_TEXT : PF_TOPOLOGY_BYTES, out, err);
 
-	if (!out)
-		return -ENOMEM;
-	r = pf_topology_of(worker_of(of->node),
-			   text ? PF_TOPOLOGY_TEXT : PF_TOPOLOGY_BYTES, out, err);
 	if (text && r == 0)
 		pf_buf_puts(out, "\n");
-	pf_open_hold(of, out->cap);
 	return r;
 }
 
-static void topology_prepare(struct pf_open *of, struct pf_reply *reply)
-{
-	files_open_slowly(of, reply, topology_fetch);
-}
-
-#define TOPOLOGY(file)                                                                   \
-	{                                                                                \
-		.name = file, .mode = S_IFREG | 0444, .prepare = topology_prepare,       \
-		.read = files_text_read, .release = files_text_release,                  \
-		.getattr = files_text_getattr                                            \
-	}
-
-static const struct pf_kind topology_json = TOPOLOGY("topology.json");
-static const struct pf_kind topology_pb = TOPOLOGY("topology.pb");
+static const struct pf_kind topology_json = { .name = "topology.json",
+					      .mode = S_IFREG | 0444,
+					      .show = topology_show,
+					      .blocks = true };
+static const struct pf_kind topology_pb = { .name = "topology.pb",
+					    .mode = S_IFREG | 0444,
+					    .show = topology_show,
+					    .blocks = true };
 
 /* --- processes.json: the members of the plugin's group, as its worker sees them ------- */
 
-static int processes_fetch(struct pf_open *of, struct pf_err *err)
+static int processes_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
-	struct pf_buf *out = of->state = calloc(1, sizeof(*out));
-	int r;
+	int r = pf_worker_ask(worker_of(node), PF_OP_GROUP, 0, 1, out, err);
 
-	if (!out)
-		return -ENOMEM;
-	r = pf_worker_ask(worker_of(of->node), PF_OP_GROUP, 0, 1, out, err);
 	if (r == 0)
 		pf_buf_puts(out, "\n");
-	pf_open_hold(of, out->cap);
 	return r;
 }
 
-static void processes_prepare(struct pf_open *of, struct pf_reply *reply)
-{
-	files_open_slowly(of, reply, processes_fetch);
-}
-
-static const struct pf_kind processes_json = {
-	.mode = S_IFREG | 0444,
-	.prepare = processes_prepare,
-	.read = files_text_read,
-	.release = files_text_release,
-	.getattr = files_text_getattr,
-};
+static const struct pf_kind processes_json = { .mode = S_IFREG | 0444,
+					       .show = processes_show,
+					       .blocks = true };
 
 /* --- the directory ------------------------------------------------------------------ */
 

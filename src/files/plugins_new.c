@@ -434,31 +434,18 @@ static int plugins_rmdir(struct pf_node *dir, struct pf_node *node, struct pf_er
 static const struct pf_dir_ops plugins_ops = { .mkdir = plugins_mkdir,
 					       .rmdir = plugins_rmdir };
 
-static int available_fetch(struct pf_open *of, struct pf_err *err)
+static int available_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
-	const struct pf_plugin_ops *ops = fs_of(of->node)->config.plugins;
-	struct pf_buf *out = of->state = calloc(1, sizeof(*out));
-	int r;
+	const struct pf_plugin_ops *ops = fs_of(node)->config.plugins;
 
-	if (!out || !ops)
-		return -ENOMEM;
-	r = ops->available(ops->arg, out, err);
-	pf_open_hold(of, out->cap);
-	return r;
-}
-
-static void available_prepare(struct pf_open *of, struct pf_reply *reply)
-{
-	files_open_slowly(of, reply, available_fetch);
+	return ops ? ops->available(ops->arg, out, err) : -ENOMEM;
 }
 
 /* The paths are the owner's files. */
 static const struct pf_kind available = { .name = "available.json",
 					  .mode = S_IFREG | 0400,
-					  .prepare = available_prepare,
-					  .read = files_text_read,
-					  .getattr = files_text_getattr,
-					  .release = files_text_release };
+					  .show = available_show,
+					  .blocks = true };
 
 const struct pf_kind kind_plugins = {
 	.mode = S_IFDIR | 0755,

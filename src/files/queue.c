@@ -174,12 +174,13 @@ int files_print_left(struct pf_fs *fs, const struct pf_cred *cred, struct pf_buf
 	return found;
 }
 
-static int print_as(struct pf_node *node, const struct pf_cred *cred, struct pf_buf *out)
+static int queue_show(struct pf_node *node, const struct pf_cred *cred,
+		      struct pf_buf *out, struct pf_err *err)
 {
 	pf_autofree struct pf_sched_entry *entries = calloc(MAX_LINES, sizeof(*entries));
 
 	if (!entries)
-		return -ENOMEM;
+		return pf_err_set(err, -ENOMEM, "no memory for the text");
 	if (node->kind == &kind_compiles) {
 		print_compiles(fs_of(node), node->object, entries, cred, out);
 		return 0;
@@ -190,18 +191,9 @@ static int print_as(struct pf_node *node, const struct pf_cred *cred, struct pf_
 	return 0;
 }
 
-static int queue_open(struct pf_open *of, struct pf_err *err)
-{
-	return files_open_as(of, print_as, err);
-}
-
-static void queue_getattr_as(struct pf_node *node, const struct pf_cred *cred,
-			     struct pf_open *of, struct stat *st)
-{
-	files_getattr_as(node, cred, of, print_as, st);
-}
-
 const struct pf_kind kind_queue = { .name = "queue",
-				    FILES_TEXT_AS(queue_open, queue_getattr_as) };
+				    .mode = S_IFREG | 0444,
+				    .show_as = queue_show };
 const struct pf_kind kind_compiles = { .name = "queue",
-				       FILES_TEXT_AS(queue_open, queue_getattr_as) };
+				       .mode = S_IFREG | 0444,
+				       .show_as = queue_show };

@@ -189,8 +189,8 @@ static int health_metrics(struct pf_fs *fs, const struct pf_cred *cred,
 	return 0;
 }
 
-static int metrics_print(struct pf_node *node, const struct pf_cred *cred,
-			 struct pf_buf *out)
+static int metrics_show(struct pf_node *node, const struct pf_cred *cred,
+			struct pf_buf *out, struct pf_err *err)
 {
 	static const char *const version_label[] = { "version", PACKAGE_VERSION };
 	struct pf_fs *fs = fs_of(node);
@@ -205,7 +205,7 @@ static int metrics_print(struct pf_node *node, const struct pf_cred *cred,
 	single(out, "pjrtfs_memory_limit_bytes", "gauge", "The memory limit.", limit);
 	r = health_metrics(fs, cred, out);
 	if (r < 0)
-		return r;
+		return pf_err_set(err, r, "no memory for the text");
 	workers(fs, out);
 	alive(fs, PF_ALIVE_BUFFERS, "pjrtfs_buffers_alive",
 	      "Arrays that are on the device now.", out);
@@ -220,50 +220,29 @@ static int metrics_print(struct pf_node *node, const struct pf_cred *cred,
 		   "Executions that have a slot of the device now.", out);
 	executions(fs, true, "pjrtfs_executions_queued",
 		   "Executions that wait for a slot of the device now.", out);
-	return users(fs, cred, out);
+	r = users(fs, cred, out);
+	return r < 0 ? pf_err_set(err, r, "no memory for the text") : 0;
 }
 
-static int metrics_open(struct pf_open *of, struct pf_err *err)
-{
-	return files_open_as(of, metrics_print, err);
-}
+static const struct pf_kind kind_metrics = { .name = "metrics.prom",
+					     .mode = S_IFREG | 0444,
+					     .show_as = metrics_show };
 
-static void metrics_getattr_as(struct pf_node *node, const struct pf_cred *cred,
-			       struct pf_open *of, struct stat *st)
-{
-	files_getattr_as(node, cred, of, metrics_print, st);
-}
-
-static const struct pf_kind kind_metrics = {
-	.name = "metrics.prom", FILES_TEXT_AS(metrics_open, metrics_getattr_as)
-};
-
-static int health_print(struct pf_node *node, const struct pf_cred *cred,
-			struct pf_buf *out)
+static int health_show(struct pf_node *node, const struct pf_cred *cred,
+		       struct pf_buf *out, struct pf_err *err)
 {
 	int r = troubles(fs_of(node), cred, out);
 
 	if (r < 0)
-		return r;
+		return pf_err_set(err, r, "no memory for the text");
 	if (!out->len)
 		pf_buf_puts(out, "ok\n");
 	return 0;
 }
 
-static int health_open(struct pf_open *of, struct pf_err *err)
-{
-	return files_open_as(of, health_print, err);
-}
-
-static void health_getattr_as(struct pf_node *node, const struct pf_cred *cred,
-			      struct pf_open *of, struct stat *st)
-{
-	files_getattr_as(node, cred, of, health_print, st);
-}
-
-static const struct pf_kind kind_health = {
-	.name = "health", FILES_TEXT_AS(health_open, health_getattr_as)
-};
+static const struct pf_kind kind_health = { .name = "health",
+					    .mode = S_IFREG | 0444,
+					    .show_as = health_show };
 
 static void print_devices(const struct pf_fs *fs, const char *m, struct pf_buf *out)
 {
@@ -340,37 +319,18 @@ PF_FIELD(pid, "pid", "%d", (int)getpid());
 
 /* --- error: why the last call failed ------------------------------------------------ */
 
-/* The last refusal at the time of open(2), of this user and login session. */
-static int error_open(struct pf_open *of, struct pf_err *err)
+/* The last refusal, of this user and login session. */
+static int error_show(struct pf_node *node, const struct pf_cred *cred,
+		      struct pf_buf *out, struct pf_err *err)
 {
 	(void)err;
-	pf_vfs_refusal(of->node->tree, &of->cred, &of->text);
+	pf_vfs_refusal(node->tree, cred, out);
 	return 0;
 }
 
-static void error_read(struct pf_open *of, size_t len, uint64_t off,
-		       struct pf_reply *reply)
-{
-	files_reply_part(reply, of->text.data, of->text.len, len, off);
-}
-
-static void error_getattr_as(struct pf_node *node, const struct pf_cred *cred,
-			     struct pf_open *of, struct stat *st)
-{
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-
-	if (!of)
-		pf_vfs_refusal(node->tree, cred, &text);
-	st->st_size = (off_t)(of ? of->text.len : text.len);
-}
-
-static const struct pf_kind error = {
-	.name = "error",
-	.mode = S_IFREG | 0444,
-	.open = error_open,
-	.read = error_read,
-	.getattr_as = error_getattr_as,
-};
+static const struct pf_kind error = { .name = "error",
+				      .mode = S_IFREG | 0444,
+				      .show_as = error_show };
 
 const struct pf_kind kind_root = {
 	.mode = S_IFDIR | 0755,

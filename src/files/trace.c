@@ -262,22 +262,19 @@ static void read_events(struct pf_telemetry *telemetry, uid_t user, struct pf_bu
 	pf_lines_reader_release(&reader);
 }
 
-static int trace_open(struct pf_open *of, struct pf_err *err)
+static int trace_show(struct pf_node *node, const struct pf_cred *cred,
+		      struct pf_buf *out, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf lines = PF_BUF_INIT;
 	struct trace *t = calloc(1, sizeof(*t));
-	struct pf_buf *out = calloc(1, sizeof(*out));
 
-	of->state = out;
-	if (!t || !out) {
-		free(t);
+	if (!t)
 		return pf_err_set(err, -ENOMEM, "no memory for the text");
-	}
 	t->out = out;
 	t->processes = json_object_new_object();
 	t->compiles = json_object_new_object();
-	read_events(fs_of(of->node)->config.telemetry, of->cred.uid, &lines);
-	out->failed = lines.failed || !t->processes || !t->compiles;
+	read_events(fs_of(node)->config.telemetry, cred->uid, &lines);
+	out->failed |= lines.failed || !t->processes || !t->compiles;
 	pf_buf_puts(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
 	if (!out->failed)
 		add_lines(t, &lines);
@@ -285,20 +282,10 @@ static int trace_open(struct pf_open *of, struct pf_err *err)
 	json_object_put(t->processes);
 	json_object_put(t->compiles);
 	free(t);
-	pf_open_hold(of, out->cap);
-	return out->failed ? pf_err_set(err, -ENOMEM, "no memory for the text") : 0;
+	return 0;
 }
 
-static void trace_prepare(struct pf_open *of, struct pf_reply *reply)
-{
-	files_open_slowly(of, reply, trace_open);
-}
-
-const struct pf_kind kind_trace = {
-	.name = "trace.json",
-	.mode = S_IFREG | 0444,
-	.prepare = trace_prepare,
-	.read = files_text_read,
-	.getattr = files_text_getattr,
-	.release = files_text_release,
-};
+const struct pf_kind kind_trace = { .name = "trace.json",
+				    .mode = S_IFREG | 0444,
+				    .show_as = trace_show,
+				    .blocks = true };

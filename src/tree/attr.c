@@ -147,7 +147,7 @@ enum {
 	BLOCK_SIZE = 1 << 20
 }; /* bytes that cp(1) and cat(1) then read and write at once */
 
-/* The size of the text that a reader would get now. */
+/* The size of the text that a reader would get now, if that does not depend on the reader. */
 static off_t shown_size(struct pf_node *node)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
@@ -157,7 +157,7 @@ static off_t shown_size(struct pf_node *node)
 
 	if (S_ISLNK(kind->mode) && kind->readlink)
 		r = kind->readlink(node, &buf);
-	else if (kind->show)
+	else if (kind->show && !kind->blocks)
 		r = kind->show(node, &buf, &err);
 	else
 		return 0;
@@ -295,6 +295,26 @@ void pf_node_inherit(struct pf_node *dir, struct pf_node *node)
 	pf_node_set_attr(node, &attr);
 }
 
+/* Do the attributes of a file of KIND differ between users? */
+static bool varies(const struct pf_kind *kind)
+{
+	return kind->getattr_as || (kind->show_as && !kind->blocks);
+}
+
+/* The size of the text of NODE: that of the snapshot of OF, or, if OF is NULL or shows none, of what
+ * CRED would get now. */
+static off_t shown_size_as(struct pf_node *node, const struct pf_cred *cred,
+			   const struct pf_open *of)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	int r;
+
+	if (of && of->shown)
+		return (off_t)of->text.len;
+	r = node->kind->show_as(node, cred, &text, NULL);
+	return r < 0 || text.failed ? 0 : (off_t)text.len;
+}
+
 int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cred,
 		   struct pf_open *of, struct stat *st)
 {
@@ -303,11 +323,14 @@ int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cre
 	if (!node)
 		return -ESTALE;
 	pf_node_stat(node, cred->pid, st);
-	if (!node->kind->getattr_as)
+	if (!varies(node->kind))
 		return 0;
 	if (of)
 		pf_lock(&of->lock);
-	node->kind->getattr_as(node, cred, of, st);
+	if (node->kind->getattr_as)
+		node->kind->getattr_as(node, cred, of, st);
+	else
+		st->st_size = shown_size_as(node, cred, of);
 	if (of)
 		pf_unlock(&of->lock);
 	st->st_blocks = (st->st_size + 511) / 512;
@@ -328,7 +351,7 @@ unsigned pf_vfs_keeps(struct pf_tree *tree, uint64_t ino)
 		mask |= PF_KEEP_NAME;
 	if (keeps_attr(node))
 		mask |= PF_KEEP_ATTR;
-	if (node->kind->getattr_as || node->priv->bounded)
+	if (varies(node->kind) || node->priv->bounded)
 		mask |= PF_ATTR_VARIES;
 	return mask;
 }

@@ -16,6 +16,8 @@
 #include "internal.h"
 #include "pjrtfs/state.h"
 
+enum { ALWAYS_HELD = 4096 }; /* bytes of a text for which there is no limit */
+
 struct pf_open *pf_open_ref(struct pf_open *of)
 {
 	__atomic_add_fetch(&of->refs, 1, __ATOMIC_RELAXED);
@@ -123,7 +125,7 @@ static int may_open(const struct pf_kind *kind, int flags, struct pf_err *err)
 		return -EISDIR;
 	if (S_ISLNK(kind->mode))
 		return -ELOOP;
-	if (reads && !kind->show && !kind->read)
+	if (reads && !pf_kind_is_text(kind) && !kind->read)
 		return pf_err_set(err, -EACCES, "it can only be written");
 	if (writes && !kind->write && !pf_kind_is_stream(kind))
 		return pf_err_set(err, -EACCES, "it can only be read");
@@ -132,30 +134,91 @@ static int may_open(const struct pf_kind *kind, int flags, struct pf_err *err)
 
 static bool wants_snapshot(const struct pf_open *of)
 {
-	return of->node->kind->show && !of->node->kind->read && pf_open_reads(of);
+	return pf_kind_is_text(of->node->kind) && pf_open_reads(of);
 }
 
-static bool must_prepare(const struct pf_open *of)
+/* Must the opener wait for a thread that prints the text, or for the kind? */
+static bool must_wait(const struct pf_open *of)
 {
-	return of->node->kind->prepare && (wants_snapshot(of) || of->node->kind->read);
+	const struct pf_kind *kind = of->node->kind;
+
+	return kind->prepare || (kind->blocks && wants_snapshot(of));
+}
+
+/* Append the text of OF's file, as the opener sees it now. */
+static int print_text(const struct pf_open *of, struct pf_buf *out, struct pf_err *err)
+{
+	const struct pf_kind *kind = of->node->kind;
+	int r = kind->show_as ? kind->show_as(of->node, &of->cred, out, err)
+			      : kind->show(of->node, out, err);
+
+	if (r == 0 && out->failed)
+		r = pf_err_set(err, -ENOMEM, "no memory for the text");
+	return r;
 }
 
 static int take_snapshot(struct pf_open *of, struct pf_err *err)
 {
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	int r;
 
-	if (!wants_snapshot(of))
+	if (!wants_snapshot(of) || of->shown)
 		return 0;
-	r = pf_open_may_hold(of, err);
-	if (r == 0)
-		r = of->node->kind->show(of->node, &of->text, err);
+	r = print_text(of, &text, err);
+	/* Who may hold no more can still read why. */
+	if (r == 0 && text.cap > ALWAYS_HELD)
+		r = pf_open_may_hold(of, err);
 	if (r < 0)
 		return r;
-	if (of->text.failed)
-		return -ENOMEM;
-	of->shown = true;
+	PF_LOCK_SCOPE(&of->lock);
+	if (of->shown) /* by another read */
+		return 0;
+	of->text = text;
+	text = (struct pf_buf)PF_BUF_INIT;
 	pf_open_hold(of, of->text.cap);
+	of->shown = true;
 	return 0;
+}
+
+static void read_text(struct pf_open *of, size_t len, uint64_t off,
+		      struct pf_reply *reply);
+
+/* A text that blocks, for an open, or for a read of LEN bytes at OFF. */
+struct slow_text {
+	struct pf_reply *reply; /* owned; holds the open file */
+	size_t len;
+	uint64_t off;
+};
+
+static void *show_on_thread(void *arg)
+{
+	struct slow_text *slow = arg;
+	struct pf_reply *reply = slow->reply;
+	PF_CLEANUP(pf_open_unrefp) struct pf_open *of = pf_open_ref(reply->held);
+	struct pf_err err = PF_ERR_INIT;
+	int r = take_snapshot(of, &err);
+
+	if (r < 0)
+		pf_reply_fail(reply, r, &err);
+	else if (reply->opened)
+		pf_reply_code(reply, 0);
+	else
+		read_text(of, slow->len, slow->off, reply);
+	free(slow);
+	return NULL;
+}
+
+/* Answer REPLY, which holds the open file, when there is the text. */
+static void show_slowly(struct pf_reply *reply, size_t len, uint64_t off)
+{
+	struct slow_text *slow = malloc(sizeof(*slow));
+
+	if (slow)
+		*slow = (struct slow_text){ reply, len, off };
+	if (!slow || pf_thread_start(NULL, show_on_thread, slow)) {
+		free(slow);
+		pf_reply_code(reply, -ENOMEM);
+	}
 }
 
 /* Open NODE, but for its text. */
@@ -235,8 +298,10 @@ void pf_vfs_open(struct pf_tree *tree, uint64_t ino, int flags,
 	reply->doing = "open";
 	reply->opened = ret;
 	reply->finish = finish;
-	if (must_prepare(of))
+	if (node->kind->prepare)
 		node->kind->prepare(of, reply);
+	else if (must_wait(of))
+		show_slowly(reply, 0, 0);
 	else
 		pf_reply_code(reply, 0);
 }
@@ -281,8 +346,8 @@ static int create(struct pf_node *dir, const char *name, mode_t mode, int flags,
 			  false, &of, err);
 	if (r < 0)
 		return r;
-	/* CREATE cannot wait for the kind to prepare: on ESTALE the kernel retries with OPEN. */
-	r = !created && must_prepare(of) ? -ESTALE : take_snapshot(of, err);
+	/* CREATE cannot wait: on ESTALE the kernel retries with OPEN. */
+	r = !created && must_wait(of) ? -ESTALE : take_snapshot(of, err);
 	if (r < 0)
 		return r;
 	pf_node_looked_up(node);
@@ -321,7 +386,7 @@ static void show_again(struct pf_open *of)
 {
 	struct pf_buf text = PF_BUF_INIT, old = of->text;
 
-	if (of->node->kind->show(of->node, &text, NULL) == 0 && !text.failed)
+	if (print_text(of, &text, NULL) == 0)
 		of->text = text;
 	else
 		old = text;
@@ -394,12 +459,15 @@ void pf_vfs_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *
 
 	reply->doing = "read";
 	hold(reply, of);
-	if (!pf_open_reads(of) || (!of->shown && !kind->read)) {
+	if (!pf_open_reads(of)) {
 		pf_reply_code(reply, -EBADF);
 	} else if (is_lost(of, reply)) {
 		return;
 	} else if (of->shown) {
 		read_text(of, len, off, reply);
+	} else if (wants_snapshot(
+			   of)) { /* it blocks, and was opened in an earlier life */
+		show_slowly(reply, len, off);
 	} else if (kind->send) {
 		kind->read(of, len, off, reply);
 	} else {
@@ -784,7 +852,7 @@ static void commit_behind(struct pf_open *of)
 
 /* --- opens of earlier lives --------------------------------------------------------- */
 
-/* The kind gets the bytes that OF shows, as at open(2); no caller waits for that. */
+/* The kind gets the bytes that OF reads, as at open(2); no caller waits for that. */
 static void prepare_behind(struct pf_open *of)
 {
 	struct pf_reply *reply = behind_new();
@@ -816,9 +884,11 @@ int pf_vfs_reopen(struct pf_tree *tree, uint64_t handle, struct pf_open **ret)
 		of->failed = was.failed;
 		of->was_busy = pf_state_was_busy(handle);
 		of->lost = of->was_busy;
-		if (must_prepare(of))
+		if (node->kind->prepare)
 			prepare_behind(of);
-		r = take_snapshot(of, NULL);
+		/* A text that blocks is printed when it is read. */
+		if (!must_wait(of))
+			r = take_snapshot(of, NULL);
 	}
 	if (r < 0) {
 		pf_state_drop(PF_STATE_OPEN, handle);

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <semaphore.h>
 #include <stdio.h>
 
 #include "pjrtfs/kind.h"
@@ -30,6 +31,35 @@ static inline int text_show(struct pf_node *node, struct pf_buf *out, struct pf_
 		return pf_err_set(err, -ENODATA, "%s has no word", node->kind->name);
 	pf_buf_puts(out, word);
 	return 0;
+}
+
+/* Each user's word has their number behind it. */
+static inline int word_of(struct pf_node *node, const struct pf_cred *cred,
+			  struct pf_buf *out, struct pf_err *err)
+{
+	int r = text_show(node, out, err);
+
+	pf_buf_printf(out, " %u", cred->uid);
+	return r;
+}
+
+/* The same, when the test posts this. */
+static sem_t may_show;
+
+static inline int word_later(struct pf_node *node, const struct pf_cred *cred,
+			     struct pf_buf *out, struct pf_err *err)
+{
+	sem_wait(&may_show);
+	return word_of(node, cred, out, err);
+}
+
+static inline void word_read(struct pf_open *of, size_t len, uint64_t off,
+			     struct pf_reply *reply)
+{
+	(void)of;
+	(void)len;
+	(void)off;
+	pf_reply_data(reply, word, strlen(word));
 }
 
 static inline void text_prepare(struct pf_open *of, struct pf_reply *reply)
@@ -283,8 +313,14 @@ static const struct pf_kind text = { .name = "text",
 static const struct pf_kind prepared = {
 	.name = "prepared",
 	.mode = S_IFREG | 0444,
-	.show = text_show,
+	.read = word_read,
 	.prepare = text_prepare,
+};
+static const struct pf_kind own = { .name = "own",
+				    .mode = S_IFREG | 0444,
+				    .show_as = word_of };
+static const struct pf_kind slow = {
+	.name = "slow", .mode = S_IFREG | 0444, .show_as = word_later, .blocks = true
 };
 
 static const struct pf_kind option = {
@@ -312,8 +348,9 @@ static const struct pf_kind whole = {
 
 static const struct pf_kind root = {
 	.mode = S_IFDIR | 0755,
-	.children = (const struct pf_kind *const[]){ &text, &prepared, &option, &dumb,
-						     &to_text, &dir, NULL },
+	.children =
+		(const struct pf_kind *const[]){ &text, &prepared, &own, &slow, &option,
+						 &dumb, &to_text, &dir, NULL },
 };
 
 static struct pf_tree *tree;
@@ -370,6 +407,7 @@ static inline void setup(void)
 {
 	alive = 0;
 	strcpy(word, "hello");
+	sem_init(&may_show, 0, 0);
 	tree = pf_tree_new(&root, NULL, 0, 0);
 	ck_assert_ptr_nonnull(tree);
 	d = look(1, "dir").st_ino;

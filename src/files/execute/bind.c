@@ -163,19 +163,14 @@ int bind_check(struct program *program, const char *line, const struct pf_cred *
 	return r;
 }
 
-static int bind_open(struct pf_open *of, struct pf_err *err)
+static int bind_show(struct pf_node *node, const struct pf_cred *cred, struct pf_buf *out,
+		     struct pf_err *err)
 {
 	(void)err;
-	program_binding(of->node->object, of->cred.uid, &of->text);
-	if (of->text.len)
-		pf_buf_puts(&of->text, "\n");
-	return of->text.failed ? -ENOMEM : 0;
-}
-
-static void bind_read(struct pf_open *of, size_t len, uint64_t off,
-		      struct pf_reply *reply)
-{
-	files_reply_part(reply, of->text.data, of->text.len, len, off);
+	program_binding(node->object, cred->uid, out);
+	if (out->len)
+		pf_buf_puts(out, "\n");
+	return 0;
 }
 
 static ssize_t bind_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
@@ -214,24 +209,12 @@ static int bind_truncate(struct pf_node *node, struct pf_open *of, uint64_t size
 	return 0;
 }
 
-static void bind_getattr_as(struct pf_node *node, const struct pf_cred *cred,
-			    struct pf_open *of, struct stat *st)
-{
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-
-	if (!of)
-		program_binding(node->object, cred->uid, &text);
-	st->st_size = (off_t)(of ? of->text.len : text.len + (text.len > 0));
-}
-
 const struct pf_kind kind_bind = {
 	.name = "bind",
 	.mode = S_IFREG | 0666,
 	.max_write = BIND_MAX,
-	.open = bind_open,
-	.read = bind_read,
+	.show_as = bind_show,
 	.write = bind_write,
 	.truncate = bind_truncate,
-	.getattr_as = bind_getattr_as,
 	.free = program_node_free,
 };

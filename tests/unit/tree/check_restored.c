@@ -5,7 +5,7 @@
 #include "node_fixture.h"
 #include "pjrtfs/state.h"
 
-enum { FILE_AGAIN = 1, DIR_AGAIN };
+enum { FILE_AGAIN = 1, DIR_AGAIN, SLOW_AGAIN };
 
 static void no_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply)
 {
@@ -20,6 +20,22 @@ static const struct pf_kind again = { .mode = S_IFREG | 0644,
 				      .restored_as = FILE_AGAIN };
 static const struct pf_kind dir_again = { .mode = S_IFDIR | 0755,
 					  .restored_as = DIR_AGAIN };
+
+static unsigned printed; /* how often slow was */
+
+static int slow_show(struct pf_node *node, const struct pf_cred *cred, struct pf_buf *out,
+		     struct pf_err *err)
+{
+	(void)node;
+	(void)err;
+	pf_buf_printf(out, "%u, for user %u", ++printed, cred->uid);
+	return 0;
+}
+
+static const struct pf_kind slow = { .mode = S_IFREG | 0444,
+				     .show_as = slow_show,
+				     .blocks = true,
+				     .restored_as = SLOW_AGAIN };
 
 static void begin(void)
 {
@@ -36,12 +52,15 @@ static void end(void)
 static int make(void *arg, struct pf_node *in, const struct pf_restored *old,
 		struct pf_node **ret, struct pf_err *err)
 {
+	static const struct pf_kind *const kinds[] = {
+		[FILE_AGAIN] = &again, [DIR_AGAIN] = &dir_again, [SLOW_AGAIN] = &slow
+	};
+
 	(void)arg;
 	(void)in;
 	(void)err;
 	pf_tree_adopt(tree, old->ino);
-	*ret = pf_node_new(tree, old->as == DIR_AGAIN ? &dir_again : &again, NULL,
-			   (mode_t)-1, NULL);
+	*ret = pf_node_new(tree, kinds[old->as], NULL, (mode_t)-1, NULL);
 	return *ret ? 0 : -ENOMEM;
 }
 
@@ -173,6 +192,26 @@ TEST(an_unlinked_file_that_is_open_comes_back_after_each_death)
 	}
 	pf_vfs_release(pf_steal(&still_open));
 	ck_assert(!has_record(ino));
+}
+
+TEST(a_text_that_blocks_is_printed_when_it_is_read_again)
+{
+	static const struct pf_cred cred = { .uid = 10 };
+	struct pf_node *node = linked(pf_tree_root(tree), "slow", &slow);
+	struct pf_open *of;
+
+	printed = 0;
+	ck_assert_int_eq(open_by(tree, node->ino, O_RDONLY, &cred, &of), 0);
+	of->handle = 7;
+	pf_vfs_keep_open(of);
+	expect_read_by(pf_vfs_read, of, 99, 0, "1, for user 10");
+	still_open = of;
+	restart();
+	ck_assert_int_eq(pf_vfs_reopen(tree, 7, &of), 0);
+	ck_assert_uint_eq(printed, 1);
+	expect_read_by(pf_vfs_read, of, 99, 3, "for user 10");
+	expect_read_by(pf_vfs_read, of, 99, 0, "2, for user 10");
+	pf_vfs_release(of);
 }
 
 UNIT_FIXTURE(begin, end)

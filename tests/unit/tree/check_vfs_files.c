@@ -40,14 +40,68 @@ TEST(a_text_may_be_written)
 	pf_vfs_release(of);
 }
 
-TEST(a_prepared_text_waits)
+TEST(a_text_may_differ_between_users)
+{
+	uint64_t ino = look(1, "own").st_ino;
+	struct pf_open *of = open_as(ino, O_RDONLY, &me);
+	struct stat st;
+
+	ck_assert(pf_vfs_keeps(tree, ino) & PF_ATTR_VARIES);
+	strcpy(word, "changed");
+	expect_read(of, 99, 0, "hello 7");
+	ck_assert_int_eq(pf_vfs_getattr(tree, ino, &god, of, &st), 0);
+	ck_assert_int_eq(st.st_size, strlen("hello 7"));
+	ck_assert_int_eq(pf_vfs_getattr(tree, ino, &god, NULL, &st), 0);
+	ck_assert_int_eq(st.st_size, strlen("changed 0"));
+	ck_assert_int_eq(st.st_blocks, 1);
+	pf_vfs_release(of);
+	word[0] = '\0';
+	ck_assert_int_eq(try_open(ino, O_RDONLY, &me, &of), -ENODATA);
+	ck_assert_int_eq(pf_vfs_getattr(tree, ino, &god, NULL, &st), 0);
+	ck_assert_int_eq(st.st_size, 0);
+}
+
+TEST(a_text_that_blocks_is_shown_later)
+{
+	uint64_t ino = look(1, "slow").st_ino;
+	struct pf_open *of = NULL;
+	struct pf_reply *reply;
+	struct answer a;
+	struct stat st;
+
+	ck_assert_int_eq(pf_vfs_getattr(tree, ino, &me, NULL, &st), 0);
+	ck_assert_int_eq(st.st_size, 0);
+	pf_vfs_open(tree, ino, O_RDONLY, &me, &of, answer_begin(&a));
+	ck_assert(!answer_is_sent(&a));
+	sem_post(&may_show);
+	ck_assert_int_eq(answer_take(&a), 0);
+	expect_read(of, 99, 0, "hello 7");
+	pf_vfs_release(of);
+	ck_assert_int_eq(pf_vfs_create(tree, 1, "slow", 0, O_RDONLY, &god, &st, &of),
+			 -ESTALE);
+
+	/* Who is interrupted has not opened it, and the thread goes on. */
+	reply = pf_reply_ref(answer_begin(&a));
+	pf_vfs_open(tree, ino, O_RDONLY, &me, &of, reply);
+	pf_reply_interrupt(reply);
+	pf_reply_unref(reply);
+	ck_assert(answer_is_sent(&a));
+	sem_post(&may_show);
+	ck_assert_int_eq(answer_take(&a), -EINTR);
+	ck_assert_ptr_null(of);
+
+	word[0] = '\0';
+	sem_post(&may_show);
+	ck_assert_int_eq(try_open(ino, O_RDONLY, &me, &of), -ENODATA);
+}
+
+TEST(prepared_bytes_wait)
 {
 	uint64_t ino = look(1, "prepared").st_ino;
 	struct pf_open *of = NULL;
 	struct answer a;
 	struct stat st;
 
-	ck_assert_uint_eq((size_t)look(1, "prepared").st_size, strlen(word));
 	pf_vfs_open(tree, ino, O_RDONLY, &me, &of, answer_begin(&a));
 	ck_assert(!answer_is_sent(&a));
 	strcpy(word, "ready");
