@@ -73,7 +73,11 @@ static void image_read(struct pf_open *of, size_t len, uint64_t off,
 {
 	const struct image *image = of->state;
 
-	files_reply_part(reply, image->data, image->len, len, off);
+	/* It was opened in an earlier life of the daemon, and its bytes are still made. */
+	if (!image)
+		pf_reply_code(reply, -EIO);
+	else
+		files_reply_part(reply, image->data, image->len, len, off);
 }
 
 static void image_release(struct pf_open *of)
