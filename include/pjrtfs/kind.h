@@ -713,10 +713,12 @@ struct pf_command {
 };
 
 /*
- * Answer COMMAND, once, with the reply LINE (LEN bytes, no newline); CODE is 0 or -errno.  May be
- * called by kind->command or later, on any thread, without locks.  Frees COMMAND.
+ * Answer COMMAND, once, with the reply LINE (LEN bytes, no newline), which says the same as ERR if it
+ * failed; NULL: it did not.  May be called by kind->command or later, on any thread, without locks.
+ * Frees COMMAND.
  */
-void pf_command_done(struct pf_command *command, int code, const char *line, size_t len);
+void pf_command_done(struct pf_command *command, const struct pf_err *err,
+		     const char *line, size_t len);
 
 /* As pf_command_done, with the failure ERR, for a kind with json. */
 void pf_command_fail(struct pf_command *command, const struct pf_err *err);

@@ -31,11 +31,11 @@ struct waiting {
 struct queued {
 	struct pf_command command;
 	struct queued *next;
-	struct waiting *write; /* that brought it; NULL: it was interrupted */
-	size_t part;           /* bytes of the text that earlier writes brought */
-	size_t end;            /* offset in the write of the end of the command */
-	int code;              /* < 0: refused by the parser; the text is the reply */
-	pid_t writer;          /* the thread to which it is owed */
+	struct waiting *write;      /* that brought it; NULL: it was interrupted */
+	size_t part;                /* bytes of the text that earlier writes brought */
+	size_t end;                 /* offset in the write of the end of the command */
+	struct pf_kept_err refused; /* by the parser: it does not run */
+	pid_t writer;               /* the thread to which it is owed */
 	bool owed, over;
 	char text[];
 };
@@ -113,6 +113,7 @@ static struct queued *queue_pop(struct queue *q)
 static void queued_free(struct queued *item)
 {
 	json_object_put(item->command.json);
+	pf_err_keep(&item->refused, NULL);
 	free(item);
 }
 
@@ -159,7 +160,7 @@ static void take_owed(struct control *c, struct waiting *w, struct queue *items)
 		item = item->next;
 	if (!item)
 		return;
-	if (first->code == 0 &&
+	if (first->refused.code == 0 &&
 	    !strcmp(first->command.text, item->command.text + item->part)) {
 		item->end = first->end;
 		item->write = w;
@@ -205,16 +206,25 @@ void pf_control_release(struct pf_open *of)
 
 /* --- the bytes of writes become commands; the lock is held --------------------------- */
 
-void pf_control_error_line(struct pf_buf *out, const struct pf_err *err)
+enum { ERROR_LINE = 6 * PF_ERR_TEXT + 256 };
+
+/* The reply of ERROR_LINE bytes at most to a command that failed; returns its length. */
+static size_t put_error_line(char *dst, const struct pf_err *err)
 {
 	static const char before[] = "{\"ok\":false,\"error\":";
-	char text[6 * PF_ERR_TEXT + 256];
-	struct pf_json_out json = { text, text + sizeof(text), false };
+	struct pf_json_out json = { dst, dst + ERROR_LINE, false };
 
 	pf_json_put(&json, before, sizeof(before) - 1);
 	pf_json_put_error(&json, err);
 	pf_json_put(&json, "}", 1);
-	pf_buf_append(out, text, (size_t)(json.at - text));
+	return (size_t)(json.at - dst);
+}
+
+void pf_control_error_line(struct pf_buf *out, const struct pf_err *err)
+{
+	char line[ERROR_LINE];
+
+	pf_buf_append(out, line, put_error_line(line, err));
 }
 
 /* Drop what is not a whole command. */
@@ -227,16 +237,15 @@ static void reset(struct control *c)
 	c->scan = (struct scan){ 0 };
 }
 
-/* Queue the part and the N bytes at SRC: a command, or, with CODE < 0, the reply to one. */
-static int add(struct control *c, int code, const char *src, size_t n,
-	       struct queue *items)
+/* Queue the part and the N bytes at SRC, a command. */
+static int add(struct control *c, const char *src, size_t n, struct queue *items)
 {
 	size_t part = c->part.len;
 	struct queued *item = malloc(sizeof(*item) + part + n + 1);
 
 	if (!item)
 		return -ENOMEM;
-	*item = (struct queued){ .code = code, .part = part };
+	*item = (struct queued){ .part = part };
 	item->command.of = c->of;
 	item->command.text = item->text;
 	item->command.len = part + n;
@@ -252,11 +261,13 @@ static int add(struct control *c, int code, const char *src, size_t n,
 /* Queue a failure in place of a command: it is answered after the commands before it. */
 static int refuse(struct control *c, const struct pf_err *err, struct queue *items)
 {
-	pf_autobuf struct pf_buf line = PF_BUF_INIT;
+	int r;
 
-	pf_control_error_line(&line, err);
 	reset(c);
-	return line.failed ? -ENOMEM : add(c, err->code, line.data, line.len, items);
+	r = add(c, "", 0, items);
+	if (r == 0)
+		pf_err_keep(&items->last->refused, err);
+	return r;
 }
 
 static int refuse_long(struct control *c, struct queue *items)
@@ -299,7 +310,7 @@ static int accept(struct control *c, const char *src, size_t n, struct queue *it
 		return refuse(c, &err, items);
 	}
 	if (!is_blank(c->part.data, c->part.len) || !is_blank(src, n))
-		return add(c, 0, src, n, items);
+		return add(c, src, n, items);
 	reset(c);
 	return 0;
 }
@@ -575,33 +586,20 @@ static void drop_queued_locked(struct control *c, const struct waiting *only)
 	}
 }
 
-/* *ERR: the failure CODE, with the sentence in LINE, the reply to a command. */
-static void read_error(const struct control *c, int code, const char *line, size_t len,
-		       struct pf_err *err)
-{
-	struct json_object *o = NULL, *error;
-
-	pf_err_set(err, code, "%.*s", (int)len, line);
-	if (c->of->node->kind->json && pf_json_parse(line, len, &o, NULL) == 0 &&
-	    json_object_object_get_ex(o, "error", &error))
-		pf_err_set(err, code, "%s", pf_json_get_string(error, "message"));
-	json_object_put(o);
-}
-
-static void finish_locked(struct control *c, struct queued *item, int code,
-			  const char *line, size_t len)
+static void finish_locked(struct control *c, struct queued *item,
+			  const struct pf_err *err, const char *line, size_t len)
 {
 	struct waiting *w = item->write;
-	bool fails = code < 0 && !pf_open_reads(c->of);
-	struct pf_err err = PF_ERR_INIT;
+	bool fails = err && !pf_open_reads(c->of);
+	struct pf_err why = PF_ERR_INIT;
 
 	c->running = NULL;
 	if (pf_open_reads(c->of))
 		add_reply_locked(c, line, len);
 	pf_last_reply_save(c->of->node, c->of->cred.uid, c->of->cred.sid, line, len);
 	if (fails) {
-		read_error(c, code, line, len, &err);
-		c->failed = code;
+		pf_err_set(&why, err->code, "%s", err->text); /* in one line */
+		c->failed = why.code;
 		reset(c);
 		drop_queued_locked(c, NULL);
 	} else if (w) {
@@ -612,8 +610,18 @@ static void finish_locked(struct control *c, struct queued *item, int code,
 		queued_free(item); /* LINE may be its text */
 	note_idle(c);
 	if (w && --w->left == 0)
-		end_write_locked(w, fails ? code : 0, &err);
+		end_write_locked(w, why.code, &why);
 	pf_stream_serve_locked(&c->stream);
+}
+
+/* The parser has refused ITEM. */
+static void finish_refused_locked(struct control *c, struct queued *item)
+{
+	struct pf_err err = PF_ERR_INIT;
+	char line[ERROR_LINE];
+
+	pf_err_recall(&item->refused, &err);
+	finish_locked(c, item, &err, line, put_error_line(line, &err));
 }
 
 /* A command is parsed no sooner than it runs: as an object it takes many times its text. */
@@ -642,8 +650,8 @@ static void run_locked(struct control *c)
 	c->looping = true;
 	while (!c->running && (item = queue_pop(&c->queue))) {
 		c->running = item;
-		if (item->code < 0) {
-			finish_locked(c, item, item->code, item->text, item->command.len);
+		if (item->refused.code) {
+			finish_refused_locked(c, item);
 			continue;
 		}
 		pf_open_ref(c->of); /* the command's */
@@ -654,27 +662,23 @@ static void run_locked(struct control *c)
 	c->looping = false;
 }
 
-void pf_command_done(struct pf_command *command, int code, const char *line, size_t len)
+void pf_command_done(struct pf_command *command, const struct pf_err *err,
+		     const char *line, size_t len)
 {
 	struct queued *item = pf_container_of(command, struct queued, command);
 	PF_CLEANUP(pf_open_unrefp) struct pf_open *of = command->of;
 	struct control *c = of->state;
 
 	PF_LOCK_SCOPE(&c->stream.lock);
-	finish_locked(c, item, code, line, len);
+	finish_locked(c, item, err, line, len);
 	run_locked(c);
 }
 
 void pf_command_fail(struct pf_command *command, const struct pf_err *err)
 {
-	pf_autobuf struct pf_buf line = PF_BUF_INIT;
+	char line[ERROR_LINE];
 
-	pf_control_error_line(&line, err);
-	if (line.failed)
-		pf_command_done(command, -ENOMEM, PF_NO_MEMORY_LINE,
-				strlen(PF_NO_MEMORY_LINE));
-	else
-		pf_command_done(command, err->code, line.data, line.len);
+	pf_command_done(command, err, line, put_error_line(line, err));
 }
 
 /* Is the file closed, and the writer of the running command interrupted?  Then cancel it. */

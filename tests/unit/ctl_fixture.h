@@ -13,6 +13,16 @@
 static struct pf_tree *tree;
 static int ran;
 
+/* Answer COMMAND with CODE and LINE, which is also the sentence of a failure. */
+static inline void done(struct pf_command *command, int code, const char *line)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	if (code < 0)
+		pf_err_set(&err, code, "%s", line);
+	pf_command_done(command, code < 0 ? &err : NULL, line, strlen(line));
+}
+
 /* The command's own text is its reply; one that holds "fail" fails with ENOENT. */
 static inline void run_now(struct pf_command *command)
 {
@@ -23,7 +33,7 @@ static inline void run_now(struct pf_command *command)
 	pthread_mutex_unlock(&command->of->lock);
 	ran++;
 	ck_assert_uint_eq(strlen(command->text), command->len);
-	pf_command_done(command, code, command->text, command->len);
+	done(command, code, command->text);
 }
 
 /* Commands that the test finishes. */
@@ -42,7 +52,7 @@ static inline void finish(int code, const char *line)
 
 	ck_assert_ptr_nonnull(command);
 	running = NULL;
-	pf_command_done(command, code, line, strlen(line));
+	done(command, code, line);
 }
 
 static const struct pf_kind json = { .name = "json",
@@ -65,7 +75,7 @@ static inline void *finish_soon(void *arg)
 	struct pf_command *command = arg;
 	bool cancelled = command->cancelled;
 
-	pf_command_done(command, cancelled ? -ECANCELED : 0, command->text, command->len);
+	done(command, cancelled ? -ECANCELED : 0, command->text);
 	__atomic_sub_fetch(&under_way, 1, __ATOMIC_SEQ_CST);
 	return NULL;
 }

@@ -42,7 +42,7 @@ static void compilation_end(struct compilation *c, int r, struct pf_err *err)
 		pf_json_add_string(reply, "executable", c->name);
 		pf_json_add_seconds(reply, "seconds",
 				    pf_seconds_since(CLOCK_MONOTONIC, &c->start));
-		task_done(c->task, 0, reply);
+		task_done(c->task, NULL, reply);
 	}
 	compilation_free(c);
 }

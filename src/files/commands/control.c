@@ -27,7 +27,7 @@ static int op_delete(struct task *task, struct json_object *o, struct pf_err *er
 	if (r == 0)
 		r = files_remove_buffer(device, name, &task->cred, err);
 	if (r == 0)
-		task_done(task, 0, reply_new());
+		task_done(task, NULL, reply_new());
 	return r;
 }
 
@@ -69,7 +69,7 @@ static int op_stat(struct task *task, struct json_object *o, struct pf_err *err)
 		return r;
 	reply = reply_new();
 	pf_json_add(reply, executable ? "executable" : "buffer", about);
-	task_done(task, 0, reply);
+	task_done(task, NULL, reply);
 	return 0;
 }
 
@@ -219,8 +219,7 @@ struct batch {
 	struct pf_buf replies;      /* their texts, after a bracket and commas */
 	size_t at;                  /* the first step that was not answered */
 	_Atomic unsigned under_way; /* of its answer and the call that began it */
-	int code;                   /* 0 or -errno */
-	struct pf_err err;          /* the failure */
+	struct pf_err err;          /* the failure; code 0: none yet */
 };
 
 struct step {
@@ -240,26 +239,20 @@ static bool step_cancelled(struct task *task)
 	return task_cancelled(step_of(task)->batch->task);
 }
 
-/* Keep the step's REPLY as text, which is a tenth as large as the object. */
-static void keep(struct batch *b, int code, struct json_object *reply)
+/* Keep the step's REPLY as text, which is a tenth as large as the object; ERR: it failed. */
+static void keep(struct batch *b, const struct pf_err *err, struct json_object *reply)
 {
-	struct json_object *e = NULL, *message = NULL;
-
 	pf_buf_puts(&b->replies, b->replies.len ? "," : "[");
 	pf_buf_puts(&b->replies, reply ? pf_json_text(reply) : NULL);
-	b->code = code;
 	b->at++;
 	task_progress(b->task, b->at, json_object_array_length(b->steps));
-	if (code < 0 && json_object_object_get_ex(reply, "error", &e))
-		json_object_object_get_ex(e, "message", &message);
-	if (code < 0)
-		pf_err_set(&b->err, code, "%s",
-			   message ? json_object_get_string(message) : "failed");
+	if (err)
+		pf_err_set(&b->err, err->code, "%s", err->text);
 	else if (b->replies.failed)
-		b->code = pf_err_set(&b->err, -ENOMEM, "no memory for its reply");
+		pf_err_set(&b->err, -ENOMEM, "no memory for its reply");
 	else if (b->replies.len > MAX_REPLIES)
-		b->code = pf_err_set(&b->err, -E2BIG,
-				     "the replies have more than %d bytes", MAX_REPLIES);
+		pf_err_set(&b->err, -E2BIG, "the replies have more than %d bytes",
+			   MAX_REPLIES);
 	json_object_put(reply);
 }
 
@@ -270,11 +263,12 @@ static bool was_last(struct batch *b)
 	return atomic_fetch_sub(&b->under_way, 1) == 1;
 }
 
-static void step_answer(struct task *task, int code, struct json_object *reply)
+static void step_answer(struct task *task, const struct pf_err *err,
+			struct json_object *reply)
 {
 	struct batch *b = step_of(task)->batch;
 
-	keep(b, code, reply);
+	keep(b, err, reply);
 	if (was_last(b))
 		go_on(b);
 }
@@ -325,12 +319,12 @@ static struct json_object *list_replies(struct batch *b)
 	return list;
 }
 
-static void finish(struct batch *b, int code, struct pf_err *err)
+static void finish(struct batch *b, const struct pf_err *err)
 {
-	struct json_object *o = code < 0 ? reply_failure(err) : reply_new();
+	struct json_object *o = err ? reply_failure(err) : reply_new();
 
 	pf_json_add(o, "replies", list_replies(b));
-	task_done(b->task, code, o);
+	task_done(b->task, err, o);
 	json_object_put(b->steps);
 	json_object_put(b->common);
 	pf_buf_release(&b->replies);
@@ -364,7 +358,7 @@ static bool step_once(struct batch *b)
 
 	if (!s) {
 		pf_err_set(&err, -ENOMEM, "no memory for a step");
-		keep(b, err.code, reply_failure(&err));
+		keep(b, &err, reply_failure(&err));
 		return true;
 	}
 	o = next_step(b);
@@ -391,24 +385,22 @@ static void go_on(struct batch *b)
 {
 	struct pf_err err = PF_ERR_INIT;
 
-	while (b->code == 0 && b->at < json_object_array_length(b->steps)) {
+	while (b->err.code == 0 && b->at < json_object_array_length(b->steps)) {
 		if (task_cancelled(b->task)) {
-			finish(b,
-			       pf_err_set(&err, -ECANCELED,
-					  "%s: cancelled before step %zu",
-					  b->common ? "list" : "batch", b->at),
-			       &err);
+			pf_err_set(&err, -ECANCELED, "%s: cancelled before step %zu",
+				   b->common ? "list" : "batch", b->at);
+			finish(b, &err);
 			return;
 		}
 		if (!step_once(b))
 			return; /* the step's answer calls go_on */
 	}
-	if (b->code < 0)
-		pf_err_set(&err, b->code,
+	if (b->err.code < 0)
+		pf_err_set(&err, b->err.code,
 			   b->common ? "\"buffers\", element %zu: %s"
 				     : "batch: step %zu: %s",
 			   b->at - 1, b->err.text);
-	finish(b, b->code, &err);
+	finish(b, err.code < 0 ? &err : NULL);
 }
 
 /* Run STEPS, with the keys COMMON for a list; both are taken. */

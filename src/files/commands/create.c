@@ -49,7 +49,7 @@ static void succeed(struct task *task, const char *buffer)
 	struct json_object *reply = reply_new();
 
 	pf_json_add_string(reply, "buffer", buffer);
-	task_done(task, 0, reply);
+	task_done(task, NULL, reply);
 }
 
 static void creation_end(struct creation *c, int r, struct pf_err *err)

@@ -165,7 +165,7 @@ static void *register_main(void *arg)
 		struct json_object *reply = reply_new();
 
 		pf_json_add_string(reply, "library", library->name);
-		task_done(reg->task, 0, reply);
+		task_done(reg->task, NULL, reply);
 	}
 	files_changed();
 	return NULL;

@@ -80,7 +80,7 @@ static void sending_end(struct sending *s, int r, const struct pf_err *why)
 		pf_err_wrap(&err, r, "send");
 		task_fail(task, &err);
 	} else {
-		task_done(task, 0, reply_new());
+		task_done(task, NULL, reply_new());
 	}
 	pf_value_unref(s->value);
 	free(s);

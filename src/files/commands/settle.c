@@ -95,7 +95,7 @@ static void answer(struct settle *s)
 		pf_err_wrap(&s->err, s->err.code, "settle");
 		task_fail(task, &s->err);
 	} else {
-		task_done(task, 0, reply_new());
+		task_done(task, NULL, reply_new());
 	}
 	free(s);
 }

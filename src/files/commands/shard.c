@@ -576,7 +576,7 @@ static int finish(struct shards *all, struct pf_err *err)
 	if (r < 0)
 		json_object_put(reply);
 	else
-		task_done(all->task, 0, reply);
+		task_done(all->task, NULL, reply);
 	return r;
 }
 

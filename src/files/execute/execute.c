@@ -257,7 +257,7 @@ static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
 	if (code < 0)
 		task_fail(run->task, &err);
 	else
-		task_done(run->task, 0, run_reply(run, e));
+		task_done(run->task, NULL, run_reply(run, e));
 	run_free(run);
 	pf_execution_free(e);
 }

@@ -76,21 +76,25 @@ static bool command_cancelled(struct task *task)
 	return command_of(task)->command->cancelled;
 }
 
-static void command_answer(struct task *task, int code, struct json_object *reply)
+static void command_answer(struct task *task, const struct pf_err *err,
+			   struct json_object *reply)
 {
 	struct command_task *c = command_of(task);
 	const char *no_memory =
 		c->json ? PF_NO_MEMORY_LINE : "error: ENOMEM: no memory for the reply";
 	pf_autobuf struct pf_buf line = PF_BUF_INIT;
+	struct pf_err lost = PF_ERR_INIT;
 
 	if (!c->json)
 		print_reply(reply, &line);
 	else
 		pf_buf_puts(&line, reply ? pf_json_text(reply) : NULL);
-	if (line.failed)
-		pf_command_done(c->command, -ENOMEM, no_memory, strlen(no_memory));
-	else
-		pf_command_done(c->command, code, line.data, line.len);
+	if (line.failed) {
+		pf_err_set(&lost, -ENOMEM, "no memory for the reply");
+		pf_command_done(c->command, &lost, no_memory, strlen(no_memory));
+	} else {
+		pf_command_done(c->command, err, line.data, line.len);
+	}
 	json_object_put(reply);
 }
 

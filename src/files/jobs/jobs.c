@@ -219,42 +219,33 @@ static void job_began(struct task *task)
 		pf_node_changed(job->node, false);
 }
 
-static void report_end(struct job *job, int code)
-{
-	struct pf_err err = PF_ERR_INIT;
-	struct json_object *error;
-
-	if (code < 0 && json_object_object_get_ex(job->result, "error", &error))
-		pf_err_set(&err, code, "%s", pf_json_get_string(error, "message"));
-	report(job, pf_seconds_since(CLOCK_REALTIME, &job->started), &err);
-}
-
 /* "cancel" with force ended the worker, so that the job failed: it was cancelled. */
-static int forced(struct json_object *reply)
+static void forced(struct json_object *reply, struct pf_err *err)
 {
-	struct pf_err err = PF_ERR_INIT;
-
-	pf_err_set(&err, -ECANCELED, "cancelled: its worker was ended");
-	pf_json_add(reply, "error", reply_error(&err));
-	return err.code;
+	pf_err_set(err, -ECANCELED, "cancelled: its worker was ended");
+	pf_json_add(reply, "error", reply_error(err));
 }
 
-static void job_answer(struct task *task, int code, struct json_object *reply)
+static void job_answer(struct task *task, const struct pf_err *err,
+		       struct json_object *reply)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *state = NULL;
 	struct job *job = job_of(task), *old;
 	struct jobs *jobs = jobs_of(job);
+	struct pf_err cancelled = PF_ERR_INIT;
 	struct pf_wait *waiters;
 
-	if (code == 0)
+	if (!err)
 		job_began(task); /* an op that ends at once does not call it */
 	pf_lock(&jobs->lock);
-	if (job->force && code == -EIO)
-		code = forced(reply);
-	job->state = code == 0            ? PF_REPORT_JOB_FINISHED
-		     : code == -ECANCELED ? PF_REPORT_JOB_CANCELLED
-					  : PF_REPORT_JOB_FAILED;
+	if (job->force && err && err->code == -EIO) {
+		forced(reply, &cancelled);
+		err = &cancelled;
+	}
+	job->state = !err                      ? PF_REPORT_JOB_FINISHED
+		     : err->code == -ECANCELED ? PF_REPORT_JOB_CANCELLED
+					       : PF_REPORT_JOB_FAILED;
 	job->result = reply;
 	clock_gettime(CLOCK_REALTIME, &job->ended);
 	job_save(job);
@@ -270,7 +261,7 @@ static void job_answer(struct task *task, int code, struct json_object *reply)
 		pf_node_changed(node, false);
 		pf_node_ready(state);
 	}
-	report_end(job, code);
+	report(job, pf_seconds_since(CLOCK_REALTIME, &job->started), err);
 	pf_wake_all(waiters);
 }
 
@@ -391,7 +382,7 @@ static void cancel_command(struct pf_command *command)
 
 	if (!text)
 		text = PF_NO_MEMORY_LINE;
-	pf_command_done(command, 0, text, strlen(text));
+	pf_command_done(command, NULL, text, strlen(text));
 	json_object_put(o);
 }
 
@@ -538,7 +529,7 @@ int job_start(struct task *task, const char *request_text,
 		report(job, 0, NULL);
 	pf_unlock(&jobs_of(job)->lock);
 	job_unref(job);
-	task_done(task, 0, reply);
+	task_done(task, NULL, reply);
 	return 0;
 }
 
@@ -673,7 +664,7 @@ int op_cancel(struct task *task, struct json_object *o, struct pf_err *err)
 	int r = job_find(task, o, &force, &job, err);
 
 	if (r == 0)
-		task_done(task, 0, cancel(job, force));
+		task_done(task, NULL, cancel(job, force));
 	return r;
 }
 
@@ -732,7 +723,7 @@ static void wait_ended(struct pf_wait *ended)
 	task_wait_end(w->wait.task);
 	await_no_more(w);
 	pf_json_add(o, "ok", json_object_new_boolean(true));
-	task_done(w->wait.task, 0, o);
+	task_done(w->wait.task, NULL, o);
 	job_wait_free(w);
 }
 

@@ -17,8 +17,10 @@ struct task;
 struct task_ops {
 	/* Is the task cancelled?  Called under its lock, and not once it was answered. */
 	bool (*cancelled)(struct task *task);
-	/* The answer, once: CODE is 0 or -errno, REPLY a JSON object (owned by the callee). */
-	void (*answer)(struct task *task, int code, struct json_object *reply);
+	/* The answer, once: REPLY is a JSON object (owned by the callee), which says the same as
+	 * ERR if TASK failed; NULL: it did not. */
+	void (*answer)(struct task *task, const struct pf_err *err,
+		       struct json_object *reply);
 	/* The task has begun, and cannot be undone any more.  May be called more than
 	 * once; may be NULL. */
 	void (*began)(struct task *task);
@@ -76,9 +78,9 @@ int task_set_id(struct task *task, struct json_object *o, struct pf_err *err);
 struct task *task_ref(struct task *task);
 void task_unref(struct task *task);
 
-/* TASK has ended: answer it, unless it was answered, with CODE and REPLY (taken); or with
- * ERR, which is also reported. */
-void task_done(struct task *task, int code, struct json_object *reply);
+/* TASK has ended: answer it, unless it was answered, with REPLY (taken), which has a failure if ERR is
+ * not NULL; or with ERR, which is also reported. */
+void task_done(struct task *task, const struct pf_err *err, struct json_object *reply);
 void task_fail(struct task *task, const struct pf_err *err);
 
 /* From now on TASK runs at WORKER, which, unless COMPILING is NULL (a reference is taken),

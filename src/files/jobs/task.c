@@ -76,9 +76,9 @@ static void add_id(struct task *t, struct json_object *reply)
 }
 
 /* Answer T unless it was answered. */
-static void answer(struct task *t, int code, struct json_object *reply)
+static void answer(struct task *t, const struct pf_err *err, struct json_object *reply)
 {
-	struct pf_err err = PF_ERR_INIT;
+	struct pf_err incomplete = PF_ERR_INIT;
 	bool first;
 
 	pf_turn_linger();
@@ -93,20 +93,21 @@ static void answer(struct task *t, int code, struct json_object *reply)
 	add_id(t, reply);
 	if (!pf_json_complete(reply)) {
 		json_object_put(reply);
-		code = pf_err_set(&err, -ENOMEM,
-				  "%s, but there is no memory for the reply",
-				  code == 0 ? "done" : "it failed");
-		reply = reply_failure(&err);
+		pf_err_set(&incomplete, -ENOMEM,
+			   "%s, but there is no memory for the reply",
+			   err ? "it failed" : "done");
+		err = &incomplete;
+		reply = reply_failure(err);
 		add_id(t, reply);
 	}
-	t->ops->answer(t, code, reply);
+	t->ops->answer(t, err, reply);
 }
 
-void task_done(struct task *t, int code, struct json_object *reply)
+void task_done(struct task *t, const struct pf_err *err, struct json_object *reply)
 {
 	if (pf_timer_disarm(t->fs->timers, &t->timer))
 		task_unref(t);
-	answer(t, code, reply);
+	answer(t, err, reply);
 	atomic_store(&t->over, true);
 	if (atomic_load(&t->left))
 		stop_waiting(t);
@@ -139,7 +140,7 @@ void task_fail(struct task *t, const struct pf_err *err)
 
 	pf_node_path(t->file, NULL, &file);
 	files_report_failed(t->fs, file.data ? file.data : "", t->cred.uid, id, err);
-	task_done(t, err->code, reply_failure(err));
+	task_done(t, err, reply_failure(err));
 }
 
 bool task_cancelled(struct task *t)
@@ -301,7 +302,7 @@ static void timed_out(struct pf_timer *timer)
 		at_timeout = taken.wait->meanwhile;
 	pf_err_set(&err, -ETIMEDOUT, "it did not end within %" PRIu64 " ms; %s",
 		   t->timeout_ms, at_timeout);
-	answer(t, err.code, reply_failure(&err));
+	answer(t, &err, reply_failure(&err));
 	end_taken(taken);
 	cancel_calls(t);
 	if (!t->whole)

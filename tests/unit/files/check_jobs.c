@@ -34,11 +34,12 @@ static bool toy_cancelled(struct task *task)
 	return toy_of(task)->cancelled;
 }
 
-static void toy_answer(struct task *task, int code, struct json_object *reply)
+static void toy_answer(struct task *task, const struct pf_err *err,
+		       struct json_object *reply)
 {
 	struct toy *toy = toy_of(task);
 
-	toy->code = code;
+	toy->code = err ? err->code : 0;
 	snprintf(toy->text, sizeof(toy->text), "%s", pf_json_text(reply));
 	json_object_put(reply);
 	toy->answers++;
@@ -118,12 +119,12 @@ TEST(a_task_is_answered_once)
 	expect_answer(&toy, -ETIMEDOUT, "it did not end within 5 ms; it goes on");
 	ck_assert_ptr_nonnull(strstr(toy.text, "\"id\":[7]"));
 	ck_assert(task_answered(task) && task_cancelled(task));
-	task_done(task, 0, reply_new());
+	task_done(task, NULL, reply_new());
 	ck_assert_int_eq(toy.answers, 1);
 	/* One that ends in time disarms its timer, which has a reference. */
 	task = make(&early, USER);
 	ck_assert_int_eq(task_set_timeout(task, TOO_LONG_MS, "", NULL), 0);
-	task_done(task, 0, reply_new());
+	task_done(task, NULL, reply_new());
 	expect_answer(&early, 0, "{\"ok\":true}");
 	expect_freed(2);
 }
@@ -168,7 +169,7 @@ TEST(a_timeout_ends_a_wait)
 	for (int ms = 0; !pause.cancelled && ms < TOO_LONG_MS; ms++)
 		usleep(1000);
 	ck_assert_int_eq(pause.cancelled, 1);
-	task_done(task, 0, reply_new());
+	task_done(task, NULL, reply_new());
 	expect_freed(1);
 }
 
@@ -198,8 +199,8 @@ TEST(a_cancelled_task_does_not_wait)
 	task_wait_end(part);
 	task_unqueue(task);
 	ck_assert_int_eq(pause.cancelled, 0);
-	task_done(part, 0, reply_new());
-	task_done(task, 0, reply_new());
+	task_done(part, NULL, reply_new());
+	task_done(task, NULL, reply_new());
 	ck_assert_int_eq(n_freed, 2);
 }
 
@@ -266,7 +267,7 @@ TEST(states_of_a_job)
 	expect_file("1", "state", "running\n");
 	ck_assert_int_eq(command(op_wait, make(&before, USER), "{\"job\":1}", NULL), 0);
 	ck_assert_int_eq(before.answers, 0);
-	task_done(job, 0, reply_new());
+	task_done(job, NULL, reply_new());
 	expect_answer(&before, 0, "\"state\":\"done\"");
 	ck_assert_int_eq(command(op_wait, make(&after, OWNER), "{\"job\":1}", NULL), 0);
 	expect_answer(&after, 0, "\"result\":{\"ok\":true}");
@@ -306,8 +307,8 @@ TEST(commands_about_jobs_are_checked)
 			 -EINVAL);
 	ck_assert_int_eq(command(op_wait, job, "{\"job\":1}", &err), -EDEADLK);
 	ck_assert_str_eq(err.text, "job 1 would wait for itself");
-	task_done(task, 0, reply_new());
-	task_done(job, 0, reply_new());
+	task_done(task, NULL, reply_new());
+	task_done(job, NULL, reply_new());
 }
 
 TEST(jobs_that_wait_for_each_other)
@@ -340,16 +341,16 @@ TEST(numbers_of_jobs_are_limited)
 	ck_assert_int_eq(job_start(make(&toy, USER), "{}", keep, &job, &err), -EDQUOT);
 	ck_assert_msg(strstr(err.text, "10000 of 10000 jobs") != NULL, "%s", err.text);
 	ck_assert_int_eq(toy.answers, 0); /* it is the caller's to answer */
-	task_done(&toy.task, 0, reply_new());
+	task_done(&toy.task, NULL, reply_new());
 	task_done(start(OTHER, MAX_OPEN + 1), 0, reply_new());
 	for (unsigned i = 0; i < MAX_ENDED; i++)
-		task_done(jobs[i], 0, reply_new());
+		task_done(jobs[i], NULL, reply_new());
 	expect_file("10001", "state", NULL); /* the oldest is forgotten */
 	expect_file("1", "state", "done\n");
 	task_done(start(USER, MAX_OPEN + 2), 0, reply_new());
 	expect_file("1", "state", NULL);
 	for (unsigned i = MAX_ENDED; i < MAX_OPEN; i++)
-		task_done(jobs[i], 0, reply_new());
+		task_done(jobs[i], NULL, reply_new());
 }
 
 UNIT_FIXTURE(set_up, tear_down)

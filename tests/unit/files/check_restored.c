@@ -237,10 +237,11 @@ static void make_programs(void)
 
 /* --- jobs: one that ends, and one that does not --------------------------------------- */
 
-static void task_end(struct task *task, int code, struct json_object *reply)
+static void task_end(struct task *task, const struct pf_err *err,
+		     struct json_object *reply)
 {
 	(void)task;
-	(void)code;
+	(void)err;
 	json_object_put(reply);
 }
 
@@ -263,7 +264,7 @@ static int run_once(struct task *task, void *arg, struct pf_err *err)
 {
 	(void)arg;
 	(void)err;
-	task_done(task, 0, reply_new());
+	task_done(task, NULL, reply_new());
 	return 0;
 }
 

@@ -234,7 +234,7 @@ static int file_list_xattr(struct pf_node *node, struct pf_buf *out, struct pf_e
 
 static void command(struct pf_command *command)
 {
-	pf_command_done(command, 0, "done", 4);
+	pf_command_done(command, NULL, "done", 4);
 }
 
 static _Atomic bool ready;

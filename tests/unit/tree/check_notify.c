@@ -22,7 +22,7 @@ static int names_remove(struct pf_node *dir, struct pf_node *node, struct pf_err
 
 static void run(struct pf_command *command)
 {
-	pf_command_done(command, 0, "", 0);
+	pf_command_done(command, NULL, "", 0);
 }
 
 static const struct pf_dir_ops ops = { .mkdir = names_make, .rmdir = names_remove };
