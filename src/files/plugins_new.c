@@ -19,7 +19,7 @@
 enum {
 	MAX_PATH = 4096,       /* bytes of path */
 	MAX_OPTIONS = 1 << 20, /* of options.json */
-	MAX_NEW = 16,          /* directories of plugins that have not started */
+	MAX_PLUGINS = 16,      /* directories in plugins/ */
 };
 
 /* A plugin that has not started: the object of its directory and of the files in it. */
@@ -337,8 +337,9 @@ static int plugins_mkdir(struct pf_node *dir, const char *name, mode_t mode,
 
 	if (r == 0)
 		r = ops->check_name(name, err);
-	if (r == 0 && pf_dir_count(dir) >= MAX_NEW)
-		r = pf_err_set(err, -ENOSPC, "a mount has at most %d plugins", MAX_NEW);
+	if (r == 0 && pf_dir_count(dir) > MAX_PLUGINS) /* available.json counts, too */
+		r = pf_err_set(err, -ENOSPC, "a mount has at most %d plugins",
+			       MAX_PLUGINS);
 	if (r < 0)
 		return r;
 	p = calloc(1, sizeof(*p));

@@ -86,6 +86,12 @@ fails_with 'xists' bounded mkdir "$p/cpu"
 fails_with 'File too large' bash -c 'head -c 5000 /dev/zero >"$1"' - "$p/bad/path"
 bounded rmdir "$p/bad"
 
+# -- a mount has at most sixteen
+bounded mkdir "$p"/n{1..15}
+fails_with 'No space' bounded mkdir "$p/n16"
+tells "$mnt/error" 'a mount has at most 16 plugins'
+bounded rmdir "$p"/n{1..15}
+
 # -- other users can neither add nor change one, whatever the modes are
 if [ -n "$others" ]; then
 	bounded chmod 1777 "$p"
