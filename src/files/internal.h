@@ -207,6 +207,13 @@ int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind
  * many users have one; -ENOMEM. */
 int files_home(struct pf_fs *fs, uid_t user, const struct home **ret, struct pf_err *err);
 
+/* The homes of isolated users; they stay, and new ones are put before the others. */
+static inline const struct home *files_homes(struct pf_fs *fs)
+{
+	PF_LOCK_SCOPE(&fs->homes_lock);
+	return fs->homes;
+}
+
 /* DEVICE in HOME; borrowed. */
 static inline struct device *files_device_in(const struct home *home,
 					     const struct device *device)
@@ -248,7 +255,7 @@ int files_parse_shape(struct json_object *list, struct pf_shape *ret, struct pf_
 void files_reply_part(struct pf_reply *reply, const void *data, uint64_t size, size_t len,
 		      uint64_t off);
 
-/* Does UID own the mount, or is root? */
+/* Does UID own the mount (config.uid, who started it, whoever owns its root by now), or is root? */
 bool files_owns_mount(const struct pf_fs *fs, uid_t uid);
 
 /* How many executions have a slot of DEVICE, and how many wait for one, of all users. */

@@ -276,7 +276,7 @@ void files_remove_plugins(struct pf_fs *fs)
 {
 	for (unsigned i = 0; i < fs->n_workers; i++)
 		pf_plugin_log_on_add(pf_worker_plugin_log(fs->workers[i]), NULL, NULL);
-	for (struct home *home = fs->homes; home; home = home->next)
+	for (const struct home *home = files_homes(fs); home; home = home->next)
 		for (unsigned i = 0; i < fs->n_workers; i++)
 			pf_plugin_log_on_add(pf_worker_plugin_log(home->workers[i]), NULL,
 					     NULL);

@@ -33,7 +33,7 @@ struct new_plugin {
 /* May UID load native code into the mount? */
 static int may_load(const struct pf_fs *fs, uid_t uid, struct pf_err *err)
 {
-	if (uid != 0 && uid != fs->config.uid)
+	if (!files_owns_mount(fs, uid))
 		return pf_err_set(err, -EPERM,
 				  "a plugin is native code: only the mount's owner may "
 				  "add, change or remove one");

@@ -69,13 +69,6 @@ static void print(struct pf_fs *fs, const struct pf_sched_entry *entries, size_t
 	}
 }
 
-/* The homes of isolated users; they stay, and new ones are put before the others. */
-static const struct home *homes_of(struct pf_fs *fs)
-{
-	PF_LOCK_SCOPE(&fs->homes_lock);
-	return fs->homes;
-}
-
 /* Append what is on D, which is one user's own, or the mount's. */
 static void print_device(const struct device *d, struct pf_sched_entry *entries,
 			 const struct pf_cred *cred, struct pf_buf *out)
@@ -90,7 +83,7 @@ void files_count_executions(const struct device *d, unsigned *ret_running,
 			    unsigned *ret_queued)
 {
 	pf_sched_count(pf_worker_sched(d->worker), d->index, ret_running, ret_queued);
-	for (const struct home *home = homes_of(d->fs); home; home = home->next) {
+	for (const struct home *home = files_homes(d->fs); home; home = home->next) {
 		const struct device *own = files_device_in(home, d);
 		unsigned running, queued;
 
@@ -167,7 +160,7 @@ int files_print_left(struct pf_fs *fs, const struct pf_cred *cred, struct pf_buf
 		const struct device *d = &fs->devices[i];
 
 		found = print_left(d, entries, cred, out);
-		for (const struct home *home = homes_of(fs); home && !found;
+		for (const struct home *home = files_homes(fs); home && !found;
 		     home = home->next)
 			found = print_left(files_device_in(home, d), entries, cred, out);
 	}
@@ -186,7 +179,7 @@ static int queue_show(struct pf_node *node, const struct pf_cred *cred,
 		return 0;
 	}
 	print_device(node->object, entries, cred, out);
-	for (const struct home *home = homes_of(fs_of(node)); home; home = home->next)
+	for (const struct home *home = files_homes(fs_of(node)); home; home = home->next)
 		print_device(files_device_in(home, node->object), entries, cred, out);
 	return 0;
 }

@@ -86,6 +86,9 @@ fails_with 'not permitted' as 1001 mv "$mnt/programs/all/part" "$mnt/programs/al
 bounded cp one.pjrtexe "$mnt/programs/all/"
 bounded chmod 666 "$mnt/programs/all/one.pjrtexe"
 fails_with 'not permitted' as 1001 bash -c "echo >>\"\$1\"" - "$mnt/programs/all/one.pjrtexe"
+# who gets the root directory does not get the mount
+bounded chown 1001 "$mnt"
+fails_with 'not permitted' as 1001 cp one.pjrtexe "$mnt/programs/all/two.pjrtexe"
 unmount_pjrtfs
 mount_pjrtfs -o allow_other,allow_native
 bounded mkdir -m 1777 "$mnt/programs/all"

@@ -103,11 +103,8 @@ static void await(struct pf_worker *w, const struct pf_library *l)
 static void each_worker(struct pf_fs *fs, const struct pf_library *l,
 			void (*fn)(struct pf_worker *w, const struct pf_library *l))
 {
-	const struct home *home;
+	const struct home *home = files_homes(fs);
 
-	pf_lock(&fs->homes_lock);
-	home = fs->homes;
-	pf_unlock(&fs->homes_lock);
 	for (unsigned i = 0; i < fs->n_workers; i++) {
 		if (!is_for(l->plugin, fs->workers[i]))
 			continue;
@@ -233,7 +230,7 @@ int op_register(struct task *task, struct json_object *o, struct pf_err *err)
 	r = parse(reg, o, err);
 	if (r < 0)
 		return r;
-	if (task->cred.uid != 0 && task->cred.uid != fs->config.uid)
+	if (!files_owns_mount(fs, task->cred.uid))
 		return pf_err_set(err, -EPERM,
 				  "an FFI library is native code: only the mount's owner "
 				  "may register one");

@@ -26,7 +26,7 @@ static int find_peer(const struct task *task, struct json_object *o,
 	const struct pf_fs *fs = task->fs;
 	const struct pf_device_desc *desc;
 
-	if (task->cred.uid != 0 && task->cred.uid != fs->config.uid)
+	if (!files_owns_mount(fs, task->cred.uid))
 		return pf_err_set(err, -EPERM,
 				  "arrays of other processes of the group: only the "
 				  "mount's owner may move them");

@@ -56,12 +56,8 @@ static bool settle_all_workers(struct pf_fs *fs)
 {
 	int64_t end = pf_now_ms() + PATIENCE_S * 1000;
 	bool settled = settle_workers(fs, &fs->home, end);
-	const struct home *home;
 
-	pf_lock(&fs->homes_lock);
-	home = fs->homes;
-	pf_unlock(&fs->homes_lock);
-	for (; home; home = home->next)
+	for (const struct home *home = files_homes(fs); home; home = home->next)
 		settled = settle_workers(fs, home, end) && settled;
 	return settled;
 }

@@ -636,7 +636,6 @@ static int job_find(struct task *task, struct json_object *o, bool *force,
 		{ 0 },
 	};
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	struct pf_attr owner;
 	char name[24];
 	int r = command_parse(task->fs, o, keys, err);
 
@@ -648,9 +647,8 @@ static int job_find(struct task *task, struct json_object *o, bool *force,
 	node = pf_dir_lookup(task->fs->jobs->dir, name);
 	if (!node)
 		return pf_err_set(err, -ENOENT, "there is no job %s", name);
-	pf_node_attr(pf_tree_root(task->fs->tree), &owner);
 	*ret = job_ref(node->object);
-	if (task->cred.uid == 0 || task->cred.uid == owner.uid ||
+	if (files_owns_mount(task->fs, task->cred.uid) ||
 	    task->cred.uid == (*ret)->task.cred.uid)
 		return 0;
 	job_unref(pf_steal(ret));

@@ -191,21 +191,12 @@ bool files_program_may(struct program *program, const struct pf_cred *cred, int 
 	return may;
 }
 
-/* Does UID own the mount, or is root? */
-static bool owns_mount(struct pf_fs *fs, uid_t uid)
-{
-	struct pf_attr root;
-
-	pf_node_attr(pf_tree_root(fs->tree), &root);
-	return uid == 0 || uid == root.uid;
-}
-
 int files_may_set(struct pf_fs *fs, uid_t uid, const char *options, struct pf_err *err)
 {
 	struct json_object *o = NULL;
 	int r;
 
-	if (!options || owns_mount(fs, uid))
+	if (!options || files_owns_mount(fs, uid))
 		return 0;
 	if (pf_json_parse(options, strlen(options), &o, NULL) < 0)
 		return 0; /* pf_executable_set_options refuses them */
@@ -235,7 +226,7 @@ int files_may_compile(struct program *program, uid_t uid, struct pf_err *err)
 
 int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err)
 {
-	if (fs->config.allow_native || owns_mount(fs, uid))
+	if (fs->config.allow_native || files_owns_mount(fs, uid))
 		return 0;
 	return pf_err_set(err, -EPERM,
 			  "a compiled program is native code: only the mount's owner may "
@@ -421,14 +412,6 @@ void files_program_name(struct program *program, struct pf_buf *out)
 	pf_tree_unlock_names(fs->tree);
 	if (!out->len)
 		pf_buf_puts(out, "(removed)");
-}
-
-void files_name_program(struct program *program, struct pf_err *err)
-{
-	pf_autobuf struct pf_buf name = PF_BUF_INIT;
-
-	files_program_name(program, &name);
-	pf_err_wrap(err, err->code, "%s", name.data);
 }
 
 char *files_stem_of(const char *name)

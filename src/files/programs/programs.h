@@ -140,9 +140,6 @@ int files_find_source(struct pf_fs *fs, const char *name, const struct pf_cred *
  * "(removed)".  Takes the name lock. */
 void files_program_name(struct program *program, struct pf_buf *out);
 
-/* Put the name of PROGRAM's executable before the sentence.  Takes the name lock. */
-void files_name_program(struct program *program, struct pf_err *err);
-
 /* --- after a restart of the daemon --------------------------------------------------- */
 
 restore_fn programs_restore_directory;

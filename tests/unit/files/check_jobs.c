@@ -86,6 +86,7 @@ static void set_up(void)
 {
 	n_freed = 0;
 	fs = calloc(1, sizeof(*fs));
+	fs->config.uid = OWNER;
 	fs->config.telemetry = pf_telemetry_new(OWNER, 0, 0);
 	fs->timers = pf_timers_new();
 	ck_assert_int_eq(pf_arena_new(UINT64_C(1) << 30, &fs->config.arena, NULL), 0);
