@@ -29,7 +29,7 @@ int pf_arena_new(uint64_t limit, struct pf_arena **ret, struct pf_err *err);
  * sorted.  The pages of all other bytes are dropped.
  * first  NULL: it is the mount's, with LIMIT; else that of the mount: pf_arena_new_for of that user
  *        will return *RET, which FIRST owns until then
- * -EPROTO: there is no such record, FD has another size, or the extents do not fit; -ENOMEM.
+ * -EPROTO: the record is missing, FD has another size, or the extents do not fit; -ENOMEM.
  */
 int pf_arena_adopt(struct pf_arena *first, uint64_t number, int fd, uint64_t limit,
 		   struct pf_extent *extents, size_t n, struct pf_arena **ret,
@@ -49,7 +49,7 @@ uint64_t pf_arena_number(const struct pf_arena *arena);
 bool pf_arena_is_kept(const char *name, uint64_t *ret);
 
 /*
- * Make an arena for the bytes of USER, who is isolated, as large as FIRST, the mount's: *RET, the
+ * Make an arena for the bytes of USER, an isolated one, as large as FIRST, the mount's: *RET, the
  * caller's, to be freed before FIRST.  Both count against FIRST's limit.  Errors as pf_arena_new.
  */
 int pf_arena_new_for(struct pf_arena *first, uid_t user, struct pf_arena **ret,

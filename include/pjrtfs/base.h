@@ -129,14 +129,14 @@ int pf_err_wrap(struct pf_err *err, int code, const char *fmt, ...)
 struct pf_kept_err {
 	int code;
 	int pjrt_code;
-	char *text; /* owned; NULL: none, or there was no memory for it */
+	char *text; /* owned; NULL: none, or no memory for it */
 };
 
 /* Keep a copy of ERR (NULL, or code 0: none) in place of what KEPT had.  Frees, without an ERR. */
 void pf_err_keep(struct pf_kept_err *kept, const struct pf_err *err);
 
-/* Copy what is KEPT to *RET (NULL is allowed): its text, or the errno's words if there was no memory
- * for that.  Returns its code; 0: there is none, and *RET has no code either. */
+/* Copy what is KEPT to *RET (NULL is allowed): its text, or the errno's words if no memory
+ * was left for that.  Returns its code; 0: it has none, and *RET has no code either. */
 int pf_err_recall(const struct pf_kept_err *kept, struct pf_err *ret);
 
 /* Make the LEN bytes at TEXT one line of valid UTF-8, in place; newlines become spaces, too.

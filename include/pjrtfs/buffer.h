@@ -56,7 +56,7 @@ struct pf_buffer {
 	struct pf_file_charge file;                 /* of the file that has it */
 	const struct pf_location *_Atomic location; /* borrowed; the directory's */
 	_Atomic uint64_t subject;                   /* its name in events; 0: none */
-	uint64_t id; /* in the journal, which has a record of it; 0: there is none */
+	uint64_t id; /* in the journal, which has a record of it; 0: no record */
 
 	pthread_mutex_t lock; /* rank 3; protects the fields below */
 	enum pf_format format;
@@ -88,7 +88,7 @@ static inline const struct pf_location *pf_buffer_location(const struct pf_buffe
 	return buffer->location;
 }
 
-/* How it was made; the caller holds its lock, or nobody else has it. */
+/* How it was made; the caller holds its lock, or has the only reference. */
 static inline const char *pf_buffer_maker(const struct pf_buffer *buffer)
 {
 	return buffer->made_by ? buffer->made_by : "upload";
@@ -241,8 +241,8 @@ void pf_buffer_forget_donated(struct pf_buffer *buffer, struct pf_value *value);
 
 /*
  * Become what SNAPSHOT shows, of another buffer in the same format, without copying its bytes.
- * False: it has neither an array nor frozen bytes, another account is charged for them, or there
- * is no memory: copy the bytes.  *RET is the value, shared on the same device, else a copy, for the
+ * False: it has neither an array nor frozen bytes, another account is charged for them, or no
+ * memory is left: copy the bytes.  *RET is the value, shared on the same device, else a copy, for the
  * caller to transfer, with a reference; or NULL: SNAPSHOT had bytes only, which are to be committed.
  */
 bool pf_buffer_take(struct pf_buffer *buffer, const struct pf_snapshot *snapshot,

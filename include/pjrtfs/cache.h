@@ -165,7 +165,7 @@ struct pf_cache_config {
  * Open the directory, and evict entries beyond the maximum.
  * ret   on success, the caller's; pf_cache_close
  * -EPERM: it belongs to another user, or others may write to it; -ENOTDIR; -errno.  A directory
- * that can be read but not written is used as it is.  -ENOENT: read_only, and there is none.
+ * that can be read but not written is used as it is.  -ENOENT: read_only, and the directory is missing.
  */
 int pf_cache_open(const struct pf_cache_config *config, struct pf_cache **ret,
 		  struct pf_err *err);

@@ -86,7 +86,7 @@ struct pf_callback_host *pf_callback_host_ref(struct pf_callback_host *host);
 void pf_callback_host_unref(struct pf_callback_host *host); /* NULL is allowed */
 
 /*
- * The invocation that HOST has, or takes now: the oldest one that waits.  NULL: there is none, and
+ * The invocation that HOST has, or takes now: the oldest one that waits.  NULL: none waits, and
  * HOST waits until given is called.  It stays readable until HOST ends it, or ended has returned.
  */
 const struct pf_invocation *pf_callback_host_take(struct pf_callback_host *host);

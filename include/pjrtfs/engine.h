@@ -141,7 +141,7 @@ struct pf_worker_config {
 	/* Each instance loads those of the plugin (library.h); borrowed, outlives the worker; or
 	 * NULL. */
 	struct pf_libraries *libraries;
-	bool no_client; /* load the plugin and its libraries only: there are no devices */
+	bool no_client; /* load the plugin and its libraries only: it has no devices */
 	uint64_t pool_size; /* bytes of address space for its results */
 	/* Borrowed; outlives the worker.  NULL: nothing is reported, and the daemon's log gets
 	 * no line that the plugin prints. */
@@ -187,7 +187,7 @@ void pf_worker_restart(struct pf_worker *worker);
 /*
  * Have another instance take over: the present one ends when no call is under way, or MS
  * milliseconds after the first of these calls, when those under way fail.  Calls that can wait
- * (pf_worker_await) wait for the next one meanwhile.  Nothing if there is no instance.  Does not
+ * (pf_worker_await) wait for the next one meanwhile.  Nothing if it has no instance.  Does not
  * wait.
  */
 void pf_worker_replace(struct pf_worker *worker, unsigned ms);

@@ -49,7 +49,7 @@ int pf_compiler_new(const struct pf_compiler_config *config, struct pf_compiler 
 void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker);
 
 /* The compiles that run or wait, as pf_sched_list has them; work.worker is the plugin's shared one.
- * Those without a subject are no programs' compiles. */
+ * Those without a subject are not compiles of programs. */
 size_t pf_compiler_list(struct pf_compiler *compiler, struct pf_sched_entry *entries,
 			size_t max);
 
@@ -140,7 +140,7 @@ void pf_loaded_limit(unsigned n);
 
 /* A source as it was compiled. */
 struct pf_compiled_source {
-	struct pf_bytes *program; /* NULL: there is none */
+	struct pf_bytes *program; /* NULL: none */
 	uint64_t len;
 	char *settings; /* options.json's text, or NULL: the defaults */
 };
@@ -155,7 +155,7 @@ struct pf_executable {
 	_Atomic uint64_t subject; /* its name in events; 0: none */
 	struct pf_timers *timers; /* borrowed: of its callbacks; set before one comes */
 	struct pf_callback_queue callbacks;
-	uint64_t id; /* in the journal, which has a record of it; 0: there is none */
+	uint64_t id; /* in the journal, which has a record of it; 0: no record */
 	struct pf_executable_meter *_Atomic meter; /* owned, or NULL */
 
 	pthread_mutex_t lock; /* rank 3; protects the fields below */

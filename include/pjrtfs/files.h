@@ -51,7 +51,7 @@ struct pf_plugin_ops {
 	 * -ENOSPC: there are too many. */
 	int (*note)(const char *name, const char *path, struct json_object *options,
 		    struct pf_err *err);
-	/* Was NAME noted with a path?  It is no more. */
+	/* Was NAME noted with a path?  From now on it is not. */
 	bool (*is_added)(const char *name);
 	void (*forget)(const char *name);
 	/* Have another daemon take over, and answer REPLY (taken; or NULL) with success when this one

@@ -400,7 +400,7 @@ void pf_tree_unlock_names(struct pf_tree *tree);
  * caller holds, is given back: they may need it. */
 void pf_tree_wake_later(struct pf_tree *tree, struct pf_wait *list);
 
-/* The caller, who holds the name lock, is about to free bytes of a node that lost its name: write
+/* The caller, which holds the name lock, is about to free bytes of a node that lost its name: write
  * the changes of names so far to the journal, so that no other owner of the bytes comes before. */
 void pf_tree_write(struct pf_tree *tree);
 
@@ -539,7 +539,7 @@ struct pf_restored {
  * when its fixed nodes are linked.
  * make  returns 0 and a node for OLD, in DIR or, if that is NULL, for an unlinked one, with a
  *       reference in *RET, not linked yet unless the function has linked it itself; 0 and NULL:
- *       there is no such node any more; -errno: all fails
+ *       the node is gone; -errno: all fails
  */
 int pf_tree_restore(struct pf_tree *tree,
 		    int (*make)(void *arg, struct pf_node *dir,

@@ -79,7 +79,7 @@ int pf_libraries_add(struct pf_libraries *libraries, const struct pf_library_spe
 int pf_libraries_with(struct pf_libraries *libraries, struct pf_library *library,
 		      struct pf_libraries **ret, struct pf_err *err);
 
-/* The library of PATH for PLUGIN (NULL: for any), borrowed; NULL: there is none. */
+/* The library of PATH for PLUGIN (NULL: for any), borrowed; NULL: none has this path. */
 const struct pf_library *pf_libraries_find(struct pf_libraries *libraries,
 					   const char *path, const char *plugin);
 

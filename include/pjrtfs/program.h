@@ -104,7 +104,7 @@ char *pf_param_path(const char *name);
  *
  * leaf   N numbers: on 1, leaf[i] is the path of input FIRST + i
  *
- * 1: all are told by name.  0: S has no names, for none of the N is a framework's, two inputs have equal
+ * 1: all are matched by name.  0: S has no names, for none of the N is a framework's, two inputs have equal
  * lists, or all are numbers behind one word ("arg0", "arg1").  -EINVAL: the names differ, and *ERR
  * has some of both.  -ENOMEM.  Does not block.
  */

@@ -34,7 +34,7 @@ int pf_restore_begin(const struct pf_kept *kept, size_t n, uint64_t limit,
 		     struct pf_arena **arena, struct pf_restore **ret,
 		     struct pf_err *err);
 
-/* Finds the place called DEVICE ("cpu:0"), borrowed until the mount ends; NULL: there is none. */
+/* Finds the place called DEVICE ("cpu:0"), borrowed until the mount ends; NULL: no place has this name. */
 typedef const struct pf_location *pf_location_find(const void *arg, const char *device);
 
 /*
@@ -42,7 +42,7 @@ typedef const struct pf_location *pf_location_find(const void *arg, const char *
  * The same number gives the same buffer.  A content that was being written has the bytes that were
  * written.  A value comes back with the bytes that host memory had, to be transferred when it is
  * used; without such bytes it is lost.
- * -ENOENT: the journal has no such buffer; -ENODEV: there is no such device any more; -EPROTO: the
+ * -ENOENT: the journal has no such buffer; -ENODEV: the device is gone; -EPROTO: the
  * record is damaged; -ENOMEM.
  */
 int pf_buffer_restore(struct pf_restore *restore, uint64_t id, pf_location_find *find,

@@ -24,7 +24,7 @@ struct pf_sched;
 
 enum { PF_SCHED_NAME = 128 }; /* bytes; longer names are unknown */
 
-/* What a request is for, as pf_sched_list reports it; all zeros: unknown. */
+/* The purpose of a request, as pf_sched_list reports it; all zeros: unknown. */
 struct pf_sched_work {
 	uint64_t subject;   /* the executable's name in events; 0: none */
 	const void *worker; /* only compared: the one that compiles it; or NULL */

@@ -5,7 +5,7 @@
  *
  * A record is the whole state of one object, under a type and a number; a later record replaces
  * an earlier one.  Stores to memory survive the process in program order, so a record that the
- * journal's end has passed is complete: there are no checksums and no fsync(2).
+ * journal's end has passed is complete: it needs no checksums and no fsync(2).
  *
  * There is one journal in a process.  Without pf_state_open all functions do nothing, which costs
  * one load.  Functions are safe from any thread and take a lock of rank 10, which they hold for
@@ -52,7 +52,7 @@ enum { PF_STATE_LAYOUT = 4 };
  */
 int pf_state_open(int fd, struct pf_err *err);
 
-/* The memfd, borrowed; -1: there is no journal. */
+/* The memfd, borrowed; -1: this process has no journal. */
 int pf_state_fd(void);
 
 /* Free the process's part of the journal; the memfd is closed, and lives as long as another process
@@ -78,7 +78,7 @@ struct pf_state_change {
 };
 
 /*
- * Write the N CHANGES as one: all of them are in the journal, or none.  If there is no room or no
+ * Write the N CHANGES as one: all of them are in the journal, or none.  Without room or
  * memory the journal ends: a restarted daemon then mounts anew, and the log has a warning.
  */
 void pf_state_write(const struct pf_state_change *changes, unsigned n);
@@ -101,11 +101,11 @@ static inline void pf_state_drop(enum pf_state_type type, uint64_t id)
 
 /* --- after a restart ---------------------------------------------------------------- */
 
-/* The record (TYPE, ID) and its length in *LEN; NULL: there is none.  Aligned to 8 bytes; valid
+/* The record (TYPE, ID) and its length in *LEN; NULL: no such record.  Aligned to 8 bytes; valid
  * until pf_state_restored, also when the record is replaced or dropped meanwhile. */
 const void *pf_state_get(enum pf_state_type type, uint64_t id, size_t *len);
 
-/* What is restored has been restored: from now on the journal gives back the room of records that
+/* All objects have been restored: from now on the journal gives back the room of records that
  * were replaced, and moves the others.  Does not block. */
 void pf_state_restored(void);
 
@@ -124,7 +124,7 @@ enum pf_state_counter {
 	PF_STATE_COUNTERS = 8
 };
 
-/* The counter, in the journal, or in this process if there is none.  Borrowed; 0 at first. */
+/* The counter, in the journal, or, without a journal, in this process.  Borrowed; 0 at first. */
 _Atomic uint64_t *pf_state_counter(enum pf_state_counter which);
 
 /* Count one more: a number from 1 on.  Does not block. */
@@ -142,7 +142,7 @@ static inline uint64_t pf_state_next(enum pf_state_counter which)
  */
 void pf_state_request(uint64_t unique, bool again);
 
-/* What a request asks for. */
+/* The operation that a request asks for. */
 struct pf_state_work {
 	uint64_t ino;
 	uint32_t opcode; /* the front end's */

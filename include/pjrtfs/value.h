@@ -54,7 +54,7 @@ struct pf_bytes {
 	 * that has the bytes. */
 	struct pf_account *_Atomic account;
 	uint64_t start; /* where in the extent the first byte lies: see pf_bytes_align */
-	uint64_t id;    /* in the journal; 0: there is none */
+	uint64_t id;    /* in the journal; 0: no record */
 };
 
 /* Room for CAP bytes, which ACCOUNT is charged for; undefined contents, with one reference.
@@ -88,7 +88,7 @@ void pf_bytes_trim(struct pf_bytes *bytes, uint64_t size);
 
 /*
  * The number by which a record of the journal names BYTES (NULL is allowed), which have a record of
- * their own from now on; 0: there is no journal.  That record follows each change of the extent, and
+ * their own from now on; 0: this process has no journal.  That record follows each change of the extent, and
  * goes with the last reference.  From any thread with a reference.
  */
 uint64_t pf_bytes_save(struct pf_bytes *bytes);

@@ -376,7 +376,7 @@ struct pf_msg_callback {
 	struct pf_msg_head head;
 	uint64_t number;   /* of the invocation: never 0, never given twice */
 	uint64_t index;    /* of the callback in its program */
-	uint64_t off, len; /* the block; PF_NO_OFFSET: there are no arguments */
+	uint64_t off, len; /* the block; PF_NO_OFFSET: no arguments */
 	uint32_t n_args, n_results;
 	uint32_t ordered; /* 1: there were tokens */
 	uint32_t pad;

@@ -42,7 +42,7 @@ static int make_path(const char *path, struct pf_err *err)
 
 /*
  * Does the directory PATH below AT, which seems to be this user's, belong to another one?  In a user
- * namespace all others' files seem to be those of nobody, who may be this user; the kernel allows
+ * namespace all others' files seem to be those of the user nobody, which may be this user; the kernel allows
  * O_NOATIME to the owner alone.
  */
 static bool is_foreign(int at, const char *path)

@@ -194,7 +194,7 @@ static int add_tls(struct json_object *group, const struct options *o, bool tls,
 
 /* --- which process this is ------------------------------------------------------------ */
 
-/* What a launcher says of this process, in variables of its own. */
+/* The variables in which a launcher describes this process. */
 static const struct launcher {
 	const char *process, *count, *local;
 	const char *prefix, *names[4]; /* the group's: prefix-A.B.C */

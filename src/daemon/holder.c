@@ -123,7 +123,7 @@ static bool has_room(const struct holder *h, const char *name)
 	return h->n < MAX_DESCRIPTORS && !(is_pool(name) && pools >= MAX_POOLS);
 }
 
-/* Take FD.  False: there is no room for it. */
+/* Take FD.  False: the table is full. */
 static bool hold(struct holder *h, const char *name, int fd)
 {
 	if (!has_room(h, name)) {
@@ -201,7 +201,7 @@ static bool is_child(const struct holder *h, struct msghdr *message, int *fd)
 	return is;
 }
 
-/* False: there is no message. */
+/* False: no message waits. */
 static bool receive(struct holder *h)
 {
 	union {

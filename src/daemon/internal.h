@@ -446,7 +446,7 @@ enum {
  */
 bool descriptors_begin(void);
 
-/* The descriptor NAME that this process was started with, the caller's; -1: there is none. */
+/* The descriptor NAME that this process was started with, the caller's; -1: none has this name. */
 int descriptors_take(const char *name);
 
 /* Those that are left, borrowed, in RET; their number.  Close them. */
@@ -521,7 +521,7 @@ void holder_leave_terminal(int log);
 /* --- status.c: --status --------------------------------------------------------------------- */
 
 /* Print how the mount MOUNTPOINT is; reads its files for TIMEOUT_S seconds at most (0: 5).  The exit
- * status: 0 it is healthy, 1 its file health says otherwise, 2 it is no mount, or does not answer. */
+ * status: 0 it is healthy, 1 its file health says otherwise, 2 it is not a mount, or does not answer. */
 int status_show(const char *mountpoint, unsigned timeout_s);
 
 /* --- command.c ------------------------------------------------------------------------------ */

@@ -332,7 +332,7 @@ static void set_plugin_ops(struct daemon *d)
 					     .restart = restart };
 }
 
-/* What the holder says of the processes before. */
+/* The holder's report on the processes before. */
 static void take_deaths(struct daemon *d)
 {
 	const char *text = getenv(DIED);

@@ -90,7 +90,7 @@ static const char *newest_of_kind(const struct pf_discovery *d, const char *name
 	return best;
 }
 
-/* What brings a plugin of the kind NAME; nothing if there is no such kind. */
+/* The package that brings a plugin of the kind NAME; nothing if no kind has this name. */
 static void add_install(const char *name, struct pf_buf *out)
 {
 	for (size_t k = 0; k < PF_ARRAY_SIZE(kinds); k++)

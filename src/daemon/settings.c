@@ -363,7 +363,7 @@ static void add_variable(struct json_object *env, const char *name)
 
 /*
  * libtpu needs files of /dev; its lock is a file in /tmp, which the sandbox forbids, and one process loads
- * it for a mount; and where there is no TPU it asks the cloud's metadata server for one, without end.
+ * it for a mount; and on a machine without a TPU it asks the cloud's metadata server for one, without end.
  */
 static void add_for_libtpu(struct pf_candidate *c)
 {

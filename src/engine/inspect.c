@@ -275,7 +275,7 @@ int pf_inspect_library(const struct pf_worker_config *config,
 	return r;
 }
 
-/* What the plugin says without a client, as one that finds no device; NULL: nothing. */
+/* The plugin's answer without a client, as one that finds no device; NULL: nothing. */
 static struct json_object *describe_alone(const struct pf_worker_config *config)
 {
 	struct pf_worker_config without = *config;

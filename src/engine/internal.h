@@ -216,7 +216,7 @@ struct pf_instance {
 	struct pf_buf deferred;
 	size_t deferred_sent;  /* bytes of them that were sent since */
 	struct pf_map holders; /* where values have bytes in the pool (+1): how many */
-	bool some_unknown;     /* there are others, for which there was no memory */
+	bool some_unknown;     /* others were found, but no memory for them */
 	LIST_HEAD(, pf_late) late; /* owned: calls that were given up, the latest first */
 	bool dead;                 /* no more calls */
 	struct pf_err why;         /* once dead */
@@ -280,7 +280,7 @@ unsigned pf_instance_silent_s(const struct pf_instance *instance);
  * not. */
 const char *pf_instance_unfit(const struct pf_instance *instance);
 
-/* Has the process been idle for the time of its limits, or is no call under way and INSTANCE
+/* Has the process been idle for the time of its limits, or has it no call under way and INSTANCE
  * leaves?  Then later calls are refused, as if it were dead, and the monitor ends it. */
 bool pf_instance_retire(struct pf_instance *instance);
 
@@ -316,7 +316,7 @@ void pf_late_keep_locked(struct pf_instance *instance, struct pf_late *late);
 /* Take LATE out of the list.  False: it is not there. */
 bool pf_late_remove_locked(struct pf_late *late);
 
-/* One of OP and ID, the caller's; NULL: there is none. */
+/* One of OP and ID, the caller's; NULL: none waits. */
 struct pf_late *pf_late_take(struct pf_instance *instance, enum pf_op op, uint64_t id);
 
 /* Drop those of OP and ID. */

@@ -112,7 +112,7 @@ struct todo {
 	size_t turn; /* how many of its owner's come before it */
 };
 
-/* What a comparison writes. */
+/* The outcome of a comparison. */
 struct todos {
 	struct todo *at; /* owned */
 	size_t n, cap;
@@ -125,7 +125,7 @@ void state_todos_order(struct todos *todos);
 enum state_saved {
 	STATE_SAVED,
 	STATE_LATER, /* a process writes to it, or memory is short: try again */
-	STATE_NEVER, /* there is nothing to keep: it was refused, or lost, or removed */
+	STATE_NEVER, /* nothing to keep: it was refused, or lost, or removed */
 };
 
 /* Write NODE's bytes and attributes to FD, an empty file.  An enum state_saved; or -errno, a failure

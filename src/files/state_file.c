@@ -121,7 +121,7 @@ static int open_node(struct pf_node *node, int flags, struct pf_open **ret,
 
 /* --- saving ------------------------------------------------------------------------- */
 
-/* The state of NODE, an array, in TEXT; "" if there is no memory. */
+/* The state of NODE, an array, in TEXT; "" without memory. */
 static const char *state_of(struct pf_node *node, struct pf_buf *text)
 {
 	int r = node->kind->get_xattr(node, "user.pjrtfs.state", text, NULL);

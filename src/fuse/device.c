@@ -149,7 +149,7 @@ void pf_device_freeze(struct pf_mount *mount)
 /*
  * The requests that a process has read and not answered when it dies come again, if the kernel can
  * send them again (6.9 and later).  Before, the kernel itself answers them (ECONNABORTED), if they
- * were read through a clone of the connection that no other process has: nobody waits for ever.
+ * were read through a clone of the connection that no other process has: no caller waits for ever.
  */
 void pf_device_clone(struct pf_mount *mount)
 {

@@ -63,7 +63,7 @@ struct pf_mount {
 	struct pf_buf gone;  /* owned: names that the kernel may drop (struct pf_gone) */
 	pthread_cond_t wake; /* changed, gone or notifier_stops did */
 	bool round_begun;    /* changed is not empty: */
-	unsigned round;      /* the turn that ends when the kernel has been told */
+	unsigned round;      /* the turn that ends when the kernel has the notice */
 	bool notifier_stops;
 };
 
@@ -179,7 +179,7 @@ int pf_device_resume(struct pf_mount *mount, struct pf_err *err);
 /* Let no thread answer any more, and wait for those that do now. */
 void pf_device_freeze(struct pf_mount *mount);
 
-/* --- caller.c: who waits for an answer --------------------------------------------------- */
+/* --- caller.c: the caller of a request ---------------------------------------------------- */
 
 /*
  * Is the system call of THREAD, which waits for an answer and was woken, to end?  Yes if a signal

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a request of the kernel asks for, for sentences about it. */
+/* The operation that a request of the kernel asks for, for sentences about it. */
 #include <linux/fuse.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "internal.h"
 
-/* NAME_AT: where a name in the inode lies behind the header; 0: there is none. */
+/* NAME_AT: where a name in the inode lies behind the header; 0: it has no name. */
 static const struct {
 	const char *name;
 	uint32_t name_at;

@@ -49,7 +49,7 @@ static pf_open_slot *slot_of(const struct pf_mount *mount, uint64_t handle)
 	return block ? &block[i % HANDLES] : NULL;
 }
 
-/* The slot of HANDLE, which is made if there is none.  -ENFILE: there are no more; -ENOMEM. */
+/* The slot of HANDLE, which is made if it is missing.  -ENFILE: all are in use; -ENOMEM. */
 static int make_slot_locked(struct pf_mount *mount, uint64_t handle, pf_open_slot **ret)
 {
 	uint64_t block = (handle - 1) / HANDLES;
@@ -116,7 +116,7 @@ struct pf_open *pf_handle_open(const struct pf_mount *mount, uint64_t handle)
 	return slot ? atomic_load(slot) : NULL;
 }
 
-/* The open file after that of handle *POS, which becomes its own; NULL: there are no more. */
+/* The open file after that of handle *POS, which becomes its own; NULL: it was the last one. */
 static struct pf_open *next_open(const struct pf_mount *mount, uint64_t *pos)
 {
 	struct pf_open *of = NULL;

@@ -545,7 +545,7 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 			  NULL) < 0)
 		return;
 	meta = make_parts(c->x->compiler, l, &code, &hlo, parts);
-	/* Without memory for its facts there is no entry: one without them would stay. */
+	/* Without memory for its facts no entry is written: one without them would stay. */
 	if (parts[PF_CACHE_META].data && parts[PF_CACHE_CODE].data && code.len)
 		(void)pf_cache_put(c->x->compiler->cache, &l->key, parts);
 	json_object_put(meta);

@@ -32,7 +32,7 @@ static inline void pf_bytes_drop(void *bytes)
 
 /* --- record.c: the journal, which restore.c reads ---------------------------------------- */
 
-/* The number of a new object in the journal; 0: there is no journal. */
+/* The number of a new object in the journal; 0: this process has no journal. */
 static inline uint64_t pf_object_number(void)
 {
 	return pf_state_on() ? pf_state_next(PF_STATE_COUNT_OBJECT) : 0;
@@ -172,7 +172,7 @@ int pf_buffer_declare_locked(struct pf_buffer *buffer, enum pf_dtype dtype,
 
 /* The caller of these functions holds the buffer's lock. */
 
-/* What the header of a .npy says; of header_len 0: nothing. */
+/* The header of a .npy as read; of header_len 0: nothing. */
 struct pf_npy pf_content_npy(const struct pf_buffer *buffer);
 
 /*

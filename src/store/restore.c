@@ -25,7 +25,7 @@ static int take_bytes(struct pf_value *v, struct pf_bytes *bytes, struct pf_aren
 	return 0;
 }
 
-/* False: there are no such bytes. */
+/* False: such bytes are missing. */
 static bool find_in_arena(struct pf_restore *restore, struct pf_value *v,
 			  const struct pf_value_record *r, struct pf_arena *arena)
 {
@@ -39,7 +39,7 @@ static bool find_in_arena(struct pf_restore *restore, struct pf_value *v,
 	       take_bytes(v, bytes, arena) == 0;
 }
 
-/* Give V its host copy.  False: it is not there, or there is no memory. */
+/* Give V its host copy.  False: it is not there, or no memory is left. */
 static bool find_host(struct pf_restore *restore, struct pf_value *v,
 		      const struct pf_value_record *r, const char *tail,
 		      struct pf_arena *arena)
@@ -78,7 +78,7 @@ static unsigned memory_of(const struct pf_location *location, uint32_t memory)
 }
 
 /* The record of value ID in *RET, with its shape, and in *TAIL the bytes behind it, borrowed until
- * the next change of the journal.  1; 0: there is none; -EPROTO. */
+ * the next change of the journal.  1; 0: none; -EPROTO. */
 static int read_value(uint64_t id, struct pf_value_record *ret, struct pf_shape *shape,
 		      const char **tail, struct pf_err *err)
 {

@@ -21,7 +21,7 @@ struct times {
 	double of[PHASES];
 };
 
-/* What is measured. */
+/* The subject of a measurement. */
 struct bench {
 	char mount[4096], program[4096];
 	char **inputs; /* names of buffers, borrowed from argv */

@@ -70,7 +70,7 @@ static int open_rw(struct client *c, const char *fmt, const char *name,
 	return c->fd < 0 ? tool_refused(c->b->mount, errno, path, err) : 0;
 }
 
-/* The message of a reply in JSON, or the mount's, if there is none. */
+/* The message of a reply in JSON, or the mount's, if it has none. */
 static int refused(struct client *c, int code, const char *text, size_t len,
 		   struct pf_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the clients pjrtfs-bench and pjrtfs-top share: they use a mount by its files alone. */
+/* Declarations that the clients pjrtfs-bench and pjrtfs-top share: they use a mount by its files alone. */
 #ifndef PJRTFS_TOOLS_INTERNAL_H
 #define PJRTFS_TOOLS_INTERNAL_H
 
@@ -26,7 +26,7 @@ int tool_write(const char *text, struct pf_err *err, const char *mount, const ch
  * mount refused this user's last call.  Returns -CODE. */
 int tool_refused(const char *mount, int code, const char *what, struct pf_err *err);
 
-/* Refuse what is no mount of pjrtfs that answers: 0, or -errno with a sentence. */
+/* Refuse all but a mount of pjrtfs that answers: 0, or -errno with a sentence. */
 int tool_check_mount(const char *mount, struct pf_err *err);
 
 /* Append an item of SIZE zeros to the list of *N at *LIST, a pointer to such items, which the

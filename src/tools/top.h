@@ -48,7 +48,7 @@ struct executable {
 	double runs, failed, seconds; /* counters */
 };
 
-/* What a mount's files say at one moment. */
+/* The contents of a mount's files at one moment. */
 struct sample {
 	uint64_t ns; /* CLOCK_MONOTONIC */
 	char version[32], health[512];

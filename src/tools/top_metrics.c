@@ -34,7 +34,7 @@ static struct device *find_device(struct sample *s, const char *name)
 	return NULL;
 }
 
-/* The executable NAME, a new one if there is none; those of metrics.prom are at most 200. */
+/* The executable NAME, a new one if it is missing; those of metrics.prom are at most 200. */
 static struct executable *find_executable(struct sample *s, const char *name)
 {
 	struct executable *e;

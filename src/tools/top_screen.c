@@ -23,7 +23,7 @@ struct screen {
 	pthread_mutex_t lock;        /* of all below */
 	pthread_cond_t wake;         /* a job is to be cancelled */
 	struct sample *now, *before; /* owned */
-	struct pf_err err;           /* why there is no newer sample */
+	struct pf_err err;           /* why the next sample failed */
 	int64_t answered_ms;
 	unsigned long cancel; /* a job; 0: none */
 	bool force;

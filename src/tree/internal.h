@@ -72,7 +72,7 @@ struct pf_node_priv {
 			unsigned alias_opens; /* its opens, */
 			pid_t alias_asker;    /* and the thread about to open it, or 0 */
 		};
-		struct { /* of a kind with size_bound, which is no stream: */
+		struct { /* of a kind with size_bound, which is not a stream: */
 			/* Threads that have looked its name up, once or more often, and
 			 * not opened it since. */
 			struct pf_asker {
@@ -204,7 +204,7 @@ void pf_open_committed(struct pf_open *of, int code);
 /* Write OF's record, if it has a handle; is it DIRTY? */
 void pf_open_write(const struct pf_open *of, bool dirty);
 
-/* Fill in *RET what the record of HANDLE says.  False: there is none. */
+/* Fill in *RET what the record of HANDLE says.  False: it has no record. */
 bool pf_open_read(uint64_t handle, struct pf_open *ret);
 
 /* open.c */

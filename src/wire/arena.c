@@ -188,7 +188,7 @@ void pf_arena_forget(uint64_t number)
 	pf_shm_forget(name_kept(number, name));
 }
 
-/* Take the arena NUMBER off FIRST's adopted ones; NULL: there is none. */
+/* Take the arena NUMBER off FIRST's adopted ones; NULL: none has this number. */
 static struct pf_arena *take_adopted(struct pf_arena *first, uint64_t number)
 {
 	struct pf_arena *a;

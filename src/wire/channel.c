@@ -207,7 +207,7 @@ int pf_channel_recv(int sock, struct pf_buf *text, int *fds, int n, int timeout_
 			return pf_err_set(err, -EPROTO,
 					  "the other process sent more than "
 					  "it announced");
-		/* TIMEOUT_MS is for each packet: there are no more than the text needs. */
+		/* TIMEOUT_MS is for each packet: they are as few as the text needs. */
 		if ((uint64_t)r != (total < PACKET ? total : PACKET))
 			return pf_err_set(err, -EPROTO,
 					  "the other process sent a packet of %zd bytes "

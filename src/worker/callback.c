@@ -51,7 +51,7 @@ static int describe(const struct pjrtfs_ffi_buffer *buffer, struct pf_callback_t
 	return r < 0 ? r : 1;
 }
 
-/* The next array of BUFFERS that is no token, at *I, which moves behind it.  0: there is none. */
+/* The next array of BUFFERS that is not a token, at *I, which moves behind it.  0: none is left. */
 static int next_array(const struct pjrtfs_ffi_buffers *buffers, int64_t *i,
 		      struct pf_callback_type *type, struct pf_shape *shape,
 		      struct pf_err *err)

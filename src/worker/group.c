@@ -54,7 +54,7 @@ struct value {
 };
 
 static struct group {
-	struct pf_kv *kv; /* owned; NULL: there is no group */
+	struct pf_kv *kv; /* owned; NULL: not in a group */
 	char *name, *store;
 	unsigned me, n;
 	int timeout_ms, lost_ms;
@@ -225,7 +225,7 @@ static void key_of(char dst[static 32], unsigned number)
 	snprintf(dst, 32, "member:%u", number);
 }
 
-/* Read TEXT into M, which is not trusted; false: it is no member's. */
+/* Read TEXT into M, which is not trusted; false: it is not a member's. */
 static bool read_member(struct member *m, const char *text, enum state *state)
 {
 	char word[16];
@@ -252,7 +252,7 @@ static int saw_locked(unsigned number, const char *text, int64_t now)
 	if (*text && strcmp(text, m->text) != 0 && read_member(m, text, &state)) {
 		snprintf(m->text, sizeof(m->text), "%s", text);
 		m->seen_ms = now;
-		/* What is there at first may be the key of a process that has died; the next beat
+		/* The first answer may be the key of a process that has died; the next beat
 		 * shows that it lives. */
 		if (number == group.me || !strcmp(before, m->identity))
 			m->state = state;

@@ -160,7 +160,7 @@ void pf_objects_remove(struct pf_objects *objects, uint64_t id, enum pf_object_k
  */
 
 /* Read SETTINGS, the set-up text's (src/daemon/group.c has the members), and log in to the store, before
- * the sandbox is entered.  NULL: there is no group.  -EPROTO; -EOPNOTSUPP: this build has no
+ * the sandbox is entered.  NULL: not in a group.  -EPROTO; -EOPNOTSUPP: this build has no
  * libhiredis (no_group.c); else as pf_kv_open. */
 int pf_group_open(struct json_object *settings, struct pf_err *err);
 
@@ -179,7 +179,7 @@ void pf_group_leave(void);
 /*
  * What members say to each other: a TEXT under a KEY, once, for --group-lost seconds.  With WAIT the
  * store may be away for up to --group-timeout, else it is asked once.  -EEXIST: KEY has a text; -EIO,
- * -EACCES; -EPROTO: there is no group.
+ * -EACCES; -EPROTO: not in a group.
  */
 int pf_group_put(const char *key, const char *text, bool wait, struct pf_err *err);
 

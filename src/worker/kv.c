@@ -32,7 +32,7 @@ enum {
 	MAX_WORDS = 8,
 };
 
-/* Only where there is no value: 1; 0: there is one. */
+/* Only where the key has no value: 1; 0: it has one. */
 static const char put_script[] =
 	"if redis.call('exists',KEYS[1])==1 then return 0 end "
 	"redis.call('rpush',KEYS[1],ARGV[1]) redis.call('pexpire',KEYS[1],ARGV[2]) "
@@ -223,7 +223,7 @@ static int log_in(const struct pf_kv *kv, struct link *link, struct pf_err *err)
 	if (r < 0)
 		return r;
 	r = reply_error(kv, reply, err);
-	/* One without a password is no error: the network may protect it. */
+	/* One without a password is allowed: the network may protect it. */
 	if (r < 0 && strstr(reply->str, "without any password"))
 		r = 0;
 	freeReplyObject(reply);

@@ -49,7 +49,7 @@ int pf_kv_prolong(struct pf_kv *kv, const char *key, size_t len, const char *val
 int pf_kv_hold(struct pf_kv *kv, const char *key, const char *value, size_t identity,
 	       unsigned ttl_ms, struct pf_buf *other, struct pf_err *err);
 
-/* Append the text of a KEY that pf_kv_hold made to RET; nothing if there is none.  -EAGAIN. */
+/* Append the text of a KEY that pf_kv_hold made to RET; nothing if it is missing.  -EAGAIN. */
 int pf_kv_look(struct pf_kv *kv, const char *key, struct pf_buf *ret, struct pf_err *err);
 
 /* Remove KEY, if the server can be reached. */

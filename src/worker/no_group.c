@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The group of a build without libhiredis: there is none. */
+/* A build without libhiredis has no group. */
 #include <errno.h>
 #include <stddef.h>
 

@@ -593,7 +593,7 @@ static void opening_fetch(struct opening *w)
 	if (r == 0)
 		return; /* W may be freed */
 	w->fetch.tv_sec = 0;
-	/* Why else there are no bytes, the snapshot says. */
+	/* The snapshot says why else it has no bytes. */
 	if (r == -ENOMEM)
 		opening_end(w, r, &err);
 	else

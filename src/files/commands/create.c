@@ -317,7 +317,7 @@ static void *fill(void *arg)
 	return NULL;
 }
 
-/* Have a thread fill BUFFER and give it the name TARGET (taken) for TASK.  False: there is none. */
+/* Have a thread fill BUFFER and give it the name TARGET (taken) for TASK.  False: no thread. */
 static bool fill_on_thread(struct task *task, struct json_object *o,
 			   struct pf_buffer *buffer, struct target *target)
 {

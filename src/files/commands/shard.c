@@ -817,7 +817,7 @@ int op_assemble(struct task *task, struct json_object *o, struct pf_err *err)
 		r = get_sharding(all, o, name, &task->fs->devices[0], err);
 	if (r == 0)
 		r = get_sources(all, name, &all->about, err);
-	if (r == 0) /* there are no targets, whose names are to be made */
+	if (r == 0) /* no target is left whose name is to be made */
 		r = finish(all, err);
 	shards_free(all);
 	return r;

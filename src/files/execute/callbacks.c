@@ -155,7 +155,7 @@ static int put_arrays_locked(struct conversation *c)
 	return r;
 }
 
-/* Make more of the request's line the bytes to be read; none are left if there is no more.  -ENOMEM. */
+/* Make more of the request's line the bytes to be read; none are left at its end.  -ENOMEM. */
 static int put_line_locked(struct conversation *c)
 {
 	const struct pf_invocation *i = c->invocation;
@@ -215,7 +215,7 @@ static int give_locked(struct conversation *c, struct pf_err *err)
 	return r;
 }
 
-/* There is no memory for the request, as ERR says, so its reader gets no more of it. */
+/* Memory for the request is missing, as ERR says, so its reader gets no more of it. */
 static void give_up_locked(struct conversation *c, const struct pf_err *err)
 {
 	c->err = *err;

@@ -36,7 +36,7 @@ static struct json_object *describe_row(const struct named_exec *run,
 }
 
 /* How the arrays of directories became arguments: "by name", or, if those of one did not, "by
- * position"; NULL: there was no directory. */
+ * position"; NULL: without a directory. */
 static const char *order_of(const struct named_exec *run)
 {
 	const char *order = NULL;

@@ -104,7 +104,7 @@ int run_make_directories(struct named_exec *run, struct pf_err *err);
 int run_put_shardings_locked(struct named_exec *run, const struct pf_execution *e,
 			     struct pf_err *err);
 
-/* What a line of bind means for a program: its inputs, and those that a call takes.  All zeros: none
+/* The meaning of a line of bind for a program: its inputs, and those that a call takes.  All zeros: none
  * is bound.  (bind.c) */
 struct bound {
 	const struct device *device; /* borrowed: where names begin */

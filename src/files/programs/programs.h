@@ -42,7 +42,7 @@ enum {
 	BIND_USERS = 64, /* that have bound inputs of one program */
 };
 
-/* What a user has bound of a program's inputs. */
+/* The inputs of a program that a user has bound. */
 struct binding {
 	struct binding *next;
 	uid_t uid;

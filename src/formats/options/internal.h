@@ -25,7 +25,7 @@ int pf_options_field_set(Pjrtfs__Options__CompileOptions *proto, const char *key
 /* LEN bytes of SRC in base64.  NULL: no memory. */
 struct json_object *pf_options_base64(const void *src, size_t len);
 
-/* 0; -EINVAL: there is no option KEY, and the sentence lists those that there are. */
+/* 0; -EINVAL: KEY is not an option, and the sentence lists all options. */
 int pf_options_check_key(const char *key, struct pf_err *err);
 
 /* -EINVAL: option KEY is FOUND, not what was expected: WANT. */
@@ -43,7 +43,7 @@ enum { PF_LAYOUT_PARTS = 4096 /* of a tuple */ };
  * ShapeProto.  -EINVAL: it names none; the caller says so; -ENOMEM. */
 int pf_layout_encode(struct json_object *value, ProtobufCBinaryData *ret);
 
-/* The reverse.  NULL: PROTO is no ShapeProto, or has what such a text cannot say; or no memory. */
+/* The reverse.  NULL: PROTO is not a ShapeProto, or has what such a text cannot say; or no memory. */
 struct json_object *pf_layout_decode(const ProtobufCBinaryData *proto);
 
 #endif

@@ -135,7 +135,7 @@ struct json_object *pf_options_base64(const void *src, size_t len)
 								src, (int)len));
 }
 
-/* Read the LEN characters at TEXT, which is padded, to RET, which has room.  False: it is no such
+/* Read the LEN characters at TEXT, which is padded, to RET, which has room.  False: it is not such
  * text. */
 static bool read_base64(const char *text, size_t len, ProtobufCBinaryData *ret)
 {

@@ -36,7 +36,7 @@ int pf_quota_max_parse(const char *text, enum pf_resource resource, uint64_t *re
 	return 0;
 }
 
-/* The kind of the resource NAME; PF_RESOURCES: there is none. */
+/* The kind of the resource NAME; PF_RESOURCES: none has this name. */
 static enum pf_resource find_kind(const char *name)
 {
 	const char *slash = strrchr(name, '/');

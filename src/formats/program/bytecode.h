@@ -133,7 +133,7 @@ struct pf_bytecode_entry {
 
 struct pf_bytecode_cursor pf_bytecode_entries(const struct pf_bytecode *f);
 
-/* The next entry, whose bytes are bad if there is none. */
+/* The next entry, whose bytes are bad behind the last one. */
 struct pf_bytecode_entry pf_bytecode_next(struct pf_bytecode_cursor *c);
 
 /* Why a string, a dialect or an operation matters here. */

@@ -97,7 +97,7 @@ struct additions {
 /* An argument or a result of main. */
 struct part {
 	uint64_t type;
-	uint64_t number;         /* among those that are no tokens */
+	uint64_t number;         /* among those that are not tokens */
 	struct pf_span argument; /* of the block: the type and a location */
 	bool token;
 };

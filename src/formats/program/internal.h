@@ -38,7 +38,7 @@ struct pf_field {
  */
 int pf_proto_next(struct pf_slice *rest, struct pf_field *ret);
 
-/* Take one number off the start of *REST, a packed field's bytes.  0; -EINVAL: there is none. */
+/* Take one number off the start of *REST, a packed field's bytes.  0; -EINVAL: no number is left. */
 int pf_proto_varint(struct pf_slice *rest, uint64_t *ret);
 
 /*
@@ -60,7 +60,7 @@ int pf_proto_find_all(struct pf_slice *rest, const struct pf_wanted *wanted, siz
 
 /* The parts of a HloModuleProto that signature.c and callbacks.c unpack. */
 
-/* xla.PrimitiveType: what is no array. */
+/* xla.PrimitiveType: all but arrays. */
 enum {
 	PF_XLA_TUPLE = 13,
 	PF_XLA_OPAQUE = 14,
@@ -174,7 +174,7 @@ enum { PF_MLIR_MAX_NESTING = 512 };
 int pf_mlir_text(const char *text, size_t len, struct pf_program_facts *ret,
 		 struct pf_err *err);
 
-/* Set *ERR: XLA aborts on a "while" that is in the program, in LINE of text; 0: it is no text.  -EINVAL. */
+/* Set *ERR: XLA aborts on a "while" that is in the program, in LINE of text; 0: it is not a text.  -EINVAL. */
 int pf_mlir_dynamic_while(size_t line, struct pf_err *err);
 
 /*

@@ -482,7 +482,7 @@ struct part {
 	struct pf_slice name; /* "%x"; a result has none */
 	struct pf_slice type;
 	struct pf_slice rest; /* attributes and location */
-	size_t number;        /* among those that are no tokens */
+	size_t number;        /* among those that are not tokens */
 	bool token;
 };
 
@@ -531,7 +531,7 @@ static const struct part *nth(const struct pf_buf *parts, size_t i)
 	return &((const struct part *)(const void *)parts->data)[i];
 }
 
-/* How many of PARTS are no tokens. */
+/* How many of PARTS are not tokens. */
 static size_t count_arrays(const struct pf_buf *parts)
 {
 	const struct part *last = count(parts) ? nth(parts, count(parts) - 1) : NULL;
@@ -663,7 +663,7 @@ static void put_rest(struct pf_buf *out, const struct pf_slice *rest,
 enum what {
 	TYPES,  /* all: "tensor<f32>, !stablehlo.token" */
 	NAMED,  /* all: "%x: tensor<f32>" */
-	ARRAYS, /* what is no token, with all that belongs to it */
+	ARRAYS, /* all but tokens, with all that belongs to them */
 	ARRAY_TYPES,
 };
 

@@ -122,7 +122,7 @@ static int copy_fields(struct walk *w, struct pf_slice *message, const uint32_t 
 	return r < 0 ? r : 0;
 }
 
-/* What is read of the opcode only decides what is copied: the copy is looked at anew. */
+/* The bytes that are read of the opcode only decide what is copied: the copy is looked at anew. */
 static int copy_instruction(struct walk *w, struct pf_slice message)
 {
 	static const char parameter[] = "parameter";
