@@ -123,7 +123,7 @@ static inline void check_value(struct pf_value *v, enum pf_dtype dtype, const ch
 	ck_assert_mem_eq(pf_value_host(v), bytes, len);
 }
 
-/* What was written becomes the array of file. */
+/* The bytes that were written become the array of file. */
 static inline void commit_numbers(void)
 {
 	check_value(commit(), PF_DTYPE_F32, "F32[2,3]", numbers, 24);

@@ -25,7 +25,7 @@ static PJRT_Error *new_error(PJRT_Error_Code code, const char *message, size_t l
 }
 static PJRT_CallbackError make_error = new_error;
 
-/* What the arguments of the store's functions for a KEY have in common. */
+/* The arguments that the store's functions for a KEY have in common. */
 #define KEY_ARGS(name, field)                                                            \
 	.struct_size = PJRT_KeyValue##name##Callback_Args_STRUCT_SIZE, .key = key,       \
 	.key_size = strlen(key), .callback_error = &make_error,                          \

@@ -135,7 +135,7 @@ static struct pf_discover_config fill_every_place(void)
 					    .root = work_dir };
 }
 
-/* What is found in pjrtfs's own places. */
+/* Plugins in pjrtfs's own places. */
 #define OWN_SAID                                                                         \
 	"--plugin-dir: s=said-dir/s.so\n"                                                \
 	"the configuration file: conf=a/y.so\n"                                          \

@@ -436,7 +436,7 @@ static unsigned buffers_on(unsigned device)
 
 TEST(objects_are_counted)
 {
-	static const unsigned made[] = { 0, 1, 1, 2 }; /* there is no device 2 */
+	static const unsigned made[] = { 0, 1, 1, 2 }; /* device 2 is missing */
 
 	/* Before the devices are known no object is counted. */
 	pf_instance_count(instance, PF_ALIVE_BUFFERS, 0, 1);

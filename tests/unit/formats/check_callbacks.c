@@ -105,7 +105,7 @@ TEST(callbacks_of_all_computations)
 	pf_signature_free(sig);
 }
 
-/* What a call has that is refused; argument 2 is not row-major, 3 is a tuple. */
+/* Parts of a call that are refused; argument 2 is not row-major, 3 is a tuple. */
 static const struct {
 	const char *config, *shape, *operands, *says;
 } refused[] = {

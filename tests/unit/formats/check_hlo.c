@@ -149,7 +149,7 @@ static const struct {
 	{ "F32[2,3,4]", true },
 	{ "F32[2,3,4]{2,1,0}", true },
 	{ "F32[2,3,4]{1,2,0}", false },
-	{ "F32[2,1,4]{1,2,0}", true }, /* there is no order of one element */
+	{ "F32[2,1,4]{1,2,0}", true }, /* one element has no order */
 };
 
 TEST_EACH(row_major_layouts, layouts)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a thread's status says of its wake-ups. */
+/* Wake-ups in a thread's status. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

@@ -261,7 +261,7 @@ TEST_ON_PLUGINS(topology_describes_the_devices)
 	end(&f);
 }
 
-/* What is compiled for the topology of two devices runs where those are. */
+/* A program compiled for the topology of two devices runs where those are. */
 TEST_ON_PLUGINS(program_for_a_topology)
 {
 	const struct pj_source source = { add, sizeof(add) - 1, "mlir", one_device,

@@ -210,7 +210,7 @@ TEST_ON_PLUGINS(a_host_fails)
 	part(&a);
 }
 
-/* What a host has not begun goes to another one; what it has begun fails. */
+/* An invocation that a host has not begun goes to another one; one that it has begun fails. */
 TEST_ON_PLUGINS(hosts_leave)
 {
 	prepare(plugins[_i], asks);

@@ -120,7 +120,7 @@ static void begin_compile(struct event *ended)
 	ok(pf_executable_compile(x, ended ? event_init(ended) : NULL, &err));
 }
 
-/* Executions wait for a compile for which nobody waits. */
+/* Executions wait for a compile whose own client waits no more. */
 TEST(the_program_before_runs_while_a_request_waits_for_a_compile)
 {
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = NULL;

@@ -178,7 +178,7 @@ TEST(chown_moves_all_that_is_charged)
 	pf_buffer_discard(b);
 	ck_assert_uint_eq(has(B, PF_MEMORY), 0);
 	ck_assert_uint_eq(has(B, PF_BUFFERS), 0);
-	/* What has lost its name is not charged again. */
+	/* An object that has lost its name is not charged again. */
 	pf_buffer_charge_to(b, pf_account_of(quotas, A));
 	ck_assert_uint_eq(has(A, PF_BUFFERS), 0);
 	pf_buffer_unref(b);

@@ -23,7 +23,7 @@ enum {
 
 /* The expected buffer in a slot.  In memory that the lives share. */
 struct slot {
-	uint64_t id; /* 0: there is none */
+	uint64_t id; /* 0: none */
 	uint64_t seed, len;
 	bool committed;
 	bool sized; /* a copy: its length is declared */

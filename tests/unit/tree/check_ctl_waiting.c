@@ -133,7 +133,7 @@ TEST_EACH(an_interrupted_write_can_be_repeated, repeated)
 	pf_vfs_release(of);
 }
 
-/* What another thread writes is no repetition, nor is another command, nor the one after next. */
+/* A write of another thread does not count as a repetition, nor does another command, nor the one after next. */
 TEST(what_is_no_repetition_runs)
 {
 	struct pf_open *of = open_file("later", O_WRONLY);

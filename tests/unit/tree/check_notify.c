@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a front end may cache, and when it is notified; poll(2); attributes that depend on the user. */
+/* Caching by a front end, and when it is notified; poll(2); attributes that depend on the user. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

@@ -186,7 +186,7 @@ static const struct {
 	const char *what;
 	size_t first;   /* bytes of the announcement, */
 	uint64_t total; /* which says so many */
-	size_t second;  /* bytes of the next packet; 0: there is none */
+	size_t second;  /* bytes of the next packet; 0: none */
 	bool unread;    /* it was sent something that it does not read */
 	bool hangs_up;
 	int want;

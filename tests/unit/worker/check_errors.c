@@ -179,7 +179,7 @@ TEST(no_message_is_too_short_or_too_long)
 	stop_ok();
 }
 
-/* There is no group here; tests/faults/group-transfers.sh has transfers that succeed. */
+/* This worker is in no group; tests/faults/group-transfers.sh has transfers that succeed. */
 TEST(transfers_need_a_group)
 {
 	_Alignas(8) char m[4096];
