@@ -93,7 +93,7 @@ uint64_t pf_plugin_log_size(struct pf_plugin_log *log,
 
 /*
  * A worker: the process that has loaded a plugin, as the daemon sees it.  A monitor starts
- * the process, and starts it again when it has died.  One run of the process is an instance.  Ids
+ * the process, and starts it again when it has died.  One life of the process is an instance.  Ids
  * of executables and buffers and offsets in the pool belong to the instance that made them.
  */
 

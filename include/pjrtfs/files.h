@@ -150,7 +150,7 @@ void pf_fs_free(struct pf_fs *fs);
 /* Its tree, borrowed: for a front end. */
 struct pf_tree *pf_fs_tree(struct pf_fs *fs);
 
-/* Does a thread change a plugin or add a library (struct pf_plugin_ops)?  It may take long, and uses the filesystem. */
+/* Does a thread change a plugin or add a library (struct pf_plugin_ops)?  It may take long, and uses the file system. */
 bool pf_fs_is_changing(void);
 
 #endif

@@ -34,7 +34,7 @@ int pf_restore_begin(const struct pf_kept *kept, size_t n, uint64_t limit,
 		     struct pf_arena **arena, struct pf_restore **ret,
 		     struct pf_err *err);
 
-/* Finds the place called DEVICE ("cpu:0"), borrowed until the mount ends; NULL: no place has this name. */
+/* Finds the location of DEVICE ("cpu:0"), borrowed until the mount ends; NULL: no device has this name. */
 typedef const struct pf_location *pf_location_find(const void *arg, const char *device);
 
 /*

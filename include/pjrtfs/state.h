@@ -167,7 +167,7 @@ bool pf_state_was_done(uint64_t unique);
 unsigned pf_state_deaths(uint64_t unique);
 
 /*
- * Has the conversation of the open file HANDLE (struct pf_open) parts that a client waits for?  A
+ * Has the conversation of the open HANDLE (struct pf_open) parts that a client waits for?  A
  * restarted daemon does not have them.  Costs one store; of handles with the same number modulo
  * 16384 the last one counts.
  */

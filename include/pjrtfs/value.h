@@ -235,7 +235,7 @@ struct pf_value {
 	uint64_t on_device_bytes;
 	struct pf_kept_err err; /* why an upload or a fetch failed last */
 	enum pf_value_state state;
-	bool pool_block;  /* a block that must be freed, not the device buffer's memory */
+	bool pool_block;  /* a block that must be freed, not the device copy's memory */
 	bool bytes_again; /* bytes were copied for an upload, and can be dropped */
 	bool blank;       /* to be made on the device, without bytes */
 	bool fetching;

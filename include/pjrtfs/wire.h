@@ -249,7 +249,7 @@ struct pf_req_buffer {
 
 struct pf_rep_buffer {
 	struct pf_rep_head rep;
-	uint64_t alias_off; /* where in the arena the device buffer lies, or
+	uint64_t alias_off; /* where in the arena the device copy lies, or
 			     * PF_NO_OFFSET: the plugin made a copy */
 	uint64_t on_device_bytes;
 };

@@ -165,7 +165,7 @@ void pf_instance_forget_pool(struct pf_instance *instance);
  * journal does not know the pool, which is then forgotten. */
 bool pf_instance_find_pool(const char *name, uint64_t *number, uint64_t *size);
 
-/* --- instance.c: one run of a worker's process, its rings, its pool, its calls ------ */
+/* --- instance.c: one life of a worker's process, its rings, its pool, its calls ------ */
 
 struct pf_instance {
 	_Atomic unsigned refs;

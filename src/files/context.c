@@ -161,7 +161,7 @@ bool files_owns_mount(const struct pf_fs *fs, uid_t uid)
 	return uid == 0 || uid == fs->config.uid;
 }
 
-/* Changes under way: their threads use the filesystem. */
+/* Changes under way: their threads use the file system. */
 static atomic_uint n_changes;
 
 bool pf_fs_is_changing(void)

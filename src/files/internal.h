@@ -16,7 +16,7 @@
 #include "pjrtfs/telemetry.h"
 #include "pjrtfs/wait.h"
 
-/* Shared declarations of the folders of src/files. */
+/* Shared declarations of the rooms of src/files. */
 
 struct home;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handlers of JAX's linear algebra over the system's LAPACK: what the files of this folder share.
+ * Handlers of JAX's linear algebra over the system's LAPACK: what the files of this layer share.
  *
  * JAX's rule for the order in memory: the arrays of the largest rank are column-major in their last
  * two dimensions, batch dimensions come first.  So each matrix is as Fortran has it, and the next

@@ -11,7 +11,7 @@
 #include "pjrtfs/value.h"
 
 enum {
-	SMALL = 4096, /* bytes; a device buffer of as many or more takes whole pages */
+	SMALL = 4096, /* bytes; a device copy of as many or more takes whole pages */
 };
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Small files: a buffer's .npy of 4 KiB is written, read, listed and asked for its
- * attributes, beside the same loops on a filesystem of FUSE that does nothing else
+ * attributes, beside the same loops on a file system of FUSE that does nothing else
  * (null_fs.h) and on tmpfs.
  */
 #include <dirent.h>
@@ -169,7 +169,7 @@ static void make_table(struct bench_table *t, const char *title)
 	*t = (struct bench_table){
 		.title = title,
 		.rows = { { "tmpfs", run, .base = "to tmpfs", .which = TMPFS },
-			  { "null filesystem", run, .base = "to null filesystem",
+			  { "null file system", run, .base = "to null file system",
 			    .which = NULL_FS },
 			  { "mount", run, .which = MOUNT } },
 	};

@@ -244,7 +244,7 @@ void null_fs_mount(const char *path)
 	mounted_by = getpid();
 	atexit(undo);
 	if (read(ready[0], &byte, 1) != 1)
-		bench_die("%s: the null filesystem did not mount", path);
+		bench_die("%s: the null file system did not mount", path);
 	close(ready[0]);
 }
 

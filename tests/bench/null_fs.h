@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The least that a FUSE filesystem can do: one directory, files whose bytes are in memory,
+ * The least that a FUSE file system can do: one directory, files whose bytes are in memory,
  * one thread.  The kernel keeps neither names nor attributes, so each operation is a request.
  * It compares pjrtfs with what the kernel and libfuse cost.
  */

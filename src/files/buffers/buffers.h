@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers, for the other folders: look names up, and give names to buffers. */
+/* Buffers, for the other rooms: look names up, and give names to buffers. */
 #ifndef PJRTFS_FILES_BUFFERS_BUFFERS_H
 #define PJRTFS_FILES_BUFFERS_BUFFERS_H
 
