@@ -37,6 +37,7 @@ TEST(a_wait_ends_with_the_turns_before_it)
 	pthread_t thread;
 
 	ck_assert(!pf_turns_await(0));
+	ck_assert(!pf_turns_await(0)); /* nor does a later wait leave it out */
 	pf_turn_end(before);
 	ck_assert(pf_turns_await(0));
 

@@ -141,6 +141,24 @@ TEST(a_failed_write_stores_no_entry)
 	ck_assert_int_eq(warnings, 2);
 }
 
+/* The temporary file of a writer that lives stays, however old it is; that of a dead one goes. */
+TEST(temporary_files_have_a_living_writer)
+{
+	static const struct timespec long_ago[2] = { { 0 } };
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/tmp/writer", dir);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	ck_assert_int_eq(flock(fd, LOCK_EX), 0);
+	ck_assert_int_eq(futimens(fd, long_ago), 0);
+	reopen(UINT64_MAX);
+	ck_assert_int_eq(access(path, F_OK), 0);
+	close(fd);
+	reopen(UINT64_MAX);
+	ck_assert_int_ne(access(path, F_OK), 0);
+}
+
 /* A daemon that was stopped while it had the lock does not block other daemons. */
 TEST(a_held_lock_blocks_changes_but_not_reads)
 {

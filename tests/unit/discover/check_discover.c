@@ -441,12 +441,13 @@ TEST(python_packages_are_found)
 
 /* The python3 that $PATH finds: in a prefix, by a link, in a virtual environment. */
 static const struct {
-	const char *path; /* $PATH, below the working directory */
+	const char *path; /* $PATH, below the working directory; "./DIR": as it is */
 	const char *want; /* the plugin found */
 } interpreters[] = {
 	{ "base/bin", "base" }, { "nothing:base/bin/", "base" },
 	{ "link", "base" }, /* link/python3 -> base/bin/python3 */
 	{ "venv/bin", "venv" }, { "nothing", "" },
+	{ "./base/bin", "" }, /* whatever lies where the command is given */
 };
 
 TEST_EACH(python_installations_are_found, interpreters)
@@ -468,7 +469,7 @@ TEST_EACH(python_installations_are_found, interpreters)
 
 	while ((word = strsep(&at, ":")))
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s/%s",
-			 *text ? ":" : "", work_dir, word);
+			 *text ? ":" : "", *word == '.' ? "." : work_dir, word);
 	free(list);
 	setenv("PATH", text, 1);
 	d = discover(&c);
