@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The targets of a program's custom calls, and names that are none. */
+#include "formats/program/bytecode.h"
 #include "hlo_proto.h"
 
 static void note(void *arg, const char *target, size_t len)
@@ -75,6 +76,35 @@ TEST_EACH(damaged_bytecode_is_read_within_its_bounds, files)
 			free(part);
 		}
 	}
+	free(bytes);
+}
+
+static const struct {
+	int n;
+	bool all;
+} depths[] = { { 1, true },
+	       { PF_MLIR_MAX_NESTING, true },
+	       { PF_MLIR_MAX_NESTING + 1, false } };
+
+/* The stack does not hold regions within regions without end. */
+TEST_EACH(nested_regions_have_a_limit, depths)
+{
+	/* A block of one operation, which has one region, of one block without values. */
+	static const char level[] = { 5, 1, OP_HAS_REGIONS, 1, 5, 3, 1 };
+	PF_CLEANUP(pf_bytecode_marks_release) struct pf_bytecode_marks marks = { 0 };
+	pf_autobuf struct pf_buf ir = PF_BUF_INIT;
+	struct pf_bytecode f;
+	size_t len;
+	char *bytes = jax_file("calls.mlirbc", &len);
+
+	for (int i = 0; i < depths[_i].n; i++)
+		pf_buf_append(&ir, level, sizeof(level));
+	pf_buf_append(&ir, "\1", 1); /* a block without operations */
+	ck_assert(pf_bytecode_open(bytes, len, &f, NULL) && pf_bytecode_mark(&marks, &f));
+	f.section[SECTION_IR] =
+		(struct pf_span){ (const uint8_t *)ir.data,
+				  (const uint8_t *)ir.data + ir.len, false };
+	ck_assert_int_eq(pf_bytecode_mark_calls(&marks), depths[_i].all);
 	free(bytes);
 }
 

@@ -192,6 +192,8 @@ static const struct sentence {
 	{ "potrf", 0, 0,
 	  "lapack_dpotrf_ffi: operand 0 (a): expected f64[2,n,n], found f16[2,3,3]" },
 	{ "potrf", 3, 0, "found f64[2,3,1099511627776]; LAPACK counts to 2147483647" },
+	{ "geqrf", 3, 0,
+	  "operand 0 (a): expected f64[2,4,n], found f64[2,4,1099511627776]" },
 	{ "potrf", 4, 0, "lapack_dpotrf_ffi: operand 0 (a) has no memory" },
 	{ "potrf", 5, 0, "lapack_dpotrf_ffi: operand 0 (a) is not a buffer" },
 	{ "potrf", 27, 0, "lapack_dpotrf_ffi: expected 1 operands, found 0" },

@@ -15,8 +15,30 @@ static void no_read(struct pf_open *of, size_t len, uint64_t off, struct pf_repl
 	pf_reply_data(reply, NULL, 0);
 }
 
+static ssize_t take(struct pf_open *of, const void *src, size_t len, uint64_t off,
+		    struct pf_err *err)
+{
+	(void)of;
+	(void)src;
+	(void)off;
+	(void)err;
+	return (ssize_t)len;
+}
+
+static unsigned commits;
+
+static void count_commit(struct pf_open *of, enum pf_commit why, struct pf_reply *reply)
+{
+	(void)of;
+	(void)why;
+	commits++;
+	pf_reply_code(reply, 0);
+}
+
 static const struct pf_kind again = { .mode = S_IFREG | 0644,
 				      .read = no_read,
+				      .write = take,
+				      .commit = count_commit,
 				      .restored_as = FILE_AGAIN };
 static const struct pf_kind dir_again = { .mode = S_IFDIR | 0755,
 					  .restored_as = DIR_AGAIN };
@@ -161,19 +183,35 @@ TEST(a_hidden_node_comes_back_until_it_is_unlinked)
 	pf_node_unref(a);
 }
 
-/* Open A by the handle 7 for good, and unlink it. */
-static uint64_t open_and_unlink(struct pf_node *a)
+/* Open A by the handle 7 for good. */
+static void open_for_good(const struct pf_node *a, int flags)
 {
 	static const struct pf_cred cred = { .uid = 10, .gid = 20 };
-	struct pf_open *of;
+
+	ck_assert_int_eq(open_by(tree, a->ino, flags, &cred, &still_open), 0);
+	still_open->handle = 7;
+	pf_vfs_keep_open(still_open);
+}
+
+static uint64_t open_and_unlink(struct pf_node *a)
+{
 	uint64_t ino = a->ino;
 
-	ck_assert_int_eq(open_by(tree, ino, O_RDONLY, &cred, &of), 0);
-	of->handle = 7;
-	pf_vfs_keep_open(of);
+	open_for_good(a, O_RDONLY);
 	pf_dir_unlink(a);
-	still_open = of;
 	return ino;
+}
+
+TEST(what_a_mapping_wrote_is_committed_after_a_death)
+{
+	open_for_good(linked(pf_tree_root(tree), "a", &again), O_RDWR);
+	ck_assert_int_eq(write_by(pf_vfs_write_mapped, still_open, "x", 1, 0), 1);
+	restart();
+	commits = 0;
+	ck_assert_int_eq(pf_vfs_reopen(tree, 7, &still_open), 0);
+	ck_assert_int_eq(flush(still_open), 0);
+	ck_assert_uint_eq(commits, 1);
+	pf_vfs_release(pf_steal(&still_open));
 }
 
 TEST(an_unlinked_file_that_is_open_comes_back_after_each_death)
