@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Wake-ups in a thread's status. */
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fuse/internal.h"
@@ -52,5 +54,31 @@ TEST(a_status_that_cannot_be_read_interrupts)
 	ck_assert(pf_caller_status_interrupts("SigPnd:\tx\n"));
 	ck_assert(pf_caller_is_interrupted(0));
 	ck_assert(pf_caller_is_interrupted(INT32_MAX));
+	ck_assert(!pf_caller_is_interrupted(getpid()));
+}
+
+/* Ends with 0 if process 1 counts as interrupted in a PID namespace whose /proc is another one's. */
+static void ask_in_another_namespace(void)
+{
+	pid_t child;
+	int status;
+
+	if (unshare(CLONE_NEWPID))
+		_exit(0); /* that takes root */
+	child = fork();
+	if (child == 0)
+		_exit(!pf_caller_is_interrupted(1));
+	_exit(child < 0 || waitpid(child, &status, 0) != child || status != 0);
+}
+
+TEST(a_status_of_another_namespace_says_nothing)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+		ask_in_another_namespace();
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
 	ck_assert(!pf_caller_is_interrupted(getpid()));
 }
