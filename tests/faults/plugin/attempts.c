@@ -170,6 +170,14 @@ static void try_processes(void)
 	attempt("daemon_affinity",
 		sched_getaffinity(parent, sizeof(set), &set) == 0 &&
 			sched_setaffinity(parent, sizeof(set), &set) == 0);
+	attempt("daemon_scheduler",
+		sched_setscheduler(parent, SCHED_OTHER, &(struct sched_param){ 0 }) == 0);
+	attempt("daemon_sched_param",
+		sched_setparam(parent, &(struct sched_param){ 0 }) == 0);
+	attempt("daemon_sched_attr", syscall(SYS_sched_setattr, parent,
+					     (uint32_t[12]){ 48, SCHED_OTHER }, 0) == 0);
+	attempt("daemon_io_priority",
+		syscall(SYS_ioprio_set, 1 /* a process */, parent, 0) == 0);
 	attempt("own_memory", opens("/proc/self/mem", O_RDWR));
 	attempt("own_thread_name",
 		opens("/proc/thread-self/comm", O_WRONLY | O_CREAT | O_TRUNC));
@@ -184,6 +192,7 @@ static void try_processes(void)
 				      setrlimit(RLIMIT_NOFILE, &limit) == 0);
 	attempt("own_setuid", syscall(SYS_setuid, getuid()) == 0);
 	attempt("own_owner", fcntl(2, F_SETOWN, parent) == 0);
+	attempt("own_signal", fcntl(2, F_SETSIG, 0) == 0);
 }
 
 /* --- sockets, shared memory -------------------------------------------------------------------- */
