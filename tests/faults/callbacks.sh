@@ -5,7 +5,7 @@
 # While a program waits for its host, the worker or the daemon dies: the execution ends with a
 # sentence, the host's answer is refused, the program is no culprit, and the next execution works.
 # shellcheck disable=SC2016 # what another shell expands
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 name=${plugin:-cpu}
 mount_pjrtfs ${others:+-o allow_other} --keep --mode 1777
 chmod 755 "$work" # another user takes part, if there can be one: the owner is never a culprit
@@ -61,6 +61,20 @@ for restarts in 1 2 3; do
 	shows "$mnt/buffers/b.txt" '7 8 9'
 	exec 3>&-
 done
+
+# -- nor is it one if another program executed when the worker died
+endless 'tensor<3xf32>' >"$mnt/programs/endless.mlir"
+exec 3<>"$x/callbacks/0.txt"
+begin
+(echo 'a -> c' >"$mnt/executables/endless/run") 2>/dev/null &
+other=$!
+eventually grep -q ' running .* endless$' "$mnt/devices/$name/0/queue"
+kill -9 "$(bounded cat "$mnt/plugins/$name/pid")"
+wait "$run" && fail "the execution outlives its worker"
+wait "$other" && fail "an endless program ended"
+exec 3>&-
+restarted 4
+works
 
 # -- the daemon is killed
 exec 3<>"$x/callbacks/0.txt"
