@@ -76,4 +76,17 @@ mount_pjrtfs --state-dir "$state"
 gone "$mnt/buffers/last.raw"
 same "$mnt/buffers/y2.npy" "$data/x.npy"
 unmount_pjrtfs
+
+# -- bytes that the disk did not take replace none
+NO_SYNC=$work/no-sync LD_PRELOAD=$build/tests/tools/no_sync.so mount_pjrtfs --state-dir "$state"
+b=$mnt/buffers
+echo 1 2 >"$b/synced.txt"
+eventually kept synced.txt
+touch no-sync
+echo 3 4 >"$b/synced.txt"
+eventually grep -q 'state-dir: write buffers/synced.txt: Input/output error; not kept: 1 file$' "$mnt/health"
+shows "$state/buffers/synced.txt" '1 2'
+rm no-sync
+eventually kept synced.txt
+unmount_pjrtfs
 umount "$work/disk"
