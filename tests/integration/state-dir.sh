@@ -138,6 +138,11 @@ cp "$b/space/deep/x.npy" "$b/shared.npy"
 rm "$b/space/deep/x.npy"
 eventually not_there buffers/space/deep/x.npy
 same "$b/shared.npy" "$data/x.npy"
+cp "$state/buffers/y.npy" was-y.npy
+cp "$b/y.npy" "$b/as-y.npy"
+cp "$data/x.npy" "$b/y.npy" # before the copy is on disk: it has the array that Y had
+eventually kept buffers/y.npy buffers/as-y.npy
+same "$b/as-y.npy" was-y.npy
 unmount_pjrtfs
 
 # -- the daemon's death with --keep: arrays that were not read yet come from DIR
@@ -167,7 +172,10 @@ mkdir "$b/was-file"
 echo 3 4 >"$b/was-dir"
 echo 5 6 >"$b/was-file/in"
 cp "$data/x.npy" "$state/buffers/by-hand.npy"
+# the first daemon after it cannot read DIR, and leaves to the second what is known of the files
+flock "$state/.lock" sleep 0.5 & # real time: it begins when the daemon's lock ends
 next_daemon KILL
+wait $!
 gone "$b/z.npy" "$b/five.txt" "$b/again.npy"
 same "$b/moved-unread.npy" unread.npy
 same "$b/by-hand.npy" "$data/x.npy"
