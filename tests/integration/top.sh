@@ -82,6 +82,28 @@ eventually screen "waiting for the mount: $m is not a mount of pjrtfs"
 eventually screen 'status 0'
 "${tmux[@]}" kill-server
 
+# -- what others write moves no cursor, and a daemon that counts anew was never busy; FAKE has files as a mount
+mkdir -p fake/jobs/1 fake/plugins/p fake/devices/p/0
+echo 1 >fake/version
+printf 'ok\e[1m\n' | tee fake/health fake/jobs/1/state fake/plugins/p/state fake/devices/p/0/kind
+echo running >fake/jobs/1/state
+echo '{"op":"execute","executable":"a\u001b[2Jb"}' >fake/jobs/1/request.json
+counts()
+{
+	printf 'pjrtfs_executable_execution_seconds_count{executable="a"} %s\n' "$1"
+}
+counts 100 >fake/metrics.prom
+bounded "$top_program" -1 -d 0.1 fake >out
+tells out 'health: ok.\[1m$' '^p: ok.\[1m,' '^1 .* execute a.\[2Jb$' '^p:0 .*ok.\[1m$'
+! grep -q $'\e' out || fail "a page with an escape"
+(
+	sleep 0.3 # real time: between the samples
+	counts 5 >fake/metrics.prom
+) &
+bounded "$top_program" --json -d 1 fake | jq -e '.executables[0].runs_per_second == 0' ||
+	fail "a rate below 0"
+wait $!
+
 # -- bad input
 unset PJRTFS_MOUNT
 ends_with 1 "$m is not a mount of pjrtfs" "$top_program" --once "$m"
