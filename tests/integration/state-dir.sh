@@ -138,11 +138,6 @@ cp "$b/space/deep/x.npy" "$b/shared.npy"
 rm "$b/space/deep/x.npy"
 eventually not_there buffers/space/deep/x.npy
 same "$b/shared.npy" "$data/x.npy"
-cp "$state/buffers/y.npy" was-y.npy
-cp "$b/y.npy" "$b/as-y.npy"
-cp "$data/x.npy" "$b/y.npy" # before the copy is on disk: it has the array that Y had
-eventually kept buffers/y.npy buffers/as-y.npy
-same "$b/as-y.npy" was-y.npy
 unmount_pjrtfs
 
 # -- the daemon's death with --keep: arrays that were not read yet come from DIR
