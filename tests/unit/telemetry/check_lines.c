@@ -186,6 +186,45 @@ TEST(a_reader_gets_whole_lines)
 	pf_lines_reader_release(&r.at);
 }
 
+static size_t long_notice(void *arg, uint64_t n, char *dst)
+{
+	(void)arg;
+	(void)n;
+	memset(dst, '!', 500);
+	dst[499] = '\n';
+	return 500;
+}
+
+/* One line is dropped that is shorter than the notice: more lines go, so that no offset is beyond the
+ * log's end. */
+TEST(a_notice_takes_no_more_bytes_than_the_lines)
+{
+	struct pf_lines_reader r = { 0 };
+	static char buf[PF_LINES_CHUNK];
+	uint64_t n = 0, last = 0, off, dropped;
+	size_t len;
+
+	for (; lines.n < 2; n++) {
+		off = lines.end;
+		append(n, n + 1);
+		if (lines.n < 2)
+			last = off;
+	}
+	ck_assert_uint_eq(read_at(&r, 0, buf, last), last);
+	for (; pf_lines_start(&lines, &dropped) == 0; n++)
+		append(n, n + 1);
+	off = last;
+	while ((len = pf_lines_read(&lines, &r, off, buf, sizeof(buf), long_notice,
+				    NULL)) > 0) {
+		if (off == last)
+			ck_assert_int_eq(buf[0], '!');
+		off += len;
+	}
+	ck_assert_uint_le(off, lines.end);
+	ck_assert_uint_eq(r.pos, lines.end);
+	pf_lines_reader_release(&r);
+}
+
 /* As tail(1) reads: from the end backwards, whole blocks, then on from there. */
 TEST(a_seek_reads_the_bytes_at_its_offset)
 {
