@@ -304,9 +304,8 @@ static int begin_run(struct execution *x, struct pf_err *err)
 	x->tried = x->begun + 1;
 	run->begun_ns = pf_now_ns();
 	r = pj_executable_start(x->program, &args, run->results, run->events, err);
-	if (r < 0) /* the plugin may have left anything there */
-		memset(run->results, 0, x->n_outs * sizeof(*run->results));
-	else
+	if (r ==
+	    0) /* else nobody looks at its results, where the plugin may have left anything */
 		x->begun++;
 	return r;
 }

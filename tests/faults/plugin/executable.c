@@ -236,8 +236,11 @@ PJRT_Error *faulty_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *
 {
 	PJRT_Error *e = inject(EXECUTE);
 
-	if (e)
+	if (e) {
+		args->output_lists[0][0] =
+			(PJRT_Buffer *)args; /* nobody may look at it */
 		return e;
+	}
 	if (args->options->launch_id == INT32_MAX)
 		return error_new(PJRT_Error_Code_ABORTED, "faulty: launch %d",
 				 args->options->launch_id);
