@@ -64,8 +64,8 @@ lets()
 # Without a sandbox each kind of attempt succeeds; otherwise this test would prove nothing.
 attempts off
 lets off own_clone_user socket_group socket_owner kernel_mount_setattr daemon_madvise control_cpuinfo control_thread control_urandom file_stat file_read file_write \
-	file_create file_chmod file_rename file_unlink daemon_kill daemon_prlimit daemon_scheduler daemon_sched_param \
-	daemon_sched_attr daemon_io_priority own_signal own_memory own_fork \
+	file_create file_chmod file_rename file_unlink daemon_kill daemon_prlimit other_affinity other_scheduler \
+	other_sched_param other_sched_attr other_io_priority own_signal own_memory own_fork \
 	own_vfork_exec socket_inet socket_service socket_unix ipc_shm memory_file
 gone files/target.spare
 

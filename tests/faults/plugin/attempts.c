@@ -134,6 +134,12 @@ static void try_files(void)
 	attempt("file_statfs", syscall(SYS_statfs, "/", root) == 0);
 }
 
+/* The call got past the sandbox, whatever the kernel said to its arguments. */
+static bool arrives(long r)
+{
+	return r >= 0 || (errno != EPERM && errno != EACCES && errno != ENOSYS);
+}
+
 /* --- the daemon, and other processes ---------------------------------------------------------- */
 
 static bool daemon_ptrace(void)
@@ -150,7 +156,7 @@ static void try_processes(void)
 	struct iovec here = { &byte, 1 }, there = { (void *)(uintptr_t)victim, 1 };
 	siginfo_t info = { .si_signo = 0, .si_code = SI_QUEUE };
 	struct rlimit limit;
-	cpu_set_t set;
+	cpu_set_t set = { 0 };
 
 	attempt("daemon_memory", opens_of(parent, "mem", O_RDWR));
 	attempt("daemon_environ", opens_of(parent, "environ", O_RDONLY));
@@ -167,17 +173,19 @@ static void try_processes(void)
 		prlimit(parent, RLIMIT_NOFILE, NULL, &limit) == 0 &&
 			prlimit(parent, RLIMIT_NOFILE, &limit, NULL) == 0);
 	attempt("daemon_priority", setpriority(PRIO_PROCESS, (id_t)parent, 0) == 0);
-	attempt("daemon_affinity",
-		sched_getaffinity(parent, sizeof(set), &set) == 0 &&
-			sched_setaffinity(parent, sizeof(set), &set) == 0);
-	attempt("daemon_scheduler",
-		sched_setscheduler(parent, SCHED_OTHER, &(struct sched_param){ 0 }) == 0);
-	attempt("daemon_sched_param",
-		sched_setparam(parent, &(struct sched_param){ 0 }) == 0);
-	attempt("daemon_sched_attr", syscall(SYS_sched_setattr, parent,
-					     (uint32_t[12]){ 48, SCHED_OTHER }, 0) == 0);
-	attempt("daemon_io_priority",
-		syscall(SYS_ioprio_set, 1 /* a process */, parent, 0) == 0);
+	/* Of a process that there is not: for the daemon's the kernel gives root's worker the sandbox's answer. */
+	attempt("other_affinity",
+		arrives(sched_setaffinity(INT32_MAX, sizeof(set), &set)));
+	attempt("other_scheduler",
+		arrives(sched_setscheduler(INT32_MAX, SCHED_OTHER,
+					   &(struct sched_param){ 0 })));
+	attempt("other_sched_param",
+		arrives(sched_setparam(INT32_MAX, &(struct sched_param){ 0 })));
+	attempt("other_sched_attr",
+		arrives(syscall(SYS_sched_setattr, INT32_MAX,
+				(uint32_t[12]){ 48, SCHED_OTHER }, 0)));
+	attempt("other_io_priority",
+		arrives(syscall(SYS_ioprio_set, 1 /* a process */, INT32_MAX, 0)));
 	attempt("own_memory", opens("/proc/self/mem", O_RDWR));
 	attempt("own_thread_name",
 		opens("/proc/thread-self/comm", O_WRONLY | O_CREAT | O_TRUNC));
@@ -253,12 +261,6 @@ enum {
 	FCHMODAT2 = 452,
 	SETXATTRAT = 463,
 };
-
-/* The call got past the sandbox, whatever the kernel said to its arguments. */
-static bool arrives(long r)
-{
-	return r >= 0 || (errno != EPERM && errno != EACCES && errno != ENOSYS);
-}
 
 static void try_newer_calls(void)
 {
