@@ -122,6 +122,12 @@ shows "$u/1002/cpu:1/memory.current" 1024
 as 1002 rm "$mnt/devices/cpu/1/buffers/small.raw"
 eventually has 1002 cpu:1/memory 0
 
+# -- results that the mount's memory is too small for take none of the device's
+cat "$u/1001/memory.current" >"$u/1001/memory.max"
+fails_with 'quota exceeded' as_run 1001 add 'x y -> more'
+why 1001 'its results: user 1001 has [0-9]+ of [0-9]+ bytes .*: users/1001/memory.max$'
+echo 32M >"$u/1001/memory.max"
+
 # -- programs
 echo 1 >"$u/1001/programs.max"
 as 1001 cp add.mlir "$mnt/programs/mine.mlir"
