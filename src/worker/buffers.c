@@ -25,7 +25,7 @@ static int find_place(const struct pj_client *client, uint32_t device, uint32_t 
 
 _Static_assert(sizeof(struct pf_layout) == PF_WIRE_MAX_RANK, "messages have room for it");
 
-int pf_worker_check_new(const struct pf_work *work, struct pj_place *place,
+int pf_server_check_new(const struct pf_work *work, struct pj_place *place,
 			struct pf_shape *shape, struct pf_layout *layout,
 			struct pf_err *err)
 {
@@ -34,7 +34,7 @@ int pf_worker_check_new(const struct pf_work *work, struct pj_place *place,
 
 	if (q->rank > PF_WIRE_MAX_RANK)
 		return pf_err_set(err, -EPROTO, "create: an array of rank %u", q->rank);
-	r = find_place(work->worker->client, q->device, q->memory, place, err);
+	r = find_place(work->server->client, q->device, q->memory, place, err);
 	if (r < 0)
 		return pf_err_wrap(err, r, "create");
 	memcpy(layout, q->minor_to_major, sizeof(*layout));
@@ -49,38 +49,38 @@ static int publish(struct pf_work *work, uint64_t id, struct PJRT_Buffer *buffer
 		   struct pf_err *err)
 {
 	work->made = pf_object_new(&(struct pf_object){ .kind = PF_OBJECT_BUFFER,
-							.plugin = work->worker->plugin,
+							.plugin = work->server->plugin,
 							.buffer = buffer,
 							.dtype = dtype,
 							.len = len,
 							.layout = *layout });
 	if (!work->made)
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
-	return pf_objects_put(&work->worker->objects, &id, &work->made, 1, err);
+	return pf_objects_put(&work->server->objects, &id, &work->made, 1, err);
 }
 
 int pf_handle_buffer_create(struct pf_work *work, struct pf_err *err)
 {
 	const struct pf_req_buffer *q = work->message;
 	struct pf_rep_buffer *reply = (struct pf_rep_buffer *)work->reply;
-	struct pf_worker *worker = work->worker;
+	struct pf_server *server = work->server;
 	struct PJRT_Buffer *buffer = NULL;
 	const void *bytes, *alias = NULL;
 	struct pf_layout layout;
 	struct pf_shape shape;
 	struct pj_place place;
-	int r = pf_worker_check_new(work, &place, &shape, &layout, err);
+	int r = pf_server_check_new(work, &place, &shape, &layout, err);
 
 	if (r < 0)
 		return r;
-	bytes = pf_worker_arena(worker, q->off, q->len);
+	bytes = pf_server_arena(server, q->off, q->len);
 	if (!bytes)
 		return pf_err_set(err, -EPROTO, "create: bytes outside the arena");
 	if (pf_layout_is_row_major(&layout))
-		r = pj_buffer_from_host(worker->client, &place, bytes, q->len,
+		r = pj_buffer_from_host(server->client, &place, bytes, q->len,
 					(int)q->dtype, &shape, &buffer, &alias, err);
 	else
-		r = pj_buffer_lay_out(worker->client, &place, bytes, q->len,
+		r = pj_buffer_lay_out(server->client, &place, bytes, q->len,
 				      (int)q->dtype, &shape, &layout, &buffer, err);
 	if (r == 0)
 		r = publish(work, q->id, buffer, (enum pf_dtype)q->dtype, q->len, &layout,
@@ -88,12 +88,12 @@ int pf_handle_buffer_create(struct pf_work *work, struct pf_err *err)
 	if (r < 0)
 		return r;
 	reply->alias_off =
-		alias ? (uint64_t)((const char *)alias - worker->arena) : PF_NO_OFFSET;
-	reply->on_device_bytes = pj_buffer_device_bytes(worker->plugin, buffer);
+		alias ? (uint64_t)((const char *)alias - server->arena) : PF_NO_OFFSET;
+	reply->on_device_bytes = pj_buffer_device_bytes(server->plugin, buffer);
 	return 0;
 }
 
-void pf_worker_location(const struct pf_object *object, struct pf_out *out)
+void pf_server_location(const struct pf_object *object, struct pf_out *out)
 {
 	const void *address;
 	uint64_t off;
@@ -116,7 +116,7 @@ void pf_worker_location(const struct pf_object *object, struct pf_out *out)
 	}
 }
 
-int pf_worker_answer_array(struct pf_work *work, uint64_t id, struct PJRT_Buffer *buffer,
+int pf_server_answer_array(struct pf_work *work, uint64_t id, struct PJRT_Buffer *buffer,
 			   enum pf_dtype dtype, uint64_t len,
 			   const struct pf_layout *layout, struct pf_err *err)
 {
@@ -124,7 +124,7 @@ int pf_worker_answer_array(struct pf_work *work, uint64_t id, struct PJRT_Buffer
 	int r = publish(work, id, buffer, dtype, len, layout, err);
 
 	if (r == 0)
-		pf_worker_location(work->made, &reply->out);
+		pf_server_location(work->made, &reply->out);
 	return r;
 }
 
@@ -135,21 +135,21 @@ int pf_handle_buffer_make(struct pf_work *work, struct pf_err *err)
 	struct pf_layout layout;
 	struct pf_shape shape;
 	struct pj_place place;
-	int r = pf_worker_check_new(work, &place, &shape, &layout, err);
+	int r = pf_server_check_new(work, &place, &shape, &layout, err);
 
 	if (r == 0)
-		r = pj_buffer_uninitialized(work->worker->client, &place, q->len,
+		r = pj_buffer_uninitialized(work->server->client, &place, q->len,
 					    (int)q->dtype, &shape, &buffer, err);
 	if (r < 0)
 		return r;
-	return pf_worker_answer_array(work, q->id, buffer, (enum pf_dtype)q->dtype,
+	return pf_server_answer_array(work, q->id, buffer, (enum pf_dtype)q->dtype,
 				      q->len, &layout, err);
 }
 
 int pf_handle_buffer_copy(struct pf_work *work, struct pf_err *err)
 {
 	const struct pf_req_copy *q = work->message;
-	const struct pj_client *client = work->worker->client;
+	const struct pj_client *client = work->server->client;
 	const struct pf_object *source = work->named;
 	struct PJRT_Buffer *buffer = NULL;
 	struct pj_place place;
@@ -160,11 +160,11 @@ int pf_handle_buffer_copy(struct pf_work *work, struct pf_err *err)
 	r = pj_buffer_copy(client, &place, source->buffer, &buffer, err);
 	if (r < 0)
 		return r;
-	return pf_worker_answer_array(work, q->id, buffer, source->dtype, source->len,
+	return pf_server_answer_array(work, q->id, buffer, source->dtype, source->len,
 				      &source->layout, err); /* row-major */
 }
 
-int pf_worker_copy_out(const struct pf_object *object, void *dst, struct pf_err *err)
+int pf_server_copy_out(const struct pf_object *object, void *dst, struct pf_err *err)
 {
 	if (pf_layout_is_row_major(&object->layout))
 		return pj_buffer_read(object->plugin, object->buffer, object->dtype, dst,
@@ -173,13 +173,13 @@ int pf_worker_copy_out(const struct pf_object *object, void *dst, struct pf_err 
 					&object->layout, dst, object->len, err);
 }
 
-int pf_worker_read(const struct pf_object *object, uint64_t *off, struct pf_err *err)
+int pf_server_read(const struct pf_object *object, uint64_t *off, struct pf_err *err)
 {
 	int r = pf_pool_block(object->len, off, err);
 
 	if (r < 0)
 		return r;
-	r = pf_worker_copy_out(object, pf_pool_at(*off), err);
+	r = pf_server_copy_out(object, pf_pool_at(*off), err);
 	if (r < 0)
 		pf_pool_block_free(*off);
 	return r;
@@ -190,13 +190,13 @@ int pf_handle_buffer_read(struct pf_work *work, struct pf_err *err)
 	struct pf_rep_block *reply = (struct pf_rep_block *)work->reply;
 
 	reply->len = work->named->len;
-	return pf_worker_read(work->named, &reply->off, err);
+	return pf_server_read(work->named, &reply->off, err);
 }
 
 int pf_handle_free(struct pf_work *work, struct pf_err *err)
 {
 	const struct pf_req_id *q = work->message;
-	struct pf_objects *objects = &work->worker->objects;
+	struct pf_objects *objects = &work->server->objects;
 
 	(void)err;
 	/* An unknown id is not an error: the request that makes it may have failed. */

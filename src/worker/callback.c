@@ -95,7 +95,7 @@ static void copy_arguments(const struct pjrtfs_ffi_buffers *buffers, uint64_t of
 }
 
 /* Copy the results at the N OFFS of the arena into BUFFERS. */
-static int take_results(const struct pf_worker *worker,
+static int take_results(const struct pf_server *server,
 			const struct pjrtfs_ffi_buffers *buffers, const uint64_t *offs,
 			size_t n, struct pf_err *err)
 {
@@ -106,7 +106,7 @@ static int take_results(const struct pf_worker *worker,
 
 	for (; next_array(buffers, &i, &type, &shape, NULL) > 0; k++) {
 		const void *bytes =
-			k < n ? pf_worker_arena(worker, offs[k], type.len) : NULL;
+			k < n ? pf_server_arena(server, offs[k], type.len) : NULL;
 
 		if (!bytes)
 			return pf_err_set(err, -EPROTO,
@@ -157,7 +157,7 @@ static int make_message(const struct pjrtfs_ffi_frame *frame, struct pf_buf *out
 static int ask(const struct pf_caller *caller, struct waiting *w, uint64_t index,
 	       struct pf_err *err)
 {
-	struct pf_callbacks *callbacks = &caller->worker->callbacks;
+	struct pf_callbacks *callbacks = &caller->server->callbacks;
 	struct pf_msg_callback m = { .head.tag = caller->tag,
 				     .index = index,
 				     .off = PF_NO_OFFSET };
@@ -175,7 +175,7 @@ static int ask(const struct pf_caller *caller, struct waiting *w, uint64_t index
 		return pf_err_set(err, r, "no memory for a callback");
 	}
 	memcpy(message.data, &m, sizeof(m));
-	pf_worker_post(caller->worker, message.data, message.len);
+	pf_server_post(caller->server, message.data, message.len);
 	while (sem_wait(&w->answered))
 		;
 	return 0;
@@ -212,7 +212,7 @@ static struct pjrtfs_ffi_error *call_host(struct pjrtfs_ffi_frame *frame)
 
 int pf_handle_callback_answer(struct pf_work *work, struct pf_err *err)
 {
-	struct pf_callbacks *callbacks = &work->worker->callbacks;
+	struct pf_callbacks *callbacks = &work->server->callbacks;
 	const struct pf_req_answer *q = work->message;
 	size_t more = work->len - sizeof(*q);
 	struct waiting *w = NULL;
@@ -231,7 +231,7 @@ int pf_handle_callback_answer(struct pf_work *work, struct pf_err *err)
 			 (const char *)(q + 1));
 	} else {
 		r = more / sizeof(uint64_t) >= q->n_results
-			    ? take_results(work->worker, &w->frame->results,
+			    ? take_results(work->server, &w->frame->results,
 					   (const uint64_t *)(q + 1), q->n_results, err)
 			    : pf_err_set(err, -EPROTO,
 					 "a callback's answer lacks results");
@@ -243,19 +243,19 @@ int pf_handle_callback_answer(struct pf_work *work, struct pf_err *err)
 	return r;
 }
 
-void pf_callbacks_set_up(struct pf_worker *worker)
+void pf_callbacks_set_up(struct pf_server *server)
 {
 	static const char *const targets[] = { "xla_ffi_python_cpu_callback",
 					       "xla_ffi_partitioned_python_cpu_callback",
 					       "pjrtfs_callback" };
-	struct pf_callbacks *callbacks = &worker->callbacks;
+	struct pf_callbacks *callbacks = &server->callbacks;
 
 	if (pthread_mutex_init(&callbacks->lock, NULL))
 		abort();
 	/* XLA's lookup of a context that an execution lacks crashes. */
-	callbacks->on = pj_context_set_up(worker->plugin, NULL) == 0;
+	callbacks->on = pj_context_set_up(server->plugin, NULL) == 0;
 	for (size_t i = 0; callbacks->on && i < PF_ARRAY_SIZE(targets); i++)
-		pf_ffi_add(worker->plugin,
+		pf_ffi_add(server->plugin,
 			   &(struct pjrtfs_ffi_target){ .name = targets[i],
 							.handler = call_host });
 }

@@ -99,7 +99,7 @@ static int check_compile(const struct pf_work *work, struct pf_err *err)
 				  q->options_len, q->topology_len, work->len);
 	if (!q->format[0] || !memchr(q->format, '\0', sizeof(q->format)))
 		return pf_err_set(err, -EPROTO, "compile: a format without an end");
-	if (!pf_worker_arena(work->worker, q->program_off, q->program_len))
+	if (!pf_server_arena(work->server, q->program_off, q->program_len))
 		return pf_err_set(err, -EPROTO, "compile: a program outside the arena");
 	return check_new(q->id, q->platform, err);
 }
@@ -114,27 +114,27 @@ static int publish(struct pf_work *work, uint64_t id, struct pj_executable *exec
 	int r = 0;
 
 	work->made = pf_object_new(&(struct pf_object){ .kind = PF_OBJECT_EXECUTABLE,
-							.plugin = work->worker->plugin,
+							.plugin = work->server->plugin,
 							.executable = executable });
 	if (!work->made)
 		return pf_err_set(err, -ENOMEM, "no memory for an executable");
 	if (platform)
 		r = pj_executable_set_first(executable, (int32_t)platform - 1, err);
 	return r < 0 ? r
-		     : pf_objects_put(&work->worker->objects, &id, &work->made, 1, err);
+		     : pf_objects_put(&work->server->objects, &id, &work->made, 1, err);
 }
 
 /* Compile SOURCE for the LEN bytes at TOPOLOGY. */
-static int compile_for(struct pf_worker *worker, const char *topology, size_t len,
+static int compile_for(struct pf_server *server, const char *topology, size_t len,
 		       const struct pj_source *source, struct pj_executable **ret,
 		       struct pf_err *err)
 {
 	struct pj_topology t;
-	int r = pj_topology_read(worker->plugin, topology, len, &t, err);
+	int r = pj_topology_read(server->plugin, topology, len, &t, err);
 
 	if (r < 0)
 		return pf_err_wrap(err, r, "read the topology");
-	r = pj_executable_compile_for(worker->client, &t, source, ret, err);
+	r = pj_executable_compile_for(server->client, &t, source, ret, err);
 	pj_topology_release(&t);
 	return r;
 }
@@ -142,7 +142,7 @@ static int compile_for(struct pf_worker *worker, const char *topology, size_t le
 int pf_handle_compile(struct pf_work *work, struct pf_err *err)
 {
 	const struct pf_req_compile *q = work->message;
-	struct pf_worker *worker = work->worker;
+	struct pf_server *server = work->server;
 	struct pj_executable *executable = NULL;
 	const char *topology = (const char *)(q + 1) + q->options_len;
 	struct pj_source source;
@@ -152,16 +152,16 @@ int pf_handle_compile(struct pf_work *work, struct pf_err *err)
 	if (r < 0)
 		return r;
 	source = (struct pj_source){
-		.code = pf_worker_arena(worker, q->program_off, q->program_len),
+		.code = pf_server_arena(server, q->program_off, q->program_len),
 		.len = q->program_len,
 		.format = q->format,
 		.options = q + 1,
 		.options_len = q->options_len,
 	};
 	r = q->topology_len
-		    ? compile_for(worker, topology, q->topology_len, &source, &executable,
+		    ? compile_for(server, topology, q->topology_len, &source, &executable,
 				  err)
-		    : pj_executable_compile(worker->client, &source, &executable, err);
+		    : pj_executable_compile(server->client, &source, &executable, err);
 	platform = q->topology_len ? 0 : q->platform; /* the load passes it */
 	if (r == 0)
 		r = publish(work, q->id, executable, platform, err);
@@ -169,7 +169,7 @@ int pf_handle_compile(struct pf_work *work, struct pf_err *err)
 		return r;
 	r = add_blocks(executable, (struct pf_rep_compile *)work->reply, err);
 	if (r < 0)
-		pf_objects_remove(&worker->objects, q->id, PF_OBJECT_EXECUTABLE);
+		pf_objects_remove(&server->objects, q->id, PF_OBJECT_EXECUTABLE);
 	return r;
 }
 
@@ -185,7 +185,7 @@ int pf_handle_memory_stats(struct pf_work *work, struct pf_err *err)
 {
 	const struct pf_req_id *q = work->message;
 	struct pf_rep_block *reply = (struct pf_rep_block *)work->reply;
-	const struct pj_client *client = work->worker->client;
+	const struct pj_client *client = work->server->client;
 	struct json_object *stats = NULL;
 	int r;
 
@@ -210,8 +210,8 @@ int pf_handle_topology(struct pf_work *work, struct pf_err *err)
 	pf_autobuf struct pf_buf bytes = PF_BUF_INIT;
 	size_t len = work->len - sizeof(*q);
 	struct pj_topology t;
-	int r = len ? pj_topology_read(work->worker->plugin, q + 1, len, &t, err)
-		    : pj_topology_of(work->worker->client, &t, err);
+	int r = len ? pj_topology_read(work->server->plugin, q + 1, len, &t, err)
+		    : pj_topology_of(work->server->client, &t, err);
 
 	if (r == 0 && q->id == PF_TOPOLOGY_TEXT)
 		r = json_block(pj_topology_json(&t), &reply->off, &reply->len, err);
@@ -251,7 +251,7 @@ int pf_handle_load(struct pf_work *work, struct pf_err *err)
 {
 	const struct pf_req_load *q = work->message;
 	struct pf_rep_load *reply = (struct pf_rep_load *)work->reply;
-	const void *bytes = pf_worker_arena(work->worker, q->off, q->len);
+	const void *bytes = pf_server_arena(work->server, q->off, q->len);
 	struct pj_executable *executable = NULL;
 	int r;
 
@@ -259,7 +259,7 @@ int pf_handle_load(struct pf_work *work, struct pf_err *err)
 		return pf_err_set(err, -EPROTO, "load: a program outside the arena");
 	r = check_new(q->id, q->platform, err);
 	if (r == 0)
-		r = pj_executable_load(work->worker->client, bytes, q->len, &executable,
+		r = pj_executable_load(work->server->client, bytes, q->len, &executable,
 				       err);
 	if (r == 0)
 		r = publish(work, q->id, executable, q->platform, err);

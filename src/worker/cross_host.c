@@ -290,7 +290,7 @@ static int begin_as(const struct pf_work *work, uint64_t id, bool sends,
 		    struct transfer **ret, struct pf_err *err)
 {
 	struct transfer *t;
-	int r = pj_cross_host_check(work->worker->plugin, err);
+	int r = pj_cross_host_check(work->server->plugin, err);
 
 	pf_lock(&lock);
 	*ret = t = find_locked(id);
@@ -310,12 +310,12 @@ static int begin_as(const struct pf_work *work, uint64_t id, bool sends,
 static int send(struct pf_work *work, struct pf_err *err)
 {
 	const struct pf_req_send *q = work->message;
-	const struct pj_client *client = work->worker->client;
+	const struct pj_client *client = work->server->client;
 	struct transfer *t;
 	enum pf_dtype dtype;
 	struct pf_shape shape;
 	uint64_t len;
-	int r = pf_objects_get(&work->worker->objects, &q->buffer, 1, PF_OBJECT_BUFFER,
+	int r = pf_objects_get(&work->server->objects, &q->buffer, 1, PF_OBJECT_BUFFER,
 			       &work->named, err);
 
 	if (r == 0 && q->device >= client->n_devices)
@@ -345,14 +345,14 @@ int pf_handle_send(struct pf_work *work, struct pf_err *err)
 static int receive(struct pf_work *work, struct pf_err *err)
 {
 	const struct pf_req_receive *q = work->message;
-	const struct pj_client *client = work->worker->client;
+	const struct pj_client *client = work->server->client;
 	enum pf_dtype dtype = (enum pf_dtype)q->buffer.dtype;
 	struct PJRT_Buffer *buffer = NULL;
 	struct transfer *t;
 	struct pf_layout layout;
 	struct pf_shape shape;
 	struct pj_place place;
-	int r = pf_worker_check_new(work, &place, &shape, &layout, err);
+	int r = pf_server_check_new(work, &place, &shape, &layout, err);
 
 	if (r == 0)
 		r = pj_buffer_check(client, &place, q->buffer.len, (int)dtype, &shape,
@@ -367,7 +367,7 @@ static int receive(struct pf_work *work, struct pf_err *err)
 					  (int64_t)q->peer.key, q->buffer.len, (int)dtype,
 					  &shape, &buffer, err);
 	return r < 0 ? r
-		     : pf_worker_answer_array(work, q->buffer.id, buffer, dtype,
+		     : pf_server_answer_array(work, q->buffer.id, buffer, dtype,
 					      q->buffer.len, &layout, err);
 }
 

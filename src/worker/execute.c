@@ -23,7 +23,7 @@ struct run {
 };
 
 struct execution {
-	struct pf_worker *worker;
+	struct pf_server *server;
 	const struct pf_req_execute *q;
 	uint32_t repeat;
 	size_t n_args, n_outs; /* on all devices */
@@ -85,12 +85,12 @@ static int read_request(struct execution *x, const struct pf_work *work,
 			struct pf_err *err)
 {
 	const struct pf_req_execute *q = work->message;
-	const uint32_t n_devices = work->worker->client->n_devices;
+	const uint32_t n_devices = work->server->client->n_devices;
 	uint64_t n_args, n_outs, bytes = 0;
 	ssize_t lent = 0;
 
 	memset(x, 0, offsetof(struct execution, few));
-	x->worker = work->worker;
+	x->server = work->server;
 	n_args = (uint64_t)q->n_args * q->n_devices;
 	n_outs = (uint64_t)q->n_outs * q->n_devices;
 	if (q->n_devices >= 1 && q->n_devices <= PF_WIRE_MAX_ARGS &&
@@ -167,7 +167,7 @@ static int make_room(struct execution *x, struct pf_err *err)
 /* Make the buffer of the lent argument I, which x->lent describes, in place. */
 static int lend(struct execution *x, size_t i, struct pf_err *err)
 {
-	const struct pj_client *client = x->worker->client;
+	const struct pj_client *client = x->server->client;
 	struct pj_place where = { .device = &client->devices[x->q->lent_device] };
 	struct PJRT_Buffer *buffer;
 	struct pf_layout layout;
@@ -184,7 +184,7 @@ static int lend(struct execution *x, size_t i, struct pf_err *err)
 		memcpy(&layout, x->lent, sizeof(layout));
 		x->lent += sizeof(layout);
 	}
-	bytes = pf_worker_arena(x->worker, arg.off, arg.len);
+	bytes = pf_server_arena(x->server, arg.off, arg.len);
 	if (!bytes)
 		return pf_err_set(err, -EPROTO, "execute: bytes outside the arena");
 	if (arg.laid_out)
@@ -197,7 +197,7 @@ static int lend(struct execution *x, size_t i, struct pf_err *err)
 		return pf_err_wrap(err, r, "input %zu", i);
 	x->objects[i] =
 		pf_object_new(&(struct pf_object){ .kind = PF_OBJECT_BUFFER,
-						   .plugin = x->worker->plugin,
+						   .plugin = x->server->plugin,
 						   .buffer = buffer,
 						   .dtype = (enum pf_dtype)arg.dtype,
 						   .len = arg.len });
@@ -207,15 +207,15 @@ static int lend(struct execution *x, size_t i, struct pf_err *err)
 /* A program's callbacks find X by its context, without which they would crash. */
 static int make_context(struct execution *x, struct pf_err *err)
 {
-	x->caller = (struct pf_caller){ x->worker, x->q->head.tag };
-	return x->worker->callbacks.on
-		       ? pj_context_new(x->worker->plugin, &x->caller, &x->context, err)
+	x->caller = (struct pf_caller){ x->server, x->q->head.tag };
+	return x->server->callbacks.on
+		       ? pj_context_new(x->server->plugin, &x->caller, &x->context, err)
 		       : 0;
 }
 
 static int find_objects(struct execution *x, struct pf_work *work, struct pf_err *err)
 {
-	struct pf_objects *objects = &x->worker->objects;
+	struct pf_objects *objects = &x->server->objects;
 	int r = pf_objects_get(objects, &x->q->executable, 1, PF_OBJECT_EXECUTABLE,
 			       &work->named, err);
 
@@ -256,7 +256,7 @@ static void destroy_results(struct execution *x, uint32_t n)
 	struct run *run = run_at(x, n);
 
 	for (size_t i = 0; i < x->n_outs; i++)
-		pj_buffer_destroy(x->worker->plugin, pf_steal(&run->results[i]));
+		pj_buffer_destroy(x->server->plugin, pf_steal(&run->results[i]));
 }
 
 /* Results of the run that began last take the places of arguments. */
@@ -282,7 +282,7 @@ static void list_kept(struct execution *x, uint8_t bit)
 /* Begin the next run: its results exist from then on, and may be arguments. */
 static int begin_run(struct execution *x, struct pf_err *err)
 {
-	const struct pj_client *client = x->worker->client;
+	const struct pj_client *client = x->server->client;
 	struct run *run = run_at(x, x->begun);
 	struct pj_run args = {
 		.device = x->q->device == UINT32_MAX ? NULL
@@ -360,7 +360,7 @@ static struct pf_object *result_object(struct execution *x, size_t i, struct pf_
 {
 	const struct pj_result *known = x->program->results;
 	struct PJRT_Buffer **buffer = &run_at(x, x->good - 1)->results[i];
-	struct pf_object with = { .kind = PF_OBJECT_BUFFER, .plugin = x->worker->plugin };
+	struct pf_object with = { .kind = PF_OBJECT_BUFFER, .plugin = x->server->plugin };
 	struct pf_object *object;
 	struct pf_shape shape;
 
@@ -392,7 +392,7 @@ static int publish_results(struct execution *x, struct pf_err *err)
 	}
 	if (x->q->flags & PF_EXECUTE_TAKE)
 		return 0;
-	return pf_objects_put(&x->worker->objects, x->result_ids, x->results, x->n_outs,
+	return pf_objects_put(&x->server->objects, x->result_ids, x->results, x->n_outs,
 			      err);
 }
 
@@ -417,7 +417,7 @@ static int copy_result(const struct pf_object *result, struct pf_out *out,
 		       struct pf_err *err)
 {
 	uint64_t off;
-	int r = pf_worker_read(result, &off, err);
+	int r = pf_server_read(result, &off, err);
 
 	if (r == 0) {
 		out->where = PF_WHERE_BLOCK;
@@ -431,7 +431,7 @@ static int put_inline(const struct pf_object *result, char *reply, struct pf_out
 		      size_t *len, struct pf_err *err)
 {
 	size_t at = (*len + INLINE_ALIGN - 1) & ~(size_t)(INLINE_ALIGN - 1);
-	int r = pf_worker_copy_out(result, reply + at, err);
+	int r = pf_server_copy_out(result, reply + at, err);
 
 	if (r < 0)
 		return r;
@@ -459,21 +459,21 @@ static int locate_result(struct execution *x, size_t i, char *reply, struct pf_o
 	if (result->len && result->len <= PF_WIRE_INLINE &&
 	    *len + INLINE_ALIGN - 1 + result->len <= limit)
 		return put_inline(result, reply, out, len, err);
-	pf_worker_location(result, out);
+	pf_server_location(result, out);
 	if (out->where == PF_WHERE_INLINE) {
 		out->off = *len;
 		return 0;
 	}
 	if (x->q->flags & PF_EXECUTE_TAKE) {
 		if (out->where == PF_WHERE_POOL && result->len >= PF_POOL_LARGE)
-			return pf_objects_put(&x->worker->objects, &x->result_ids[i],
+			return pf_objects_put(&x->server->objects, &x->result_ids[i],
 					      &x->results[i], 1, err);
 		return copy_result(result, out, err);
 	}
 	/* A processor's memory is lost with this process, so copy it, if there is
 	 * room. */
 	if (out->where == PF_WHERE_DEVICE &&
-	    strcmp(x->worker->client->platform, "cpu") == 0)
+	    strcmp(x->server->client->platform, "cpu") == 0)
 		(void)copy_result(result, out, NULL);
 	return 0;
 }
@@ -486,7 +486,7 @@ static void take_back(struct execution *x, const struct pf_out *outs, size_t n)
 		if (outs[i].where == PF_WHERE_BLOCK)
 			pf_pool_block_free(outs[i].off);
 	for (size_t i = 0; i < x->n_outs; i++)
-		pf_objects_remove(&x->worker->objects, x->result_ids[i],
+		pf_objects_remove(&x->server->objects, x->result_ids[i],
 				  PF_OBJECT_BUFFER);
 }
 
@@ -515,7 +515,7 @@ static int answer(struct execution *x, struct pf_work *work, const struct pf_err
 		/* Of bytes that are taken, no array is left that has a memory. */
 		outs[i].memory = consumed || r < 0 || (x->q->flags & PF_EXECUTE_TAKE)
 					 ? UINT32_MAX
-					 : pj_buffer_memory(x->worker->client,
+					 : pj_buffer_memory(x->server->client,
 							    x->results[i]->buffer);
 		if (r < 0) {
 			take_back(x, outs, i);
@@ -543,7 +543,7 @@ static void release(struct execution *x)
 	}
 	if (x->good)
 		destroy_results(x, x->good - 1);
-	pj_context_free(x->worker->plugin, x->context);
+	pj_context_free(x->server->plugin, x->context);
 	for (size_t i = 0; i < x->n_objects; i++)
 		pf_object_unref(x->objects[i]);
 	for (size_t i = 0; i < x->n_results; i++)

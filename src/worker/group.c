@@ -462,7 +462,7 @@ static void __attribute__((__noreturn__)) end(void)
 	say_why();
 	if (client)
 		inform_plugin(client);
-	(void)pf_worker_fail(&group.why);
+	(void)pf_server_fail(&group.why);
 	nanosleep(&second, NULL); /* the daemon ends this process */
 	_exit(1);
 }

@@ -229,13 +229,14 @@ struct pf_callbacks {
 
 /* The data of an execution's context (pj_context_new): the execution that calls. */
 struct pf_caller {
-	struct pf_worker *worker;
+	struct pf_server *server;
 	uint64_t tag; /* of its request */
 };
 
-/* One worker process: a plugin's client, and the daemon's objects. */
+/* This process, of which the daemon's struct pf_worker knows: a plugin's client, and the daemon's
+ * objects. */
 
-struct pf_worker {
+struct pf_server {
 	struct pf_channel channel;
 	const char *arena; /* mapping, read-only; the users' bytes */
 	uint64_t arena_size;
@@ -251,7 +252,7 @@ struct pf_worker {
 
 /* A request being answered, by one thread. */
 struct pf_work {
-	struct pf_worker *worker;
+	struct pf_server *server;
 	const void *message; /* starts with struct pf_msg_head; 64-byte aligned */
 	size_t len;          /* its bytes; head.len says the same */
 	char *reply;         /* room for PF_RING_MESSAGE bytes, 64-byte aligned */
@@ -292,62 +293,62 @@ void pf_cross_host_expect(uint64_t id);
 void pf_cross_host_cancel(uint64_t id);
 
 /* Register the handlers of callbacks, after those of the libraries. */
-void pf_callbacks_set_up(struct pf_worker *worker);
+void pf_callbacks_set_up(struct pf_server *server);
 
 /*
  * Send a MESSAGE of LEN bytes to the daemon.  Blocks while the ring is full, which is not for long:
  * the daemon takes messages without waiting for anything.
  */
-void pf_worker_post(struct pf_worker *worker, const void *message, size_t len);
+void pf_server_post(struct pf_server *server, const void *message, size_t len);
 
 /* Send JSON, which is given, to the daemon on the socket of the set-up.  Blocks. */
-int pf_worker_send(struct json_object *json, struct pf_err *err);
+int pf_server_send(struct json_object *json, struct pf_err *err);
 
 /* Print WHY this process ends, and send it likewise.  Returns the exit status, 1. */
-int pf_worker_fail(const struct pf_err *why);
+int pf_server_fail(const struct pf_err *why);
 
 /* Print WHY and end the process. */
-void __attribute__((__noreturn__)) pf_worker_give_up(const char *why);
+void __attribute__((__noreturn__)) pf_server_give_up(const char *why);
 
 /*
  * Fill *OUT with the type of the buffer OBJECT and the place where the daemon finds its bytes: in
  * the pool, or only on the device; an array without bytes is PF_WHERE_INLINE at 0.
  */
-void pf_worker_location(const struct pf_object *object, struct pf_out *out);
+void pf_server_location(const struct pf_object *object, struct pf_out *out);
 
 /* Check the fields that all requests for a new array use (struct pf_req_buffer): its place, shape and
  * layout.  -EPROTO. */
-int pf_worker_check_new(const struct pf_work *work, struct pj_place *place,
+int pf_server_check_new(const struct pf_work *work, struct pj_place *place,
 			struct pf_shape *shape, struct pf_layout *layout,
 			struct pf_err *err);
 
 /* Publish BUFFER, which is given, under ID, and write the struct pf_rep_array that describes it. */
-int pf_worker_answer_array(struct pf_work *work, uint64_t id, struct PJRT_Buffer *buffer,
+int pf_server_answer_array(struct pf_work *work, uint64_t id, struct PJRT_Buffer *buffer,
 			   enum pf_dtype dtype, uint64_t len,
 			   const struct pf_layout *layout, struct pf_err *err);
 
 /* Copy the bytes of the buffer OBJECT to DST, which has room for them, in row-major order.  Blocks. */
-int pf_worker_copy_out(const struct pf_object *object, void *dst, struct pf_err *err);
+int pf_server_copy_out(const struct pf_object *object, void *dst, struct pf_err *err);
 
 /*
  * Copy the bytes of the buffer OBJECT into a new block of the pool; its offset.  -ENOSPC, or why
  * the plugin does not give them.  Blocks.
  */
-int pf_worker_read(const struct pf_object *object, uint64_t *off, struct pf_err *err);
+int pf_server_read(const struct pf_object *object, uint64_t *off, struct pf_err *err);
 
 /* The LEN bytes at offset OFF of the arena, or NULL if it does not reach that far. */
-static inline const void *pf_worker_arena(const struct pf_worker *worker, uint64_t off,
+static inline const void *pf_server_arena(const struct pf_server *server, uint64_t off,
 					  uint64_t len)
 {
-	if (off > worker->arena_size || len > worker->arena_size - off)
+	if (off > server->arena_size || len > server->arena_size - off)
 		return NULL;
-	return worker->arena + off;
+	return server->arena + off;
 }
 
 /*
  * Serve requests with some threads, more when all are busy, until the daemon closes the channel or
  * hangs up.  Does not return if all goes well.
  */
-int pf_worker_serve(struct pf_worker *worker, struct pf_err *err);
+int pf_server_run(struct pf_server *server, struct pf_err *err);
 
 #endif

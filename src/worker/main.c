@@ -30,7 +30,7 @@
 
 enum { FD_CHANNEL, FD_ARENA, FD_POOL, N_FDS, FD_LIBRARIES = N_FDS };
 
-static struct pf_worker worker;
+static struct pf_server server;
 static struct pf_sandbox sandbox;
 static atomic_int status; /* the exit status when the daemon hangs up */
 
@@ -148,13 +148,13 @@ static int map_all(const struct setup *setup, int *fds, struct pf_err *err)
 		if (fds[i] < 0)
 			r = pf_err_set(err, -EPROTO, "the set-up text lacks descriptors");
 	if (r == 0)
-		r = pf_channel_map(&worker.channel, fds[FD_CHANNEL], err);
-	atomic_store(&beats, worker.channel.beats);
+		r = pf_channel_map(&server.channel, fds[FD_CHANNEL], err);
+	atomic_store(&beats, server.channel.beats);
 	if (r == 0)
 		r = pf_shm_map(fds[FD_ARENA], setup->arena_size, PROT_READ, &arena, err);
 	if (r == 0) {
-		worker.arena = arena;
-		worker.arena_size = setup->arena_size;
+		server.arena = arena;
+		server.arena_size = setup->arena_size;
 	}
 	if (r == 0)
 		r = pf_pool_setup(fds[FD_POOL], setup->pool_size, err);
@@ -165,13 +165,13 @@ static int map_all(const struct setup *setup, int *fds, struct pf_err *err)
 
 static int describe(struct pf_err *err)
 {
-	struct json_object *json = pf_describe(worker.plugin, worker.client);
+	struct json_object *json = pf_describe(server.plugin, server.client);
 
 	if (json) {
 		json_object_object_add(json, "sandbox", pf_sandbox_json(&sandbox));
 		pf_ffi_describe(json);
 	}
-	return pf_worker_send(json, err);
+	return pf_server_send(json, err);
 }
 
 /* Of a plugin that failed for want of a right, say that the sandbox may be why. */
@@ -209,14 +209,14 @@ static int set_up(struct setup *setup, struct pf_err *err)
 		pf_pool_interpose();
 		/* No line per option that a plugin takes; warnings, which explain an abort, stay. */
 		setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);
-		r = pj_plugin_load(setup->plugin, &worker.plugin, err);
+		r = pj_plugin_load(setup->plugin, &server.plugin, err);
 		if (r < 0)
 			add_sandbox(err);
 	}
 	if (r == 0)
-		r = pf_ffi_load(worker.plugin, setup->libraries, fds + FD_LIBRARIES, err);
+		r = pf_ffi_load(server.plugin, setup->libraries, fds + FD_LIBRARIES, err);
 	if (r == 0)
-		pf_callbacks_set_up(&worker);
+		pf_callbacks_set_up(&server);
 	for (int i = 0; i < PF_WIRE_LIBRARIES; i++)
 		pf_closep(&fds[FD_LIBRARIES + i]);
 	if (r == 0)
@@ -228,13 +228,13 @@ static int set_up(struct setup *setup, struct pf_err *err)
 	if (r == 0)
 		r = pf_group_join(&store, err);
 	if (r == 0 && !setup->no_client) {
-		r = pj_client_new(worker.plugin, setup->options, store, &worker.client,
+		r = pj_client_new(server.plugin, setup->options, store, &server.client,
 				  err);
 		if (r < 0)
 			add_sandbox(err);
 	}
-	if (r == 0 && worker.client)
-		r = pf_group_made(worker.client, err);
+	if (r == 0 && server.client)
+		r = pf_group_made(server.client, err);
 	return r;
 }
 
@@ -252,13 +252,13 @@ int main(int argc, char **argv)
 	(void)fcntl(PF_CHANNEL_FD, F_SETFD, FD_CLOEXEC);
 	/* execve(2) closed the daemon's own descriptors, but not those that it inherited. */
 	(void)close_range(PF_CHANNEL_FD + 1, ~0U, 0);
-	pf_objects_init(&worker.objects);
+	pf_objects_init(&server.objects);
 	r = set_up(&setup, &err);
-	if (r == -EPIPE && !worker.plugin)
+	if (r == -EPIPE && !server.plugin)
 		return 0;
 	if (r < 0) {
 		atomic_store(&status, 1);
-		_exit(pf_worker_fail(&err));
+		_exit(pf_server_fail(&err));
 	}
 	r = describe(&err);
 	while (setup.no_client && r == 0)
@@ -266,7 +266,7 @@ int main(int argc, char **argv)
 	if (r == 0)
 		r = pf_sandbox_tighten(&sandbox, &err);
 	if (r == 0)
-		r = pf_worker_serve(&worker, &err);
+		r = pf_server_run(&server, &err);
 	fprintf(stderr, "pjrtfs-worker: %s\n", err.text);
 	_exit(1);
 }

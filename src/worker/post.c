@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-int pf_worker_send(struct json_object *json, struct pf_err *err)
+int pf_server_send(struct json_object *json, struct pf_err *err)
 {
 	size_t len = 0;
 	const char *text =
@@ -21,29 +21,29 @@ int pf_worker_send(struct json_object *json, struct pf_err *err)
 	return r;
 }
 
-int pf_worker_fail(const struct pf_err *why)
+int pf_server_fail(const struct pf_err *why)
 {
 	fprintf(stderr, "pjrtfs-worker: %s\n", why->text);
-	(void)pf_worker_send(pf_describe_failure(why), NULL);
+	(void)pf_server_send(pf_describe_failure(why), NULL);
 	return 1;
 }
 
-void pf_worker_give_up(const char *why)
+void pf_server_give_up(const char *why)
 {
 	fprintf(stderr, "pjrtfs-worker: %s\n", why);
 	_exit(1);
 }
 
-void pf_worker_post(struct pf_worker *worker, const void *message, size_t len)
+void pf_server_post(struct pf_server *server, const void *message, size_t len)
 {
 	const struct timespec pause = { .tv_nsec = 100000 };
 	int r;
 
-	while ((r = pf_ring_post(&worker->channel.reply, message, len, NULL, 0)) ==
+	while ((r = pf_ring_post(&server->channel.reply, message, len, NULL, 0)) ==
 	       -EAGAIN)
 		nanosleep(&pause, NULL);
 	if (r == -EPIPE)
 		_exit(0);
 	if (r < 0)
-		pf_worker_give_up("the channel to the daemon is damaged");
+		pf_server_give_up("the channel to the daemon is damaged");
 }

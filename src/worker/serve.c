@@ -103,7 +103,7 @@ static void reply_error(struct pf_work *work, const struct pf_err *err)
 	memcpy(work->reply + sizeof(struct pf_rep_head), err->text, len);
 	work->reply_len = sizeof(struct pf_rep_head) + len;
 	reply_head(work, err->code, err->pjrt_code);
-	pf_worker_post(work->worker, work->reply, work->reply_len);
+	pf_server_post(work->server, work->reply, work->reply_len);
 }
 
 static int handle(struct pf_work *work, struct pf_err *err)
@@ -123,7 +123,7 @@ static int handle(struct pf_work *work, struct pf_err *err)
 	work->reply_len = handlers[head->op].reply_size;
 	memset(work->reply, 0, work->reply_len);
 	if (handlers[head->op].named &&
-	    pf_objects_get(&work->worker->objects, (const uint64_t *)(head + 1), 1,
+	    pf_objects_get(&work->server->objects, (const uint64_t *)(head + 1), 1,
 			   handlers[head->op].named, &work->named, err) < 0)
 		return err->code;
 	return handlers[head->op].handle(work, err);
@@ -142,20 +142,20 @@ static void answer(struct pf_work *work)
 		reply_error(work, &err);
 	} else if (handlers[head->op].how != SILENT) {
 		reply_head(work, 0, -1);
-		pf_worker_post(work->worker, work->reply, work->reply_len);
+		pf_server_post(work->server, work->reply, work->reply_len);
 	}
 }
 
-static int start_thread(struct pf_worker *worker);
+static int start_thread(struct pf_server *server);
 
 /* This thread gets busy: if it was the last idle one, start another for the next request. */
-static void get_busy(struct pf_worker *worker)
+static void get_busy(struct pf_server *server)
 {
-	if (atomic_fetch_sub(&worker->idle, 1) != 1)
+	if (atomic_fetch_sub(&server->idle, 1) != 1)
 		return;
-	if (atomic_load(&worker->threads) < worker->max_threads)
+	if (atomic_load(&server->threads) < server->max_threads)
 		(void)start_thread(
-			worker); /* if that fails, the existing threads go on */
+			server); /* if that fails, the existing threads go on */
 }
 
 /* A transfer can be cancelled from the moment when its request was taken. */
@@ -185,13 +185,13 @@ static bool is_free(const struct pf_work *work)
  */
 static ssize_t take(struct pf_work *work, void *message)
 {
-	struct pf_worker *worker = work->worker;
+	struct pf_server *server = work->server;
 	const struct pf_msg_head *head = message;
 	ssize_t n;
 
-	PF_LOCK_SCOPE(&worker->take);
+	PF_LOCK_SCOPE(&server->take);
 	do {
-		n = pf_ring_take(&worker->channel.request, message, PF_RING_MESSAGE);
+		n = pf_ring_take(&server->channel.request, message, PF_RING_MESSAGE);
 		work->len = n < 0 ? 0 : (size_t)n;
 		if (work->len >= sizeof(*head))
 			note_transfer(work);
@@ -208,13 +208,13 @@ static ssize_t take(struct pf_work *work, void *message)
 
 static void *serve(void *arg)
 {
-	struct pf_worker *worker = arg;
-	struct pf_ring *ring = &worker->channel.request;
+	struct pf_server *server = arg;
+	struct pf_ring *ring = &server->channel.request;
 	char *buffers = aligned_alloc(ALIGNMENT, 2 * PF_RING_MESSAGE);
-	struct pf_work work = { .worker = worker, .message = buffers };
+	struct pf_work work = { .server = server, .message = buffers };
 
 	if (!buffers)
-		pf_worker_give_up("no memory for a thread");
+		pf_server_give_up("no memory for a thread");
 	work.reply = buffers + PF_RING_MESSAGE;
 	for (;;) {
 		ssize_t n = take(&work, buffers);
@@ -226,50 +226,50 @@ static void *serve(void *arg)
 		if (n == -EPIPE)
 			_exit(0);
 		if (n < 0)
-			pf_worker_give_up("the channel from the daemon is damaged");
-		get_busy(worker);
+			pf_server_give_up("the channel from the daemon is damaged");
+		get_busy(server);
 		pf_ring_wake(ring);
 		answer(&work);
 		if (is_free(&work))
 			pf_turn_leave();
-		atomic_fetch_add(&worker->idle, 1);
+		atomic_fetch_add(&server->idle, 1);
 	}
 	return NULL;
 }
 
-static int start_thread(struct pf_worker *worker)
+static int start_thread(struct pf_server *server)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
 	int r;
 
-	atomic_fetch_add(&worker->threads, 1);
-	atomic_fetch_add(&worker->idle, 1);
+	atomic_fetch_add(&server->threads, 1);
+	atomic_fetch_add(&server->idle, 1);
 	r = pthread_attr_init(&attr);
 	if (r == 0) {
 		(void)pthread_attr_setstacksize(&attr, STACK);
 		(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-		r = pthread_create(&thread, &attr, serve, worker);
+		r = pthread_create(&thread, &attr, serve, server);
 		pthread_attr_destroy(&attr);
 	}
 	if (r) {
-		atomic_fetch_sub(&worker->idle, 1);
-		atomic_fetch_sub(&worker->threads, 1);
+		atomic_fetch_sub(&server->idle, 1);
+		atomic_fetch_sub(&server->threads, 1);
 	}
 	return -r;
 }
 
-int pf_worker_serve(struct pf_worker *worker, struct pf_err *err)
+int pf_server_run(struct pf_server *server, struct pf_err *err)
 {
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	unsigned threads = cores + 2 > MIN_THREADS ? (unsigned)cores + 2 : MIN_THREADS;
 
-	if (pthread_mutex_init(&worker->take, NULL))
+	if (pthread_mutex_init(&server->take, NULL))
 		abort();
-	worker->max_threads =
-		THREADS + THREADS_OF_DEVICE * (unsigned)worker->client->n_devices;
-	for (unsigned i = 0; i < threads && i < worker->max_threads; i++) {
-		int r = start_thread(worker);
+	server->max_threads =
+		THREADS + THREADS_OF_DEVICE * (unsigned)server->client->n_devices;
+	for (unsigned i = 0; i < threads && i < server->max_threads; i++) {
+		int r = start_thread(server);
 
 		if (r < 0)
 			return pf_err_set(err, r, "start a thread: %s", strerror(-r));
