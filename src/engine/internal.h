@@ -2,6 +2,7 @@
 #ifndef PJRTFS_ENGINE_INTERNAL_H
 #define PJRTFS_ENGINE_INTERNAL_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -139,13 +140,9 @@ uint64_t pf_plugin_log_quote(struct pf_plugin_log *log, uint64_t mark,
 
 /* --- callback.c --------------------------------------------------------------------- */
 
-/*
- * Read the LEN bytes of MESSAGE, a struct pf_msg_callback of the worker of INSTANCE, which is not
- * trusted: *RET, without a reference to INSTANCE, whose pool has the arguments; the caller frees its
- * args.  -EPROTO; -ENOMEM: it has no arrays.
- */
-int pf_invocation_parse(struct pf_instance *instance, const void *message, size_t len,
-			struct pf_invocation *ret);
+/* The execution that MESSAGE, of LEN bytes, names calls the host.  False: it names another request, or
+ * is malformed. */
+bool pf_invocation_ask(struct pf_instance *instance, const void *message, size_t len);
 
 /* --- instance_pool.c ----------------------------------------------------------------- */
 
@@ -165,7 +162,7 @@ void pf_instance_forget_pool(struct pf_instance *instance);
  * journal does not know the pool, which is then forgotten. */
 bool pf_instance_find_pool(const char *name, uint64_t *number, uint64_t *size);
 
-/* --- instance.c: one life of a worker's process, its rings, its pool, its calls ------ */
+/* --- instance.c: one life of a worker's process -------------------------------------- */
 
 struct pf_instance {
 	_Atomic unsigned refs;
@@ -229,6 +226,11 @@ static inline void pf_instance_nudge(const struct pf_instance *instance)
 	pf_event_set(instance->broken_fd);
 }
 
+/* The instance NUMBER of the plugin NAME, with one reference and nothing else yet.  NULL: no memory. */
+struct pf_instance *pf_instance_alloc(const char *name, uint64_t number, int broken_fd);
+
+/* --- calls.c: requests, and the thread that takes the replies ------------------------ */
+
 /*
  * Map the channel CHANNEL_FD and the pool POOL_FD, of POOL_SIZE bytes, whose descriptors stay the
  * caller's, and start the thread that takes replies.
@@ -261,6 +263,44 @@ void pf_instance_quote(struct pf_instance *instance, struct pf_err *why);
  */
 void pf_instance_end(struct pf_instance *instance, const struct pf_err *why,
 		     const struct pf_err *quoted);
+
+/* --- post.c: messages to the worker -------------------------------------------------- */
+
+/* Refuse all calls from now on, with the first WHY that is given. */
+void pf_instance_refuse_more(struct pf_instance *instance, const struct pf_err *why);
+
+/* Have the monitor end the process, unless it does so already. */
+void pf_instance_break_locked(struct pf_instance *instance);
+
+/*
+ * The worker wrote invalid data into a ring, or closed one.  This answers no call,
+ * because the caller may hold locks: it wakes the reply thread, which fails those under
+ * way.
+ */
+void pf_instance_mark_broken(struct pf_instance *instance);
+
+/* Does R, of pf_ring_post, say that the worker did so? */
+static inline bool pf_is_damage(int r)
+{
+	return r == -EPROTO || r == -EPIPE;
+}
+
+/* This thread begins to call done or asked of INSTANCE's calls, and has done so: what it posts
+ * meanwhile wakes the worker once, at the end. */
+void pf_answering_begin(struct pf_instance *instance);
+void pf_answering_end(void);
+bool pf_is_answering(void);
+
+/* Post MESSAGE, whose head has its length, and TAIL; if the ring is full, later.  -ENOMEM. */
+int pf_instance_post_locked(struct pf_instance *instance, const void *message, size_t len,
+			    const void *tail, size_t tail_len);
+
+/* Post what had to wait for room, as far as there is any. */
+void pf_instance_send_deferred_locked(struct pf_instance *instance);
+
+/* Add CALL of OP to those under way.  -EIO; -ENOMEM. */
+int pf_instance_add_call_locked(struct pf_instance *instance, struct pf_call *call,
+				uint32_t op);
 
 /* --- instance_watch.c: whether an instance should end -------------------------------- */
 
