@@ -382,6 +382,8 @@ struct pf_msg_callback {
 	uint32_t pad;
 };
 
+enum { PF_CALLBACK_ALIGN = 64 }; /* of arguments in their block */
+
 struct pf_callback_type {
 	uint64_t off;   /* of an argument, from the block's start */
 	uint64_t len;   /* host bytes: dense, row-major */

@@ -7,8 +7,6 @@
 
 #include "internal.h"
 
-enum { ALIGNMENT = 64 }; /* of arguments */
-
 /* Read the type of an array from *AT, which ends before END, and move *AT behind it. */
 static int parse_type(const char **at, const char *end, struct pf_callback_type *type,
 		      struct pf_callback_array *ret)
@@ -51,7 +49,7 @@ static int parse_arrays(struct pf_invocation *invocation, const struct pf_msg_ca
 			return r;
 		if (i >= m->n_args)
 			continue;
-		if (type.off % ALIGNMENT || type.off > m->len ||
+		if (type.off % PF_CALLBACK_ALIGN || type.off > m->len ||
 		    type.len > m->len - type.off)
 			return -EPROTO;
 		array->data = block + type.off;
@@ -80,7 +78,7 @@ static int parse(struct pf_instance *instance, const void *message, size_t len,
 		return -EPROTO;
 	if (m.n_args == 0)
 		m.off = PF_NO_OFFSET;
-	else if (m.off % ALIGNMENT ||
+	else if (m.off % PF_CALLBACK_ALIGN ||
 		 !(block = pf_instance_array(instance, m.off, m.len)))
 		return -EPROTO;
 	*ret = (struct pf_invocation){

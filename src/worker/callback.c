@@ -13,8 +13,6 @@
 #include "internal.h"
 #include "pjrtfs/ffi.h"
 
-enum { ALIGNMENT = 64 }; /* of arguments in their block */
-
 /* An invocation whose handler waits. */
 struct waiting {
 	const struct pjrtfs_ffi_frame *frame;
@@ -22,6 +20,11 @@ struct waiting {
 	int code; /* of enum pf_pjrt_code, with TEXT */
 	char text[PF_ERR_TEXT];
 };
+
+static uint64_t aligned(uint64_t len)
+{
+	return (len + PF_CALLBACK_ALIGN - 1) / PF_CALLBACK_ALIGN * PF_CALLBACK_ALIGN;
+}
 
 /* --- arrays -------------------------------------------------------------------------- */
 
@@ -74,7 +77,7 @@ static int append_types(struct pf_buf *out, const struct pjrtfs_ffi_buffers *buf
 
 	while ((r = next_array(buffers, &i, &type, &shape, err)) > 0) {
 		type.off = *len;
-		*len += (type.len + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+		*len += aligned(type.len);
 		++*n;
 		pf_buf_append(out, &type, sizeof(type));
 		pf_buf_append(out, shape.dims, shape.rank * sizeof(shape.dims[0]));
@@ -89,7 +92,7 @@ static void copy_arguments(const struct pjrtfs_ffi_buffers *buffers, uint64_t of
 	struct pf_shape shape;
 
 	for (int64_t i = 0; next_array(buffers, &i, &type, &shape, NULL) > 0;
-	     off += (type.len + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)
+	     off += aligned(type.len))
 		if (type.len)
 			memcpy(pf_pool_at(off), buffers->buffers[i - 1]->data, type.len);
 }
