@@ -51,17 +51,18 @@ int pf_custom_calls_new(struct json_object *description,
 			struct pf_custom_calls **ret, struct pf_err *err)
 {
 	PF_CLEANUP(pf_custom_calls_unrefp) struct pf_custom_calls *c = NULL;
-	struct json_object *json = json_object_new_object(), *list = NULL, *whys = NULL;
-	size_t len = 0;
+	struct json_object *json = json_object_new_object();
+	struct json_object *list =
+		pf_json_get(description, "custom_calls", json_type_array);
+	struct json_object *whys = pf_json_get(description, "libraries", json_type_array);
+	size_t len = list ? json_object_array_length(list) : 0;
 	int r = 0;
 
 	/* Copies, because other threads read the description. */
-	if (json_object_object_get_ex(description, "libraries", &whys))
+	if (whys)
 		pf_json_add(json, "libraries", whys = pf_json_copy(whys));
-	if (json_object_object_get_ex(description, "custom_calls", &list))
+	if (list)
 		pf_json_add(json, "custom_calls", list = pf_json_copy(list));
-	if (json_object_is_type(list, json_type_array))
-		len = json_object_array_length(list);
 	c = pf_json_complete(json) ? calloc(1, sizeof(*c) + len * sizeof(c->calls[0]))
 				   : NULL;
 	if (!c) {
@@ -71,9 +72,8 @@ int pf_custom_calls_new(struct json_object *description,
 	atomic_init(&c->refs, 1);
 	c->json = json;
 	for (unsigned i = 0; i < n; i++) {
-		struct json_object *why = json_object_is_type(whys, json_type_array)
-						  ? json_object_array_get_idx(whys, i)
-						  : NULL;
+		struct json_object *why =
+			whys ? json_object_array_get_idx(whys, i) : NULL;
 
 		c->libraries[i] = libraries[i];
 		if (json_object_is_type(why, json_type_string))

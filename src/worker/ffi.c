@@ -268,17 +268,19 @@ int pf_ffi_load(const struct pj_plugin *plugin, struct json_object *list, const 
 		return pf_err_set(err, -ENOMEM, "no memory for an exit handler");
 	watch(old, true);
 	for (size_t i = 0; i < n && r == 0; i++) {
-		struct json_object *o = json_object_array_get_idx(list, i), *field;
-		struct library l = { .name = pf_json_get_string(o, "name"),
-				     .path = pf_json_get_string(o, "path"),
-				     .index = (int)i };
+		struct json_object *o = json_object_array_get_idx(list, i);
+		struct library l = {
+			.name = pf_json_get_string(o, "name"),
+			.path = pf_json_get_string(o, "path"),
+			.platform = json_object_get_string(
+				pf_json_get(o, "platform", json_type_string)),
+			.targets = pf_json_get(o, "targets", json_type_object),
+			.traits = (uint32_t)json_object_get_int64(
+				pf_json_get(o, "traits", json_type_int)),
+			.index = (int)i,
+		};
 		const char *why = NULL;
 
-		json_object_object_get_ex(o, "targets", &l.targets);
-		if (json_object_object_get_ex(o, "platform", &field))
-			l.platform = json_object_get_string(field);
-		if (json_object_object_get_ex(o, "traits", &field))
-			l.traits = (uint32_t)json_object_get_int64(field);
 		loading = l.path;
 		r = load(plugin, &l, fds[i], &why, err);
 		loading = NULL;
