@@ -278,7 +278,7 @@ static int check_text_locked(struct pf_buffer *b, uint64_t off, uint64_t before,
 {
 	int r;
 
-	if (b->format != PF_FORMAT_TXT)
+	if (!pf_formats[b->format].is_text)
 		return 0;
 	if (before == 0) {
 		pf_buffer_skip_lines_locked(b);
@@ -302,7 +302,7 @@ static int write_locked(struct pf_buffer *b, const void *src, size_t len, uint64
 	uint64_t before = b->size;
 	int r = 0;
 
-	if (b->refused && b->format == PF_FORMAT_TXT && b->line_refused)
+	if (b->refused && pf_formats[b->format].is_text && b->line_refused)
 		return pf_err_recall(&b->err, err);
 	if (off >= (b->header_len ? b->header_len : 1))
 		r = check_end(b, off + len, err);
@@ -381,8 +381,9 @@ int pf_buffer_check(struct pf_buffer *b, enum pf_format format, struct pf_err *e
 
 	PF_LOCK_SCOPE(&b->lock);
 	r = pf_content_check(b, format, err);
-	return r == 0 && format == PF_FORMAT_TXT && b->content ? check_beginning(b, err)
-							       : r;
+	return r == 0 && pf_formats[format].is_text && b->content
+		       ? check_beginning(b, err)
+		       : r;
 }
 
 void pf_buffer_set_format(struct pf_buffer *b, enum pf_format format)
@@ -629,7 +630,7 @@ bool pf_buffer_commit_is_slow(struct pf_buffer *b)
 	PF_LOCK_SCOPE(&b->lock);
 	if (b->size <= (64 << 10))
 		return false;
-	return b->format == PF_FORMAT_TXT || b->format == PF_FORMAT_SAFETENSORS ||
+	return pf_formats[b->format].is_text || b->format == PF_FORMAT_SAFETENSORS ||
 	       (b->format == PF_FORMAT_NPY && b->header_len &&
 		pf_content_npy(b).fortran_order);
 }
@@ -637,7 +638,7 @@ bool pf_buffer_commit_is_slow(struct pf_buffer *b)
 bool pf_buffer_is_text(struct pf_buffer *b)
 {
 	PF_LOCK_SCOPE(&b->lock);
-	return b->format == PF_FORMAT_TXT;
+	return pf_formats[b->format].is_text;
 }
 
 /* --- its type ---------------------------------------------------------------------------- */
@@ -745,7 +746,7 @@ int pf_buffer_set_dtype(struct pf_buffer *b, enum pf_dtype dtype, struct pf_err 
 		r = check_void(pf_content_npy(b).void_size, dtype, err);
 	if (r == 0 && b->format == PF_FORMAT_RAW)
 		r = fit_shape(b, dtype, err);
-	if (r == 0 && b->format == PF_FORMAT_TXT)
+	if (r == 0 && pf_formats[b->format].is_text)
 		r = check_text(b, dtype, err);
 	if (r < 0)
 		return r;
@@ -791,7 +792,7 @@ int pf_buffer_set_shape(struct pf_buffer *b, const struct pf_shape *shape,
 		return r < 0 ? r : 0;
 	dtype = b->value ? b->value->dtype : b->declared;
 	if (dtype == PF_DTYPE_INVALID)
-		dtype = b->format == PF_FORMAT_TXT ? PF_DTYPE_F32 : PF_DTYPE_U8;
+		dtype = pf_formats[b->format].is_text ? PF_DTYPE_F32 : PF_DTYPE_U8;
 	r = pf_shape_bytes(shape, dtype, &want, err);
 	if (r == 0)
 		r = check_shape(b, shape, dtype, want, err);

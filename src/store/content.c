@@ -8,15 +8,6 @@
 #include "pjrtfs/array.h"
 #include "pjrtfs/array_files.h"
 
-static const char *const extensions[PF_FORMAT_COUNT] = {
-	[PF_FORMAT_NONE] = "",
-	[PF_FORMAT_NPY] = ".npy",
-	[PF_FORMAT_RAW] = ".raw",
-	[PF_FORMAT_TXT] = ".txt",
-	[PF_FORMAT_SAFETENSORS] = ".safetensors",
-	[PF_FORMAT_JSON] = ".json",
-};
-
 /* Texts of a model's repository, which hold words. */
 static bool has_words(const char *name)
 {
@@ -28,9 +19,9 @@ enum pf_format pf_format_of(const char *name, size_t *stem_len)
 	size_t len = strlen(name);
 
 	for (unsigned f = PF_FORMAT_NPY; f < PF_FORMAT_COUNT; f++) {
-		size_t ext = strlen(extensions[f]);
+		size_t ext = strlen(pf_formats[f].extension);
 
-		if (len > ext && !strcmp(name + len - ext, extensions[f]) &&
+		if (len > ext && !strcmp(name + len - ext, pf_formats[f].extension) &&
 		    !has_words(name)) {
 			if (stem_len)
 				*stem_len = len - ext;
@@ -44,13 +35,13 @@ enum pf_format pf_format_of(const char *name, size_t *stem_len)
 
 const char *pf_format_extension(enum pf_format format)
 {
-	return extensions[format];
+	return pf_formats[format].extension;
 }
 
 /* Does a file of FORMAT say in a header what it holds? */
 static bool has_header(enum pf_format format)
 {
-	return format == PF_FORMAT_NPY || format == PF_FORMAT_SAFETENSORS;
+	return pf_formats[format].head != NULL;
 }
 
 /* Bytes of a header of many tensors that take 10 ms to parse. */
@@ -104,27 +95,27 @@ struct pf_npy pf_content_npy(const struct pf_buffer *b)
 	return npy;
 }
 
-int pf_content_head(struct pf_buffer *b, enum pf_format format, bool long_too,
+static int npy_head(struct pf_buffer *b, const char *head, bool long_too,
 		    struct pf_err *err)
 {
 	struct pf_npy npy;
-	const char *head;
-	int r;
+	int r = pf_npy_parse(head, b->size, &npy, err);
 
-	b->header_len = 0;
-	if (!b->content)
-		return 0;
-	head = pf_bytes_at(b->content, 0);
-	if (format == PF_FORMAT_SAFETENSORS)
-		return safetensors_head(b, head, long_too, err);
-	if (format != PF_FORMAT_NPY)
-		return 0;
-	r = pf_npy_parse(head, b->size, &npy, err);
+	(void)long_too;
 	if (r > 0) {
 		b->header_len = npy.header_len;
 		b->data_len = npy.data_len;
 	}
 	return r;
+}
+
+int pf_content_head(struct pf_buffer *b, enum pf_format format, bool long_too,
+		    struct pf_err *err)
+{
+	b->header_len = 0;
+	if (!b->content || !has_header(format))
+		return 0;
+	return pf_formats[format].head(b, pf_bytes_at(b->content, 0), long_too, err);
 }
 
 /* As pf_content_expected, for the content as FORMAT. */
@@ -150,10 +141,10 @@ const char *pf_content_what(const struct pf_buffer *b, enum pf_format format, ch
 {
 	struct pf_npy npy;
 
-	if (format == PF_FORMAT_SAFETENSORS)
-		return "what the header lists";
-	if (format != PF_FORMAT_NPY)
+	if (!has_header(format))
 		return pf_shape_str(dst, cap, b->declared, b->declared_shape);
+	if (format != PF_FORMAT_NPY)
+		return "what the header lists";
 	npy = pf_content_npy(b);
 	return pf_shape_str(dst, cap, npy.dtype, &npy.shape);
 }
@@ -192,14 +183,6 @@ int pf_content_check(struct pf_buffer *b, enum pf_format format, struct pf_err *
 	return r < 0 ? r : check_size(b, format, err);
 }
 
-/* A whole content as an array. */
-struct meaning {
-	enum pf_dtype dtype;
-	struct pf_shape shape;
-	struct pf_bytes *bytes; /* owned reference */
-	uint64_t off, len;
-};
-
 /* A type whose elements take SIZE bytes, if possible one that NumPy has no name for. */
 static const char *example_of(unsigned size)
 {
@@ -210,7 +193,7 @@ static const char *example_of(unsigned size)
 	return size <= 8 && examples[size] ? examples[size] : "C128";
 }
 
-static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
+static int npy_meaning(struct pf_buffer *b, struct pf_meaning *m, struct pf_err *err)
 {
 	const struct pf_location *location = b->location;
 	const struct pf_npy npy = pf_content_npy(b);
@@ -244,7 +227,7 @@ static int npy_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 	return r;
 }
 
-static int raw_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
+static int raw_meaning(struct pf_buffer *b, struct pf_meaning *m, struct pf_err *err)
 {
 	if (b->declared_shape) {
 		m->dtype = b->declared;
@@ -261,7 +244,7 @@ static int raw_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *er
 	return 0;
 }
 
-static int txt_meaning(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
+static int txt_meaning(struct pf_buffer *b, struct pf_meaning *m, struct pf_err *err)
 {
 	const struct pf_location *location = b->location;
 	pf_autobuf struct pf_buf data = PF_BUF_INIT;
@@ -304,7 +287,7 @@ bool pf_content_is_nothing(const struct pf_buffer *b)
 	return true;
 }
 
-static int meaning_of(struct pf_buffer *b, struct meaning *m, struct pf_err *err)
+static int meaning_of(struct pf_buffer *b, struct pf_meaning *m, struct pf_err *err)
 {
 	int r;
 
@@ -319,16 +302,9 @@ static int meaning_of(struct pf_buffer *b, struct meaning *m, struct pf_err *err
 	r = check_size(b, b->format, err);
 	if (r < 0)
 		return r;
-	switch (b->format) {
-	case PF_FORMAT_NPY:
-		return npy_meaning(b, m, err);
-	case PF_FORMAT_RAW:
-		return raw_meaning(b, m, err);
-	case PF_FORMAT_TXT:
-		return txt_meaning(b, m, err);
-	default:
+	if (!pf_formats[b->format].meaning)
 		return pf_err_set(err, -EINVAL, "a scratch file is not an array");
-	}
+	return pf_formats[b->format].meaning(b, m, err);
 }
 
 /* The array of one TENSOR of a .safetensors file whose data begin at OFF of BYTES, for
@@ -403,7 +379,7 @@ bool pf_content_is_whole(struct pf_buffer *b)
 
 int pf_content_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *err)
 {
-	struct meaning m = { 0 };
+	struct pf_meaning m = { 0 };
 	int r;
 
 	if (b->content && atomic_load(&b->content->refs) == 1)
@@ -484,3 +460,34 @@ bool pf_buffer_is_tensors(struct pf_buffer *b)
 	PF_LOCK_SCOPE(&b->lock);
 	return b->state == PF_BUFFER_TENSORS;
 }
+
+/* --- the formats ------------------------------------------------------------------------- */
+
+static void npy_print_head(struct pf_buf *out, const struct pf_value *v, const char *name)
+{
+	(void)name;
+	pf_npy_print(out, v->dtype, &v->shape);
+}
+
+static void safetensors_print_head(struct pf_buf *out, const struct pf_value *v,
+				   const char *name)
+{
+	pf_safetensors_print(out, name, v->dtype, &v->shape);
+}
+
+const struct pf_format_class pf_formats[PF_FORMAT_COUNT] = {
+	[PF_FORMAT_NONE] = { .extension = "" },
+	[PF_FORMAT_NPY] = { .extension = ".npy",
+			    .head = npy_head,
+			    .print_head = npy_print_head,
+			    .meaning = npy_meaning },
+	[PF_FORMAT_RAW] = { .extension = ".raw", .meaning = raw_meaning },
+	[PF_FORMAT_TXT] = { .extension = ".txt",
+			    .meaning = txt_meaning,
+			    .is_text = true },
+	[PF_FORMAT_SAFETENSORS] = { .extension = ".safetensors",
+				    .head = safetensors_head,
+				    .print_head = safetensors_print_head,
+				    .is_packed = true },
+	[PF_FORMAT_JSON] = { .extension = ".json" },
+};

@@ -170,6 +170,32 @@ int pf_buffer_declare_locked(struct pf_buffer *buffer, enum pf_dtype dtype,
 
 /* --- content.c: the length and the meaning of a buffer's content ----------------------- */
 
+/* A whole content as an array. */
+struct pf_meaning {
+	enum pf_dtype dtype;
+	struct pf_shape shape;
+	struct pf_bytes *bytes; /* owned reference */
+	uint64_t off, len;
+};
+
+/* What makes a format differ from others.  The caller of its functions holds the buffer's lock. */
+struct pf_format_class {
+	const char *extension; /* with its dot */
+	/* Its files begin with a header: look at FILE's, as pf_content_head.  NULL: they do not. */
+	int (*head)(struct pf_buffer *buffer, const char *file, bool long_too,
+		    struct pf_err *err);
+	/* Print such a header, before the bytes of VALUE, which the file calls NAME. */
+	void (*print_head)(struct pf_buf *out, const struct pf_value *value,
+			   const char *name);
+	/* The array that a whole content is.  NULL: it is none, or not always one. */
+	int (*meaning)(struct pf_buffer *buffer, struct pf_meaning *ret,
+		       struct pf_err *err);
+	bool is_text;   /* numbers in lines */
+	bool is_packed; /* several elements of less than a byte are in one */
+};
+
+extern const struct pf_format_class pf_formats[PF_FORMAT_COUNT];
+
 /* The caller of these functions holds the buffer's lock. */
 
 /* The header of a .npy as read; of header_len 0: nothing. */

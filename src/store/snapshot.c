@@ -31,7 +31,7 @@ static int64_t count_of(const struct pf_value *v)
 
 static bool is_packed(const struct pf_value *v, enum pf_format format)
 {
-	return format == PF_FORMAT_SAFETENSORS && pf_dtype_bits(v->dtype) < 8;
+	return pf_formats[format].is_packed && pf_dtype_bits(v->dtype) < 8;
 }
 
 bool pf_snapshot_is_slow(struct pf_buffer *b, enum pf_format format)
@@ -39,7 +39,7 @@ bool pf_snapshot_is_slow(struct pf_buffer *b, enum pf_format format)
 	PF_LOCK_SCOPE(&b->lock);
 	if (is_content(b, format) || !b->value)
 		return false;
-	return (format == PF_FORMAT_TXT && count_of(b->value) > SLOW_TEXT) ||
+	return (pf_formats[format].is_text && count_of(b->value) > SLOW_TEXT) ||
 	       (is_packed(b->value, format) && count_of(b->value) > SLOW_PACKED);
 }
 
@@ -60,10 +60,8 @@ static void show_content_locked(struct pf_buffer *b, struct pf_snapshot *snapsho
 void pf_snapshot_head(struct pf_buf *head, const struct pf_value *v,
 		      enum pf_format format, const char *name)
 {
-	if (format == PF_FORMAT_NPY)
-		pf_npy_print(head, v->dtype, &v->shape);
-	else if (format == PF_FORMAT_SAFETENSORS)
-		pf_safetensors_print(head, name, v->dtype, &v->shape);
+	if (pf_formats[format].print_head)
+		pf_formats[format].print_head(head, v, name);
 }
 
 /* Render the whole file if its bytes are not the array's: text, packed elements. */
@@ -72,7 +70,7 @@ static int render(struct pf_value *v, enum pf_format format, struct pf_snapshot 
 {
 	size_t n = (size_t)count_of(v);
 
-	if (format == PF_FORMAT_TXT)
+	if (pf_formats[format].is_text)
 		pf_text_print(&snapshot->head, v->dtype, &v->shape, pf_value_host(v));
 	else {
 		size_t len = pf_pack_size(v->dtype, n);
@@ -85,7 +83,7 @@ static int render(struct pf_value *v, enum pf_format format, struct pf_snapshot 
 	}
 	snapshot->size = snapshot->head.len;
 	pf_lock(&v->lock);
-	if (!snapshot->head.failed && format == PF_FORMAT_TXT)
+	if (!snapshot->head.failed && pf_formats[format].is_text)
 		v->text_len = snapshot->size;
 	pf_unlock(&v->lock);
 	pf_value_unpin(v);
@@ -107,7 +105,7 @@ static int show_value(struct pf_value *v, enum pf_format format, const char *nam
 		return r;
 	}
 	pf_snapshot_head(&snapshot->head, v, format, name);
-	if (format == PF_FORMAT_TXT || is_packed(v, format))
+	if (pf_formats[format].is_text || is_packed(v, format))
 		return render(v, format, snapshot, err);
 	snapshot->array = pf_value_ref(v);
 	snapshot->pinned = true;
@@ -460,7 +458,7 @@ static uint64_t text_len(struct pf_value *v)
 static struct pf_value *shown_as_text(struct pf_buffer *b, enum pf_format format)
 {
 	PF_LOCK_SCOPE(&b->lock);
-	if (format != PF_FORMAT_TXT || is_content(b, format) || !b->value ||
+	if (!pf_formats[format].is_text || is_content(b, format) || !b->value ||
 	    pf_value_state(b->value, NULL) == PF_VALUE_DONATED)
 		return NULL;
 	return pf_value_ref(b->value);
