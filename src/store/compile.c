@@ -802,8 +802,7 @@ static int take_optimized(struct pf_instance *instance,
 	int r;
 
 	if (!proto.shared)
-		return pf_err_set(err, -EPROTO,
-				  "the worker's answer lies outside its pool");
+		return pf_answer_is_outside(err);
 	r = pf_hlo_unwrap(proto, rep->with_config, &module, err);
 	if (r < 0)
 		return r;

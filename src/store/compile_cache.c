@@ -680,16 +680,12 @@ static int compose(struct pf_executable *x, const struct pf_loaded *l,
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	h.made_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	for (int i = 0; i < PF_CACHE_PARTS; i++) {
+	for (int i = 0; i < PF_CACHE_PARTS; i++)
 		h.len[i] = parts[i].len;
-		if (!parts[i].data)
-			r = i == PF_CACHE_META
-				    ? pf_err_set(err, -ENOMEM,
-						 "no memory for the program's facts")
-				    : pf_err_set(err, -EPROTO,
-						 "the worker's answer lies outside its "
-						 "pool");
-	}
+	if (!parts[PF_CACHE_META].data)
+		r = pf_err_set(err, -ENOMEM, "no memory for the program's facts");
+	else if (!parts[PF_CACHE_HLO].data || !parts[PF_CACHE_CODE].data)
+		r = pf_answer_is_outside(err);
 	*len = PF_CACHE_HEADER + pf_cache_body_len(&h);
 	if (r == 0)
 		r = pf_bytes_new(x->arena, NULL, *len, ret, err);

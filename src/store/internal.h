@@ -3,6 +3,7 @@
 #ifndef PJRTFS_STORE_INTERNAL_H
 #define PJRTFS_STORE_INTERNAL_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -504,6 +505,12 @@ bool pf_loaded_use(struct pf_loaded *loaded);
 int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_object *info,
 		       struct pf_shared_bytes hlo, bool hlo_with_config,
 		       struct pf_err *err);
+
+/* The worker says that its answer is where its pool has no bytes.  -EPROTO. */
+static inline int pf_answer_is_outside(struct pf_err *err)
+{
+	return pf_err_set(err, -EPROTO, "the worker's answer lies outside its pool");
+}
 
 /* --- custom_calls.c -------------------------------------------------------------------- */
 
