@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What x.json says of a buffer. */
+/* What x.json says of a buffer, and the files in executables/x of an executable. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,6 +8,8 @@
 #include "internal.h"
 #include "pjrtfs/array.h"
 #include "pjrtfs/json.h"
+
+/* --- buffers --------------------------------------------------------------------------- */
 
 static const char *state_name_locked(const struct pf_buffer *b)
 {
@@ -146,6 +148,106 @@ void pf_buffer_describe(struct pf_buffer *b, const char *name, struct pf_buf *ou
 				   : pf_format_extension(b->format) + 1);
 	pf_json_add_string(o, "made_by", pf_buffer_maker(b));
 	pf_json_add_time(o, "made", &b->made);
+	pf_json_print_line(o, out);
+	json_object_put(o);
+}
+
+/* --- executables ------------------------------------------------------------------------ */
+
+/* Print O, which is put. */
+static void print(struct json_object *o, struct pf_buf *out)
+{
+	pf_json_print_line(o, out);
+	json_object_put(o);
+}
+
+/* The kind of a device's default memory, the same for all devices of a plugin. */
+static const char *default_memory(const struct pf_description *d)
+{
+	const struct pf_device_desc *device = d->devices;
+
+	if (!d->n_devices || device->default_memory >= device->n_memories)
+		return "device";
+	return device->memories[device->default_memory].kind;
+}
+
+void pf_executable_signature(struct pf_executable *x, struct pf_buf *out)
+{
+	const struct pf_description *d;
+	const struct pf_loaded *l;
+	struct json_object *o;
+
+	PF_LOCK_SCOPE(&x->lock);
+	l = pf_executable_serving(x);
+	if (!l) {
+		o = json_object_new_object();
+	} else {
+		d = pf_worker_description(l->worker);
+		o = pf_signature_json(l->signature, d->platform, default_memory(d));
+	}
+	print(o, out);
+}
+
+void pf_executable_fact(struct pf_executable *x, const char *key, struct pf_buf *out)
+{
+	const struct pf_loaded *l;
+	struct json_object *o = NULL;
+
+	PF_LOCK_SCOPE(&x->lock);
+	l = pf_executable_serving(x);
+	if (l)
+		json_object_object_get_ex(l->info, key, &o);
+	print(o ? pf_json_copy(o) : json_object_new_object(), out);
+}
+
+void pf_executable_given(struct pf_executable *x, struct pf_buf *out)
+{
+	const struct pf_loaded *l;
+
+	PF_LOCK_SCOPE(&x->lock);
+	l = pf_executable_serving(x);
+	if (l && l->options.failed)
+		out->failed = true;
+	else if (l)
+		pf_buf_append(out, l->options.data, l->options.len);
+}
+
+void pf_executable_info(struct pf_executable *x, struct pf_buf *out)
+{
+	struct json_object *o = json_object_new_object();
+	const struct pf_loaded *l;
+	char key[PF_CACHE_KEY_TEXT];
+
+	PF_LOCK_SCOPE(&x->lock);
+	l = pf_executable_serving(x);
+	pf_json_add_string(o, "state",
+			   pf_executable_state_name(pf_executable_state_locked(x)));
+	pf_json_add_string(o, "plugin", pf_worker_name(l ? l->worker : x->worker));
+	pf_json_add_int(o, "program_bytes", (int64_t)x->program_len);
+	if (x->state == PF_EXECUTABLE_COMPILING) {
+		unsigned at =
+			x->job ? pf_sched_position(x->compiler->sched, &x->job->slot) : 0;
+
+		pf_json_add_seconds(o, "compiling_seconds",
+				    pf_seconds_since(CLOCK_REALTIME, &x->started));
+		if (at)
+			pf_json_add_int(o, "queue_position", at);
+	}
+	if (l) {
+		if (x->cache_use)
+			pf_json_add_string(o, "cache", x->cache_use);
+		if (!l->native) { /* the name that the cache gives it, or would */
+			pf_cache_key_text(&l->key, key);
+			pf_json_add_string(o, "cache_key", key);
+		}
+		pf_json_add_seconds(o, "compile_seconds", l->compile_seconds);
+		json_object_object_foreach(l->info, fact, value)
+			pf_json_add_copy(o, fact, value);
+	}
+	if (x->calls && (l || !x->loaded)) {
+		json_object_object_foreach(x->calls, fact, value)
+			pf_json_add_copy(o, fact, value);
+	}
 	pf_json_print_line(o, out);
 	json_object_put(o);
 }

@@ -487,6 +487,9 @@ __attribute__((__warn_unused_result__)) struct pf_wait *pf_executable_is_empty_u
 /* Free X's source of an earlier daemon, after the journal has X without it. */
 void pf_executable_drop_served_locked(struct pf_executable *x);
 
+/* As pf_executable_state.  The caller holds the lock. */
+enum pf_executable_state pf_executable_state_locked(const struct pf_executable *x);
+
 /* The program that executions get now, borrowed; NULL: none, or they wait.  The caller holds the lock. */
 struct pf_loaded *pf_executable_serving(const struct pf_executable *x);
 
