@@ -167,7 +167,7 @@ enum { PF_SLOW_NODES = 8 };
 
 /*
  * A file has one of four shapes: directory; text (show or show_as); bytes (read, write, commit);
- * stream (send, read).  A file that is no text and has no read cannot be opened to be read, one
+ * stream (send, read).  A file that is not a text and has no read cannot be opened to be read, one
  * without write and send not to be written (EACCES).  The tree calls ops with none of its locks held, at most one
  * at a time per open file (but for streams), on the threads that serve all users: show, read,
  * write and truncate do not block; an op that takes long keeps its reply and answers later.

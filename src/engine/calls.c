@@ -190,7 +190,7 @@ static void *reply_main(void *arg)
 		if (!pf_ring_wait(&instance->channel.reply, 0,
 				  deferred ? DEFERRED_MS : ROUSE_MS))
 			pf_ring_rouse(&instance->channel.request);
-		/* What the worker sent before it ended is in the ring by now, and is taken. */
+		/* Replies that the worker sent before it ended are in the ring by now, and are taken. */
 		dead = !pf_instance_alive(instance);
 		while (take_one(instance))
 			;

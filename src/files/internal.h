@@ -255,7 +255,7 @@ int files_parse_shape(struct json_object *list, struct pf_shape *ret, struct pf_
 void files_reply_part(struct pf_reply *reply, const void *data, uint64_t size, size_t len,
 		      uint64_t off);
 
-/* Does UID own the mount (config.uid, who started it, whoever owns its root by now), or is root? */
+/* Does UID own the mount (config.uid, which started it, whoever owns its root by now), or is root? */
 bool files_owns_mount(const struct pf_fs *fs, uid_t uid);
 
 /* How many executions have a slot of DEVICE, and how many wait for one, of all users. */

@@ -113,7 +113,7 @@ static void publish(struct compile *c, struct pf_loaded *loaded, const char *use
 		serve_again(x, c->generation);
 }
 
-/* Take the first of JOBS, which are compiles, off the list; NULL: there is none. */
+/* Take the first of JOBS, which are compiles, off the list; NULL: it is empty. */
 static struct compile *take_compile(struct pf_compile_jobs *jobs)
 {
 	struct pf_compile_job *job = STAILQ_FIRST(jobs);

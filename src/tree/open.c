@@ -16,7 +16,7 @@
 #include "internal.h"
 #include "pjrtfs/state.h"
 
-enum { ALWAYS_HELD = 4096 }; /* bytes of a text for which there is no limit */
+enum { ALWAYS_HELD = 4096 }; /* bytes of a text that no limit counts */
 
 struct pf_open *pf_open_ref(struct pf_open *of)
 {
@@ -165,7 +165,7 @@ static int take_snapshot(struct pf_open *of, struct pf_err *err)
 	if (!wants_snapshot(of) || of->shown)
 		return 0;
 	r = print_text(of, &text, err);
-	/* Who may hold no more can still read why. */
+	/* A user that may hold no more can still read why. */
 	if (r == 0 && text.cap > ALWAYS_HELD)
 		r = pf_open_may_hold(of, err);
 	if (r < 0)

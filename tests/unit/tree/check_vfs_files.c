@@ -80,7 +80,7 @@ TEST(a_text_that_blocks_is_shown_later)
 	ck_assert_int_eq(pf_vfs_create(tree, 1, "slow", 0, O_RDONLY, &god, &st, &of),
 			 -ESTALE);
 
-	/* Who is interrupted has not opened it, and the thread goes on. */
+	/* A caller that is interrupted has not opened it, and the thread goes on. */
 	reply = pf_reply_ref(answer_begin(&a));
 	pf_vfs_open(tree, ino, O_RDONLY, &me, &of, reply);
 	pf_reply_interrupt(reply);
