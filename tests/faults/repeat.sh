@@ -44,6 +44,14 @@ for how in error:INTERNAL:oops event-error:INTERNAL:oops; do
 	unmount_pjrtfs
 done
 
+# -- the run that fails may have consumed the state, which then is not looked at: the sentence is the run's
+begin 'execute=nth:5:error:INTERNAL:x is consumed'
+ask '{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["x"],"repeat":9,"donate":[true,false]}' >reply
+tells reply '"message":"after 3 of 9 repetitions, .*: add: x is consumed"'
+fails_with 'Invalid argument' cat "$b/x.txt"
+tells "$mnt/error" 'the buffer is deleted$'
+unmount_pjrtfs
+
 # -- a death loses the repetitions of one request only: slow runs are sent one a request
 begin 'execute=nth:2:abort:bye'
 fails_with 'Input/output error' run add 'x y -> x repeat=9'

@@ -57,7 +57,7 @@ PJRT_Error *buffer_bare(PJRT_Memory *memory, PJRT_Buffer_Type type, const int64_
 	return NULL;
 }
 
-static void buffer_drop_data(PJRT_Buffer *b)
+void buffer_drop_data(PJRT_Buffer *b)
 {
 	if (!b->borrowed)
 		free(b->data);

@@ -300,6 +300,7 @@ PJRT_Error *buffer_new(PJRT_Memory *memory, PJRT_Buffer_Type type, const int64_t
 PJRT_Error *buffer_bare(PJRT_Memory *memory, PJRT_Buffer_Type type, const int64_t *dims,
 			size_t rank, PJRT_Buffer **ret);
 void buffer_free(PJRT_Buffer *b);
+void buffer_drop_data(PJRT_Buffer *b); /* no call may use B any more */
 
 /* An error when the buffer has no data any more. */
 PJRT_Error *check_live(const PJRT_Buffer *b);
