@@ -373,6 +373,25 @@ TEST_EACH(a_value_beyond_its_bytes_is_lost, wrong_offs)
 	ck_assert_ptr_null(pf_value_host(buffer->value));
 }
 
+/* Behind the bytes of a file are those of others. */
+TEST(a_file_that_is_longer_than_its_bytes_is_empty)
+{
+	struct pf_buffer_record record = { 0 };
+	const void *old;
+	size_t len;
+
+	make_buffer(PF_FORMAT_RAW);
+	put("abcd", 4, 0);
+	old = pf_state_get(PF_STATE_BUFFER, buffer->id, &len);
+	ck_assert_uint_le(len, sizeof(record));
+	memcpy(&record, old, len);
+	record.size = buffer->content->extent.len + 1;
+	pf_state_put(PF_STATE_BUFFER, buffer->id, &record, len, NULL, 0);
+	restart();
+	ck_assert_str_eq(pf_buffer_state_name(buffer), "empty");
+	check_file(PF_FORMAT_RAW, "", 0);
+}
+
 TEST(no_number_is_given_twice)
 {
 	uint64_t last;
