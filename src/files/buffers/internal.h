@@ -234,6 +234,13 @@ void checkpoint_follow(struct pf_node *node);
 /* DIR was unlinked: unlink the file whose tensors it had, if any.  The name lock is held. */
 void checkpoint_gone(struct pf_node *dir);
 
+/* FILE was written and has several tensors: link their directory.  BEHIND: the commit runs in the
+ * background, so a later one may have linked it by now.  Takes the name lock.  -errno: FILE's buffer
+ * was refused. */
+int checkpoint_commit(struct pf_node *file, bool behind, struct pf_err *err);
+
+/* --- commit.c ----------------------------------------------------------------------- */
+
 /* Make an array, or several, of the content of NODE's buffer and send it to its device;
  * REPLY (NULL: no process waits, and the name lock may be held) is answered at the end.
  * PARTIAL_OK: incomplete content is allowed.  -ENOMEM: the buffer's state is an error, or REPLY
