@@ -46,7 +46,7 @@ struct home {
 	struct home *next;
 };
 
-/* Buffers without a name whose memory is freed a moment later: buffers/inode.c. */
+/* Buffers without a name whose memory is freed a moment later: buffers/deferred.c. */
 struct deferred_frees {
 	_Atomic int64_t
 		race_until;    /* CLOCK_MONOTONIC, ms: open(2) may meet dead inodes */

@@ -89,20 +89,17 @@ void files_report_result(struct pf_node *node, const char *by, bool replaced);
 void files_report_transfer(struct pf_buffer *buffer, const char *event,
 			   const struct pf_err *err, double seconds);
 
-/* A process has opened an inode that was dead already: defer frees for two seconds. */
-void deferred_free_alarm(struct pf_fs *fs);
-
 /* Make a directory of KIND for arrays of DEVICE, not yet linked, as pf_node_new does. */
 struct pf_node *buffer_dir_new(struct pf_tree *tree, const struct pf_kind *kind,
 			       struct device *device, mode_t perm,
 			       const struct pf_cred *cred);
 
-/* Make the inode of BUFFER (a reference is taken) and its listed node of KIND, not yet linked,
- * with a reference.  NULL: no memory. */
 /* Have NODE's buffer live in the home of NODE's owner from now on: the bytes that are written to
  * it, and the arrays that are made of them.  -EUSERS, -ENOMEM. */
 int inode_house(struct pf_node *node, struct pf_err *err);
 
+/* Make the inode of BUFFER (a reference is taken) and its listed node of KIND, not yet linked,
+ * with a reference.  NULL: no memory. */
 struct pf_node *inode_new(struct pf_tree *tree, const struct pf_kind *kind,
 			  struct pf_buffer *buffer, enum pf_format format, mode_t mode,
 			  const struct pf_cred *cred);
@@ -122,8 +119,6 @@ struct buffer_inode *inode_of(struct pf_buffer *buffer, uint64_t id);
 struct pf_node *view_new(struct pf_tree *tree, const struct pf_kind *kind,
 			 struct buffer_inode *inode, enum pf_format format, mode_t mode,
 			 const struct pf_cred *cred);
-struct buffer_inode *inode_ref(struct buffer_inode *inode);
-void inode_unref(struct buffer_inode *inode); /* NULL is allowed */
 
 /* NODE's format changed, or its inode: write that to the journal. */
 void view_save(const struct pf_node *node);
@@ -160,6 +155,18 @@ void inode_changed(struct pf_node *node);
 /* List NODE instead of its inode's listed node, which becomes a view.  0; -ENAMETOOLONG,
  * -ENOMEM.  The name lock is held. */
 int inode_list(struct pf_node *node);
+
+/* --- deferred.c --------------------------------------------------------------------- */
+
+struct buffer_inode *inode_ref(struct buffer_inode *inode);
+void inode_unref(struct buffer_inode *inode); /* NULL is allowed */
+
+/* A process has opened an inode that was dead already: defer frees for two seconds. */
+void deferred_free_alarm(struct pf_fs *fs);
+
+/* INODE has lost its name, and no process has it open: free its data, or defer that, once.  The name
+ * lock is held. */
+void inode_free_or_defer_locked(struct pf_fs *fs, struct buffer_inode *inode);
 
 /* --- names.c ------------------------------------------------------------------------ */
 

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When the data of a buffer is freed. */
+#include <stdlib.h>
+
+#include "internal.h"
+#include "pjrtfs/base.h"
+
+static void inode_free(struct buffer_inode *inode)
+{
+	pf_buffer_unref(inode->buffer);
+	free(inode);
+}
+
+PF_DEFINE_REF(struct buffer_inode, inode, inode_free)
+
+/* Either this function sees the open file, or buffer_open sees that the inode is dead. */
+static void inode_free_data(struct pf_fs *fs, struct buffer_inode *inode)
+{
+	atomic_store(&inode->dead, true);
+	if (atomic_load(&inode->opens))
+		return;
+	pf_tree_write(fs->tree);
+	pf_buffer_discard(inode->buffer);
+}
+
+/*
+ * Buffers that lost their names while a process was about to open them.
+ *
+ * open(2) looks up a name first, and opens the inode that it found a moment later.  If the name
+ * was given to another buffer meanwhile, and the memory of the first one is free, the answer is
+ * ESTALE, on which the kernel looks the name up again: but only once.  So after such an answer
+ * buffers that lose their names are freed a little later, for two seconds: the buffer that the
+ * second lookup finds is still there.  They take a small part of the memory limit at most, and
+ * nothing is deferred while no process races.
+ */
+
+enum {
+	RACE_MS = 2000, /* after one late open more are likely */
+	KEEP_MS = 200,  /* between a lookup and its open */
+	PART = 8,       /* of the memory limit: an eighth */
+};
+
+void deferred_free_alarm(struct pf_fs *fs)
+{
+	atomic_store(&fs->deferred_frees.race_until, pf_now_ms() + RACE_MS);
+}
+
+/* Free the first inodes: those whose time has come by NOW, and until the rest takes ROOM bytes. */
+static void free_first_locked(struct pf_fs *fs, int64_t now, uint64_t room)
+{
+	struct deferred_frees *d = &fs->deferred_frees;
+
+	while (d->first && (d->first->free_at <= now || d->bytes > room)) {
+		struct buffer_inode *inode = d->first;
+
+		d->first = inode->next_deferred;
+		d->bytes -= inode->deferred_bytes;
+		inode_free_data(fs, inode);
+		pf_turn_end(inode->deferred);
+		inode_unref(inode);
+	}
+}
+
+static void on_timer(struct pf_timer *timer);
+
+/* False: the timer thread could not be created, which only the first timer tries. */
+static bool arm(struct pf_fs *fs, uint64_t ms)
+{
+	fs->deferred_frees.timer.fire = on_timer;
+	return pf_timer_arm(fs->timers, &fs->deferred_frees.timer, ms) == 0;
+}
+
+static void on_timer(struct pf_timer *timer)
+{
+	struct pf_fs *fs = pf_container_of(timer, struct pf_fs, deferred_frees.timer);
+	struct deferred_frees *d = &fs->deferred_frees;
+	int64_t now = pf_now_ms();
+
+	pf_tree_lock_names(fs->tree);
+	free_first_locked(fs, now, UINT64_MAX);
+	if (d->first)
+		(void)arm(fs, (uint64_t)(d->first->free_at - now));
+	pf_tree_unlock_names(fs->tree);
+}
+
+void inode_free_or_defer_locked(struct pf_fs *fs, struct buffer_inode *inode)
+{
+	struct deferred_frees *d = &fs->deferred_frees;
+	uint64_t bytes = pf_buffer_bytes(inode->buffer), used, limit;
+	int64_t now = pf_now_ms();
+
+	if (inode->free_at && !atomic_load(&inode->dead))
+		return; /* it is among them */
+	pf_arena_usage(fs->config.arena, &used, &limit);
+	if (inode->free_at || bytes > limit / PART || atomic_load(&d->race_until) < now ||
+	    (!d->first && !arm(fs, KEEP_MS))) {
+		inode_free_data(fs, inode);
+		return;
+	}
+	free_first_locked(fs, now, limit / PART - bytes);
+	inode_ref(inode);
+	inode->next_deferred = NULL;
+	inode->deferred = pf_turn_begin();
+	inode->deferred_bytes = bytes;
+	inode->free_at = now + KEEP_MS;
+	*(d->first ? &d->last->next_deferred : &d->first) = inode;
+	d->last = inode;
+	d->bytes += bytes;
+}
+
+void files_end_deferred_frees(struct pf_fs *fs)
+{
+	if (!fs->tree)
+		return;
+	atomic_store(&fs->deferred_frees.race_until, 0);
+	pf_tree_lock_names(fs->tree);
+	free_first_locked(fs, INT64_MAX, 0);
+	pf_tree_unlock_names(fs->tree);
+}
