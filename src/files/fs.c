@@ -152,6 +152,7 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
 	    pthread_mutex_init(&fs->settling.lock, NULL) ||
 	    pthread_cond_init(&fs->settling.changed, NULL))
 		abort();
+	STAILQ_INIT(&fs->deferred_frees.inodes);
 	fs->config = *config;
 	if (config->cache && config->telemetry)
 		pf_cache_on_gone(config->cache, cache_gone, config->telemetry);

@@ -4,6 +4,7 @@
 
 #include <json-c/json.h>
 #include <stddef.h>
+#include <sys/queue.h>
 
 #include "pjrtfs/buffer.h"
 #include "pjrtfs/engine.h"
@@ -52,7 +53,7 @@ struct deferred_frees {
 		race_until;    /* CLOCK_MONOTONIC, ms: open(2) may meet dead inodes */
 	struct pf_timer timer; /* for the oldest: armed as long as there is one */
 	/* Under the name lock: */
-	struct buffer_inode *first, *last; /* one reference each; the oldest first */
+	STAILQ_HEAD(, buffer_inode) inodes; /* one reference each; the oldest first */
 	uint64_t bytes;
 };
 

@@ -49,11 +49,11 @@ void deferred_free_alarm(struct pf_fs *fs)
 static void free_first_locked(struct pf_fs *fs, int64_t now, uint64_t room)
 {
 	struct deferred_frees *d = &fs->deferred_frees;
+	struct buffer_inode *inode;
 
-	while (d->first && (d->first->free_at <= now || d->bytes > room)) {
-		struct buffer_inode *inode = d->first;
-
-		d->first = inode->next_deferred;
+	while ((inode = STAILQ_FIRST(&d->inodes)) &&
+	       (inode->free_at <= now || d->bytes > room)) {
+		STAILQ_REMOVE_HEAD(&d->inodes, next_deferred);
 		d->bytes -= inode->deferred_bytes;
 		inode_free_data(fs, inode);
 		pf_turn_end(inode->deferred);
@@ -75,11 +75,13 @@ static void on_timer(struct pf_timer *timer)
 	struct pf_fs *fs = pf_container_of(timer, struct pf_fs, deferred_frees.timer);
 	struct deferred_frees *d = &fs->deferred_frees;
 	int64_t now = pf_now_ms();
+	const struct buffer_inode *first;
 
 	pf_tree_lock_names(fs->tree);
 	free_first_locked(fs, now, UINT64_MAX);
-	if (d->first)
-		(void)arm(fs, (uint64_t)(d->first->free_at - now));
+	first = STAILQ_FIRST(&d->inodes);
+	if (first)
+		(void)arm(fs, (uint64_t)(first->free_at - now));
 	pf_tree_unlock_names(fs->tree);
 }
 
@@ -93,18 +95,16 @@ void inode_free_or_defer_locked(struct pf_fs *fs, struct buffer_inode *inode)
 		return; /* it is among them */
 	pf_arena_usage(fs->config.arena, &used, &limit);
 	if (inode->free_at || bytes > limit / PART || atomic_load(&d->race_until) < now ||
-	    (!d->first && !arm(fs, KEEP_MS))) {
+	    (STAILQ_EMPTY(&d->inodes) && !arm(fs, KEEP_MS))) {
 		inode_free_data(fs, inode);
 		return;
 	}
 	free_first_locked(fs, now, limit / PART - bytes);
 	inode_ref(inode);
-	inode->next_deferred = NULL;
 	inode->deferred = pf_turn_begin();
 	inode->deferred_bytes = bytes;
 	inode->free_at = now + KEEP_MS;
-	*(d->first ? &d->last->next_deferred : &d->first) = inode;
-	d->last = inode;
+	STAILQ_INSERT_TAIL(&d->inodes, inode, next_deferred);
 	d->bytes += bytes;
 }
 

@@ -22,7 +22,7 @@ struct buffer_inode {
 	bool numbered;     /* a result that a command numbered; set before it is linked */
 	/* Its free is deferred, to FREE_AT (CLOCK_MONOTONIC, ms; 0: it never was).  Under the
 	 * name lock. */
-	struct buffer_inode *next_deferred;
+	STAILQ_ENTRY(buffer_inode) next_deferred;
 	uint64_t deferred_bytes;
 	unsigned deferred; /* the turn that ends when it is freed */
 	int64_t free_at;

@@ -35,8 +35,8 @@ struct job {
 	struct json_object *result; /* owned, once it has ended */
 	struct timespec ended;
 	struct pf_wait *waiters;
-	struct job *next;   /* of those that have ended */
-	struct job *awaits; /* whose end it waits for; borrowed, or NULL */
+	STAILQ_ENTRY(job) next; /* of those that have ended */
+	struct job *awaits;     /* whose end it waits for; borrowed, or NULL */
 };
 
 /* All jobs. */
@@ -45,7 +45,7 @@ struct jobs {
 	pthread_mutex_t lock; /* rank 5; protects the jobs, and the fields below */
 	unsigned n_open;      /* that have not ended */
 	unsigned n_ended;
-	struct job *first, *newest; /* that have ended, by age; each a reference */
+	STAILQ_HEAD(, job) ended; /* by age, the oldest first; each a reference */
 };
 
 static struct job *job_ref(struct job *job)
@@ -173,18 +173,15 @@ static void unlist(struct job *job)
  * NULL. */
 static struct job *remember_locked(struct jobs *jobs, struct job *job)
 {
-	struct job *old = jobs->first;
+	struct job *old = NULL;
 
 	job_ref(job);
-	if (jobs->newest)
-		jobs->newest->next = job;
-	else
-		jobs->first = job;
-	jobs->newest = job;
-	if (++jobs->n_ended <= MAX_ENDED)
-		return NULL;
-	jobs->first = old->next;
-	jobs->n_ended--;
+	STAILQ_INSERT_TAIL(&jobs->ended, job, next);
+	if (++jobs->n_ended > MAX_ENDED) {
+		old = STAILQ_FIRST(&jobs->ended);
+		STAILQ_REMOVE_HEAD(&jobs->ended, next);
+		jobs->n_ended--;
+	}
 	return old;
 }
 
@@ -424,6 +421,7 @@ int files_add_jobs(struct pf_fs *fs)
 		return -ENOMEM;
 	if (pthread_mutex_init(&jobs->lock, NULL))
 		abort();
+	STAILQ_INIT(&jobs->ended);
 	fs->jobs = jobs;
 	return files_link(pf_tree_root(fs->tree), "jobs", &kind_jobs, NULL, &jobs->dir);
 }
@@ -431,15 +429,14 @@ int files_add_jobs(struct pf_fs *fs)
 void files_free_jobs(struct pf_fs *fs)
 {
 	struct jobs *jobs = fs->jobs;
+	struct job *job;
 
-	while (jobs && jobs->first) {
-		struct job *job = jobs->first;
-
-		jobs->first = job->next;
-		forget(job);
-	}
 	if (!jobs)
 		return;
+	while ((job = STAILQ_FIRST(&jobs->ended))) {
+		STAILQ_REMOVE_HEAD(&jobs->ended, next);
+		forget(job);
+	}
 	pf_node_unref(jobs->dir);
 	pthread_mutex_destroy(&jobs->lock);
 	free(jobs);
