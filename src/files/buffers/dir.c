@@ -1,60 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The directories in buffers/: create, rename, remove, and the results of commands. */
+/* The directories in buffers/: create, rename, remove. */
 #include <errno.h>
 #include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "internal.h"
-
-/* --- names -------------------------------------------------------------------------- */
-
-/* The listed buffer that NAME, whose stem has LEN bytes, is a view of, or the file whose tensors
- * have a directory of that stem; with a reference, or NULL. */
-static struct pf_node *find_viewed(struct pf_node *dir, const char *name,
-				   enum pf_format format, size_t len)
-{
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *tensors = NULL;
-	struct pf_node *node = NULL;
-
-	if (format != PF_FORMAT_NONE)
-		node = buffers_find_stem(dir, name, len);
-	if (!node && (format == PF_FORMAT_SAFETENSORS || format == PF_FORMAT_JSON))
-		tensors = buffers_find_directory(dir, name, len);
-	return tensors && dir_of(tensors)->file ? pf_node_ref(dir_of(tensors)->file)
-						: node;
-}
-
-/* May a buffer or scratch file be called NAME? */
-static int check_name(struct pf_node *dir, const char *name, enum pf_format *ret,
-		      struct pf_err *err)
-{
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *viewed = NULL;
-	size_t len;
-	int r = buffers_check_foreign(name, err);
-
-	if (r < 0)
-		return r;
-	*ret = pf_format_of(name, &len);
-	if (*ret == PF_FORMAT_NONE)
-		return 0;
-	viewed = find_viewed(dir, name, *ret, len);
-	r = buffers_check_stem(name, len, err);
-	if (r == 0 && *ret == PF_FORMAT_JSON && viewed)
-		r = pf_err_set(err, -EINVAL,
-			       "%s: there is a buffer of that name, and .json is what is "
-			       "known of it",
-			       name);
-	if (*ret == PF_FORMAT_JSON) {
-		*ret = PF_FORMAT_NONE;
-		return r;
-	}
-	return r < 0 || viewed ? r : buffers_check_free(dir, name, len, err);
-}
-
-/* --- the directory's operations ----------------------------------------------------- */
 
 static int buffers_lookup(struct pf_node *dir, const char *name, struct pf_node **ret,
 			  struct pf_err *err)
@@ -62,7 +14,7 @@ static int buffers_lookup(struct pf_node *dir, const char *name, struct pf_node 
 	size_t len;
 	enum pf_format format = pf_format_of(name, &len);
 	PF_CLEANUP(pf_node_unrefp)
-	struct pf_node *listed = find_viewed(dir, name, format, len);
+	struct pf_node *listed = buffers_find_viewed(dir, name, format, len);
 
 	if (!listed && format == PF_FORMAT_JSON &&
 	    (*ret = buffers_refusal(dir, name, len)))
@@ -82,7 +34,7 @@ static int buffers_create(struct pf_node *dir, const char *name, mode_t mode,
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	enum pf_format format;
-	int r = check_name(dir, name, &format, err);
+	int r = buffers_check_name(dir, name, &format, err);
 
 	if (r < 0)
 		return buffers_named(dir, name, cred, r, err);
@@ -185,7 +137,7 @@ static struct pf_node *find_target(struct pf_node *dir, const char *name)
 	size_t len;
 	enum pf_format format = pf_format_of(name, &len);
 
-	return node ? node : find_viewed(dir, name, format, len);
+	return node ? node : buffers_find_viewed(dir, name, format, len);
 }
 
 static int move_node(struct pf_node *node, struct pf_node *to, const char *name)
@@ -289,7 +241,7 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 	struct device *device = files_device_in(files_buffer_device(inode->buffer)->home,
 						files_device_of(to));
 	char old[PF_NAME_MAX + 1];
-	int r = check_name(to, name, &format, err);
+	int r = buffers_check_name(to, name, &format, err);
 
 	if (r < 0)
 		return r;
@@ -459,171 +411,6 @@ int files_make_directory(const struct device *device, const char *name,
 	if (made)
 		pf_node_inherit(dir, made);
 	pf_tree_unlock_names(dir->tree);
-	return r;
-}
-
-/* *OLD gets the buffer that has the name T, with a reference; -EEXIST: a directory has it. */
-static int find_old(const struct target *t, struct pf_node **old, struct pf_err *err)
-{
-	*old = buffers_find_stem(t->dir, t->stem, strlen(t->stem));
-	return *old ? 0 : buffers_check_free(t->dir, t->stem, strlen(t->stem), err);
-}
-
-int files_check_target_locked(struct target *t, struct pf_err *err)
-{
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *old = NULL;
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *in = pf_node_parent(t->dir);
-
-	return in ? find_old(t, &old, err)
-		  : pf_err_set(err, -ENOENT, "%s: its directory is gone", t->name);
-}
-
-int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
-			    enum pf_format format, const struct pf_cred *cred, bool excl,
-			    struct pf_err *err)
-{
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *old = NULL;
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	struct pf_attr was = { .uid = cred->uid }, attr;
-	char name[PF_NAME_MAX + 1];
-	int r = find_old(t, &old, err);
-
-	if (r < 0)
-		return r;
-	if (old)
-		pf_node_attr(old, &was);
-	if (old && excl)
-		return pf_err_set(err, -EEXIST, "there is a buffer %s already", t->name);
-	if (snprintf(name, sizeof(name), "%s%s", t->stem, pf_format_extension(format)) >=
-	    (int)sizeof(name))
-		return pf_err_set(err, -ENAMETOOLONG, "%s is too long a name", t->name);
-	/* A buffer that replaces another one adds none. */
-	r = pf_buffer_charge(buffer, files_account(fs_of(t->dir), was.uid), old != NULL,
-			     err);
-	if (r < 0)
-		return r;
-	node = inode_new(t->dir->tree, &kind_buffer, buffer, format,
-			 (t->perm ? t->perm : 0644) & ~cred->umask, cred);
-	if (!node)
-		return pf_err_set(err, -ENOMEM, "no memory for %s", t->name);
-	pf_node_inherit(t->dir, node);
-	view_of(node)->inode->numbered =
-		old ? view_of(old)->inode->numbered : t->numbered;
-	if (view_of(node)->inode->numbered)
-		view_save(node);
-	if (old) {
-		pf_node_attr(node, &attr);
-		attr.mode = was.mode;
-		attr.uid = was.uid;
-		attr.gid = was.gid;
-		pf_node_set_attr(node, &attr);
-	}
-	r = inode_house(node, err);
-	if (r < 0)
-		return r;
-	/* Link before unlink: a lookup of the stem finds a buffer at any time. */
-	r = pf_dir_link(t->dir, name, node, old && view_of(old)->format == format);
-	if (r < 0)
-		return pf_err_set(err, r, "%s: its directory is gone", t->name);
-	if (old) {
-		pf_dir_unlink(old);
-		inode_unlinked(view_of(old)->inode);
-	}
-	buffers_named(t->dir, name, cred, 0, NULL);
-	files_report_result(node, pf_buffer_maker(buffer), old != NULL);
-	return 0;
-}
-
-int files_put_buffer(struct target *target, struct pf_buffer *buffer,
-		     enum pf_format format, const struct pf_cred *cred, bool excl,
-		     struct pf_err *err)
-{
-	int r;
-
-	pf_tree_lock_names(target->dir->tree);
-	r = files_put_buffer_locked(target, buffer, format, cred, excl, err);
-	pf_tree_unlock_names(target->dir->tree);
-	return r;
-}
-
-/* Does the file of B begin as a reader of VALUE as FORMAT would see it, and have its size? */
-static bool reads_as_file(struct backed *b, const struct pf_value *value,
-			  enum pf_format format, const char *stem)
-{
-	pf_autobuf struct pf_buf head = PF_BUF_INIT, begin = PF_BUF_INIT;
-	char *at;
-
-	if (format == PF_FORMAT_TXT || format == PF_FORMAT_NONE ||
-	    pf_dtype_bits(b->dtype) < 8)
-		return false;
-	pf_snapshot_head(&head, value, format, stem);
-	b->skip = head.len;
-	if (head.failed || head.len + value->len != b->size)
-		return false;
-	at = pf_buf_reserve(&begin, head.len + 1);
-	return at && pread(b->fd, at, head.len, 0) == (ssize_t)head.len &&
-	       (!head.len || !memcmp(at, head.data, head.len));
-}
-
-static int backed_value(struct device *device, struct backed *b, struct pf_value **ret,
-			struct pf_err *err)
-{
-	const struct pf_location *location = &device->location;
-	struct pf_array_type type = { .dtype = b->dtype, .shape = &b->shape };
-	unsigned memory = PF_DEFAULT_MEMORY;
-	int r = pf_worker_takes(location->worker, b->dtype, err);
-
-	if (r == 0)
-		r = pf_shape_bytes(&b->shape, b->dtype, &type.len, err);
-	if (r == 0 && b->memory)
-		r = pf_location_memory(location, b->memory, &memory, err);
-	if (r < 0)
-		return r;
-	*ret = pf_value_of_backing(&type, b->backing,
-				   pf_location_place(location, memory));
-	return *ret ? 0 : pf_err_set(err, -ENOMEM, "no memory for an array");
-}
-
-int files_link_backed(struct pf_node *dir, const char *name, struct backed *b,
-		      mode_t perm, const struct pf_cred *cred, struct pf_node **ret,
-		      struct pf_err *err)
-{
-	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
-	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	PF_CLEANUP(pf_node_unrefp) struct pf_node *viewed = NULL;
-	struct device *device = files_device_of(dir);
-	char stem[PF_NAME_MAX + 1];
-	enum pf_format format;
-	size_t len;
-	int r = check_name(dir, name, &format, err);
-
-	if (r < 0)
-		return r;
-	pf_format_of(name, &len);
-	snprintf(stem, sizeof(stem), "%.*s", (int)len, name);
-	viewed = find_viewed(dir, name, format, len);
-	if (viewed)
-		return pf_err_set(err, -EEXIST, "%s: there is a buffer %s", name, stem);
-	r = backed_value(device, b, &value, err);
-	if (r < 0)
-		return r;
-	if (!reads_as_file(b, value, format, stem))
-		return pf_err_set(err, -EINVAL, "%s must be read at once", name);
-	buffer = pf_buffer_of_value(&device->location, value, "state-dir");
-	if (buffer)
-		r = pf_buffer_charge(buffer, files_account(fs_of(dir), cred->uid), true,
-				     err);
-	if (r < 0)
-		return r;
-	if (buffer)
-		node = inode_new(dir->tree, &kind_buffer, buffer, format, perm, cred);
-	if (!node)
-		return pf_err_set(err, -ENOMEM, "no memory for %s", name);
-	buffer->format = format;
-	r = pf_dir_link(dir, name, node, false);
-	if (r == 0)
-		*ret = pf_steal(&node);
 	return r;
 }
 

@@ -191,11 +191,30 @@ struct pf_node *buffers_find_directory(struct pf_node *dir, const char *name, si
  * NULL: no such buffer. */
 struct pf_node *buffers_find_stem(struct pf_node *dir, const char *stem, size_t len);
 
+/* Is there a scratch file that is called like what is known of the buffer STEM (LEN bytes)? */
+bool buffers_has_json(struct pf_node *dir, const char *stem, size_t len);
+
+/* The listed buffer that NAME, whose stem has LEN bytes, is a view of, or the file whose tensors
+ * have a directory of that stem; with a reference, or NULL. */
+struct pf_node *buffers_find_viewed(struct pf_node *dir, const char *name,
+				    enum pf_format format, size_t len);
+
+/* May a buffer or scratch file be called NAME in DIR?  0, and its format in *RET; -EINVAL, -EEXIST. */
+int buffers_check_name(struct pf_node *dir, const char *name, enum pf_format *ret,
+		       struct pf_err *err);
+
+/* -EINVAL if NAME has the extension .json: it describes a buffer, and is none. */
+int buffers_check_no_json(const char *name, struct pf_err *err);
+
+/* --- find.c ------------------------------------------------------------------------- */
+
 /* The listed node of the buffer that NAME means, in *RET, and its directory in *DIR, each with a
  * reference; as files_find_buffer. */
 int buffers_find_listed(const struct device *device, const char *name,
 			const struct pf_cred *cred, struct pf_node **dir,
 			struct pf_node **ret, struct pf_err *err);
+
+/* --- refusals.c --------------------------------------------------------------------- */
 
 /* CRED made NAME in DIR (R is 0), or was refused with R and ERR: keep the reason.
  * Returns R.  The name lock is held. */
