@@ -311,6 +311,16 @@ struct names {
 int names_add(struct names *names, const char *str, size_t len);
 void names_release(struct names *names);
 
+/* --- files of other formats: foreign.c ---------------------------------------------- */
+
+/* 0; or -EINVAL, with what to do instead: NAME has the extension of files that buffers/, or programs/,
+ * does not take. */
+int files_foreign_to_buffers(const char *name, struct pf_err *err);
+int files_foreign_to_programs(const char *name, struct pf_err *err);
+
+/* Append the lines of Python that convert files of other formats to buffers. */
+void files_print_conversions(struct pf_buf *out);
+
 /* --- the fixed part of the tree ----------------------------------------------------- */
 
 extern const struct pf_kind kind_trace;

@@ -308,7 +308,7 @@ static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 		"  trace.json                  the same on a time line (ui.perfetto.dev)\n\n"
 		"These lines convert files of other formats:\n\n",
 		m, m);
-	buffers_print_foreign(out);
+	files_print_conversions(out);
 	pf_buf_puts(out, "\nThe manual: man 1 pjrtfs, man 5 pjrtfs.\n");
 	return 0;
 }

@@ -123,9 +123,6 @@ int files_link_backed(struct pf_node *dir, const char *name, struct backed *b,
 		      mode_t perm, const struct pf_cred *cred, struct pf_node **ret,
 		      struct pf_err *err);
 
-/* Append the lines of Python that convert files of other formats to buffers. */
-void buffers_print_foreign(struct pf_buf *out);
-
 /* Free the buffers whose frees are deferred, and defer no more.  Takes the name lock. */
 void files_end_deferred_frees(struct pf_fs *fs);
 

@@ -173,9 +173,6 @@ void inode_free_or_defer_locked(struct pf_fs *fs, struct buffer_inode *inode);
 /* As pf_format_of, for the NAME of a listed file: one that ends in .json is a scratch file. */
 enum pf_format buffers_format_of(const char *name, size_t *stem_len);
 
-/* -EINVAL, with how to convert it, for a NAME with the extension of another known format. */
-int buffers_check_foreign(const char *name, struct pf_err *err);
-
 /* -EINVAL for a stem (LEN bytes at NAME) that looks like a file name: ambiguous in commands. */
 int buffers_check_stem(const char *name, size_t len, struct pf_err *err);
 

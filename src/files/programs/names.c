@@ -235,51 +235,6 @@ int files_may_load(struct pf_fs *fs, uid_t uid, struct pf_err *err)
 
 /* --- names -------------------------------------------------------------------------- */
 
-/* Other files that users may mistake for programs. */
-
-#define LIKE_JAX                                                                         \
-	"export the model as StableHLO where it was made (jax.export, "                  \
-	"torch_xla.stablehlo)"
-
-static const struct {
-	const char *ext, *instead;
-} foreign[] = {
-	{ ".npy", "it holds an array: those go to buffers/" },
-	{ ".npz", "it holds arrays: those go to buffers/" },
-	{ ".safetensors", "it holds arrays: those go to buffers/" },
-	{ ".raw", "it holds an array: those go to buffers/" },
-	{ ".txt", "arrays go to buffers/, and StableHLO as text is called .mlir" },
-	{ ".stablehlo", "StableHLO is called .mlir as text, .mlirbc as bytecode" },
-	{ ".hlo", "plugins do not read HLO as text: write a serialized "
-		  "HloModuleProto, as .hlo.pb, or StableHLO, as .mlir" },
-	{ ".pb", "a serialized HloModuleProto is called .hlo.pb" },
-	{ ".py", "write what jax.jit(f).lower(x).as_text() gives, as .mlir" },
-	{ ".onnx", LIKE_JAX },
-	{ ".tflite", LIKE_JAX },
-	{ ".pt", LIKE_JAX },
-	{ ".pt2", LIKE_JAX },
-	{ ".pth", LIKE_JAX },
-};
-
-/* Refuse NAME, not a program's name, if its extension is one of those: -EINVAL. */
-static int check_foreign(const char *name, struct pf_err *err)
-{
-	size_t len = strlen(name);
-
-	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
-		size_t n = strlen(foreign[i].ext);
-
-		if (len > n && !strcmp(name + len - n, foreign[i].ext))
-			return pf_err_set(
-				err, -EINVAL,
-				"%s: expected a program, which is called .mlir, "
-				".mlirbc, .hlo.pb, .jax_exported or .pjrtexe, "
-				"found %s: %s",
-				name, foreign[i].ext, foreign[i].instead);
-	}
-	return 0;
-}
-
 struct pf_node *files_find_stem(struct pf_node *dir, const char *stem, size_t len)
 {
 	const char *extensions[PF_PROGRAM_NATIVE + 1] = { NULL };
@@ -311,7 +266,7 @@ int files_check_name(struct pf_node *dir, const char *name, const struct pf_node
 	*ret = pf_program_format_of(name, &len);
 	snprintf(stem, PF_NAME_MAX + 1, "%.*s", (int)len, name);
 	if (*ret == PF_PROGRAM_NONE)
-		return check_foreign(name, err);
+		return files_foreign_to_programs(name, err);
 	if (pf_program_format_of(stem, NULL) != PF_PROGRAM_NONE)
 		return pf_err_set(err, -EINVAL, "%s has two extensions", name);
 	taken = pf_dir_lookup(dir, stem);

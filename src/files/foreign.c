@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of other formats that users may mistake for arrays or programs. */
+#include <errno.h>
+#include <string.h>
+
+#include "internal.h"
+
+#define ARRAY "it holds an array: those go to buffers/"
+#define ARRAYS "it holds arrays: those go to buffers/"
+#define PROGRAM "it is called as a program: those go to programs/"
+#define NUMBERS "lines of numbers, without a line of names, are called .txt"
+#define IMAGE                                                                            \
+	"decode it first: python3 -c 'import numpy,sys; from PIL import Image; "         \
+	"numpy.save(sys.argv[2], numpy.asarray(Image.open(sys.argv[1])))' IMAGE X.npy"
+#define LIKE_JAX                                                                         \
+	"export the model as StableHLO where it was made (jax.export, "                  \
+	"torch_xla.stablehlo)"
+
+/*
+ * By extension: what to do instead of writing such a file to buffers/, and to programs/; NULL: it may be
+ * written there.  buffers/ also refuses files that a program in Python converts, which the manual and
+ * the mount's README show, too; TO is the extension of what it makes, if it takes a name for that.
+ */
+static const struct foreign {
+	const char *ext, *buffers, *programs, *python, *to;
+} foreign[] = {
+	{ ".npy", .programs = ARRAY },
+	{ ".raw", .programs = ARRAY },
+	{ ".safetensors", .programs = ARRAYS },
+	{ ".txt",
+	  .programs = "arrays go to buffers/, and StableHLO as text is called .mlir" },
+	{ ".mlir", .buffers = PROGRAM },
+	{ ".mlirbc", .buffers = PROGRAM },
+	{ ".hlo.pb", .buffers = PROGRAM },
+	{ ".jax_exported", .buffers = PROGRAM },
+	{ ".pjrtexe", .buffers = PROGRAM },
+	{ ".stablehlo", .buffers = "StableHLO goes to programs/, as .mlir or .mlirbc",
+	  .programs = "StableHLO is called .mlir as text, .mlirbc as bytecode" },
+	{ ".npz",
+	  .python = "import numpy,sys; [numpy.save(k, v) for k, v in "
+		    "numpy.load(sys.argv[1]).items()]",
+	  .programs = ARRAYS },
+	{ ".pt",
+	  .python = "import torch,sys; from safetensors.torch import save_file; "
+		    "save_file(torch.load(sys.argv[1], map_location=lambda s, _: s), "
+		    "sys.argv[2])",
+	  .to = ".safetensors", .programs = LIKE_JAX },
+	{
+		".gguf",
+		.python = "import gguf,numpy,sys; [numpy.save(t.name, t.data) for t in "
+			  "gguf.GGUFReader(sys.argv[1]).tensors]",
+	},
+	{ ".onnx",
+	  .python = "import onnx,numpy,sys; from onnx.numpy_helper import to_array; "
+		    "[numpy.save(t.name, to_array(t)) for t in "
+		    "onnx.load(sys.argv[1]).graph.initializer]",
+	  .programs = LIKE_JAX },
+	{ ".csv", .buffers = NUMBERS },
+	{ ".tsv", .buffers = NUMBERS },
+	{ ".png", .buffers = IMAGE },
+	{ ".jpg", .buffers = IMAGE },
+	{ ".jpeg", .buffers = IMAGE },
+	{ ".hlo", .programs = "plugins do not read HLO as text: write a serialized "
+			      "HloModuleProto, as .hlo.pb, or StableHLO, as .mlir" },
+	{ ".pb", .programs = "a serialized HloModuleProto is called .hlo.pb" },
+	{ ".py", .programs = "write what jax.jit(f).lower(x).as_text() gives, as .mlir" },
+	{ ".tflite", .programs = LIKE_JAX },
+	{ ".pt2", .programs = LIKE_JAX },
+	{ ".pth", .programs = LIKE_JAX },
+};
+
+/* Has NAME the extension of F? */
+static bool is_one(const struct foreign *f, const char *name)
+{
+	size_t len = strlen(name), n = strlen(f->ext);
+
+	return len > n && !strcmp(name + len - n, f->ext);
+}
+
+/* Append the line that converts the file called STEM (LEN bytes) and F's extension. */
+static void print_conversion(const struct foreign *f, const char *stem, int len,
+			     struct pf_buf *out)
+{
+	pf_buf_printf(out, "python3 -c '%s' %.*s%s", f->python, len, stem, f->ext);
+	if (f->to)
+		pf_buf_printf(out, " %.*s%s", len, stem, f->to);
+}
+
+int files_foreign_to_buffers(const char *name, struct pf_err *err)
+{
+	pf_autobuf struct pf_buf line = PF_BUF_INIT;
+	const struct foreign *f = foreign, *end = f + PF_ARRAY_SIZE(foreign);
+
+	while (f < end && !((f->buffers || f->python) && is_one(f, name)))
+		f++;
+	if (f == end)
+		return 0;
+	if (f->buffers)
+		return pf_err_set(err, -EINVAL,
+				  "%s: expected an array, which is called .npy, .txt, "
+				  ".raw or .safetensors, found %s: %s",
+				  name, f->ext, f->buffers);
+	print_conversion(f, name, (int)(strlen(name) - strlen(f->ext)), &line);
+	return pf_err_set(err, -EINVAL,
+			  "%s files are not read; files of their arrays are made by: %s",
+			  f->ext, line.data ? line.data : "python3");
+}
+
+int files_foreign_to_programs(const char *name, struct pf_err *err)
+{
+	const struct foreign *f = foreign, *end = f + PF_ARRAY_SIZE(foreign);
+
+	while (f < end && !(f->programs && is_one(f, name)))
+		f++;
+	if (f == end)
+		return 0;
+	return pf_err_set(err, -EINVAL,
+			  "%s: expected a program, which is called .mlir, .mlirbc, "
+			  ".hlo.pb, .jax_exported or .pjrtexe, found %s: %s",
+			  name, f->ext, f->programs);
+}
+
+void files_print_conversions(struct pf_buf *out)
+{
+	for (size_t i = 0; i < PF_ARRAY_SIZE(foreign); i++) {
+		if (!foreign[i].python)
+			continue;
+		pf_buf_puts(out, "  ");
+		print_conversion(&foreign[i], "NAME", 4, out);
+		pf_buf_puts(out, "\n");
+	}
+}
