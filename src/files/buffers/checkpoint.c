@@ -309,16 +309,12 @@ int checkpoint_may_read(struct pf_node *file, const struct pf_cred *cred,
 	return may ? 0 : pf_err_set(err, -EACCES, "not all of its tensors may be read");
 }
 
-void checkpoint_follow(struct pf_node *node)
+void checkpoint_mirror(struct pf_node *node)
 {
 	bool is_dir = buffers_is_directory(node);
 	struct pf_node *other;
 	struct pf_attr attr;
 
-	buffer_charge_owner(node);
-	/* Without a home for a new owner it stays in the old one's. */
-	if (!is_dir)
-		(void)inode_house(node, NULL);
 	if (!is_dir && !atomic_load(&view_of(node)->inode->directory))
 		return;
 	pf_tree_lock_names(node->tree);

@@ -48,7 +48,7 @@ static int buffers_create(struct pf_node *dir, const char *name, mode_t mode,
 		node = inode_new(dir->tree, &kind_buffer, buffer, format, mode, cred);
 	if (!node)
 		return pf_err_set(err, -ENOMEM, "no memory for %s", name);
-	r = inode_house(node, err);
+	r = inode_move_to_owner(node, err);
 	if (r == 0)
 		r = pf_dir_link(dir, name, node, false);
 	if (r < 0)
@@ -423,9 +423,15 @@ static const struct pf_dir_ops buffers_ops = {
 	.rename = buffers_rename,
 };
 
+static void buffers_setattr(struct pf_node *dir)
+{
+	buffer_charge_owner(dir);
+	checkpoint_mirror(dir);
+}
+
 static const struct pf_kind kind_buffers = { .mode = S_IFDIR | 0755,
 					     .dir = &buffers_ops,
-					     .setattr = checkpoint_follow,
+					     .setattr = buffers_setattr,
 					     .restored_as = RESTORED_BUFFERS,
 					     .free = buffer_dir_free };
 

@@ -878,7 +878,7 @@ static short buffer_poll(struct pf_open *of)
 	return is_under_way(of->node) ? 0 : POLLIN;
 }
 
-/* --- stat --------------------------------------------------------------------------- */
+/* --- stat(2), chmod(2), chown(2) ------------------------------------------------------ */
 
 static void buffer_getattr(struct pf_node *node, struct stat *st)
 {
@@ -900,6 +900,14 @@ static void buffer_getattr(struct pf_node *node, struct stat *st)
 static uint64_t buffer_size_bound(struct pf_node *node)
 {
 	return pf_snapshot_bound(buffer_of(node), view_of(node)->format);
+}
+
+static void buffer_setattr(struct pf_node *node)
+{
+	buffer_charge_owner(node);
+	/* Without a home for a new owner it stays in the old one's. */
+	(void)inode_move_to_owner(node, NULL);
+	checkpoint_mirror(node);
 }
 
 /* A view's: that of the listed node, with the view's extension. */
@@ -937,7 +945,7 @@ const struct pf_kind kind_buffer = {
 	.remove_xattr = buffer_remove_xattr,
 	.getattr = buffer_getattr,
 	.size_bound = buffer_size_bound,
-	.setattr = checkpoint_follow,
+	.setattr = buffer_setattr,
 	.path = buffer_path,
 	.restored_as = RESTORED_BUFFER,
 	.free = buffer_node_free,

@@ -13,13 +13,13 @@
  */
 static int no_directory(const char *name, const char *part, int len, struct pf_err *err)
 {
-	static const char home[] = "buffers/";
+	static const char top[] = "buffers/";
 	const char *rest = NULL, *at;
 	char plugin[64], id[24], device[96] = "";
 
-	for (at = strstr(name, home); at; at = strstr(at + 1, home))
+	for (at = strstr(name, top); at; at = strstr(at + 1, top))
 		if (at == name || at[-1] == '/')
-			rest = at + strlen(home);
+			rest = at + strlen(top);
 	at = strstr(name, "devices/");
 	if (at && rest &&
 	    sscanf(at, "devices/%63[^/]/%23[0-9]/buffers/", plugin, id) == 2)

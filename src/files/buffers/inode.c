@@ -176,7 +176,7 @@ struct pf_node *inode_new(struct pf_tree *tree, const struct pf_kind *kind,
 	return node;
 }
 
-int inode_house(struct pf_node *node, struct pf_err *err)
+int inode_move_to_owner(struct pf_node *node, struct pf_err *err)
 {
 	struct pf_buffer *b = buffer_of(node);
 	const struct home *home;

@@ -96,7 +96,7 @@ struct pf_node *buffer_dir_new(struct pf_tree *tree, const struct pf_kind *kind,
 
 /* Have NODE's buffer live in the home of NODE's owner from now on: the bytes that are written to
  * it, and the arrays that are made of them.  -EUSERS, -ENOMEM. */
-int inode_house(struct pf_node *node, struct pf_err *err);
+int inode_move_to_owner(struct pf_node *node, struct pf_err *err);
 
 /* Make the inode of BUFFER (a reference is taken) and its listed node of KIND, not yet linked,
  * with a reference.  NULL: no memory. */
@@ -250,9 +250,9 @@ int checkpoint_dissolve(struct pf_node *file, struct pf_err *err);
 int checkpoint_may_read(struct pf_node *file, const struct pf_cred *cred,
 			struct pf_err *err);
 
-/* The owner or mode of NODE was set: charge the owner, and if it is a file or a directory of its
- * tensors, set the other's, too.  Takes the name lock. */
-void checkpoint_follow(struct pf_node *node);
+/* The owner or mode of NODE was set: if it is a file whose tensors have a directory, or that
+ * directory, set the other's, too.  Takes the name lock. */
+void checkpoint_mirror(struct pf_node *node);
 
 /* DIR was unlinked: unlink the file whose tensors it had, if any.  The name lock is held. */
 void checkpoint_gone(struct pf_node *dir);

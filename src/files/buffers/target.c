@@ -122,7 +122,7 @@ int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
 		attr.gid = was.gid;
 		pf_node_set_attr(node, &attr);
 	}
-	r = inode_house(node, err);
+	r = inode_move_to_owner(node, err);
 	if (r < 0)
 		return r;
 	/* Link before unlink: a lookup of the stem finds a buffer at any time. */

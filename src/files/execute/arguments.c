@@ -125,8 +125,8 @@ static bool in_new_directory(const struct row *row, size_t i)
 
 /* Check that the directory WORD, a new one or not, is one of ROW's device, to which its
  * results can go. */
-static int check_home(const struct named_exec *run, const struct row *row,
-		      const char *word, struct pf_err *err)
+static int check_directory(const struct named_exec *run, const struct row *row,
+			   const char *word, struct pf_err *err)
 {
 	const char *slash = strchr(word, '/');
 	const struct device *device = row->device;
@@ -153,7 +153,7 @@ static int list_output(struct named_exec *run, struct row *row, const char *word
 
 	if (!*word || word[strlen(word) - 1] != '/')
 		return names_add(&row->outputs, word, strlen(word));
-	r = check_home(run, row, word, err);
+	r = check_directory(run, row, word, err);
 	if (r < 0)
 		return r;
 	if (files_is_directory(row->device, word, &run->task->cred)) {
