@@ -13,12 +13,6 @@ command_op op_execute;
 const char *files_at_timeout(uint64_t repeat);
 
 /*
- * A task of COMMAND, for a kind whose left is task_command_left.  It is answered with JSON,
- * or, without JSON, with a line for people.  NULL: no memory, and COMMAND is answered.
- */
-struct task *command_task_new(struct pf_command *command, bool json);
-
-/*
  * Execute PROGRAM (called NAME) as REQUEST says and put the results under their names.
  * Takes REQUEST's contents.  SPIN: the calling thread may spin for the answer for some
  * microseconds; not on threads that take replies.

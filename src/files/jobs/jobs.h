@@ -141,7 +141,13 @@ int task_set_timeout(struct task *task, uint64_t ms, const char *at_timeout,
  */
 void task_left(struct task *task);
 
-/* The same for the task in COMMAND's user: for a kind's left. */
+/*
+ * A task of COMMAND, for a kind whose left is task_command_left.  It is answered with JSON,
+ * or, without JSON, with a line for people.  NULL: no memory, and COMMAND is answered.
+ */
+struct task *command_task_new(struct pf_command *command, bool json);
+
+/* task_left for the task of COMMAND: for a kind's left. */
 void task_command_left(struct pf_command *command);
 
 /* {"ok":true} */

@@ -362,14 +362,6 @@ void task_left(struct task *t)
 		stop_waiting(t);
 }
 
-void task_command_left(struct pf_command *command)
-{
-	struct task *t = atomic_load(&command->user);
-
-	if (t)
-		task_left(t);
-}
-
 int task_set_timeout(struct task *t, uint64_t ms, const char *at_timeout,
 		     struct pf_err *err)
 {
