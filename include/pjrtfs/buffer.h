@@ -62,7 +62,9 @@ struct pf_buffer {
 	enum pf_format format;
 	enum pf_buffer_state state;
 	bool refused; /* the last write failed, as err says: closing commits nothing */
-	bool line_refused; /* and so does any write: a line was wrong */
+	bool line_refused;  /* and so does any write: a line was wrong */
+	const void *writer; /* the view that is open for writing, if one is, */
+	unsigned n_writers; /* and how often */
 	/* Types raw bytes and text; set by a create command, or from a former value. */
 	enum pf_dtype declared;          /* PF_DTYPE_INVALID: none */
 	struct pf_shape *declared_shape; /* owned, see pf_shape_dup; NULL: none */
@@ -166,8 +168,13 @@ int pf_buffer_fill(struct pf_buffer *buffer, const void *element, struct pf_err 
 ssize_t pf_buffer_write(struct pf_buffer *buffer, const void *src, size_t len,
 			uint64_t off, struct pf_err *err);
 
-/* Another writer opened it: forget that an earlier writer's line of text was refused. */
-void pf_buffer_new_writer(struct pf_buffer *buffer);
+/*
+ * A writer opens it by VIEW, one of the names of its formats (any pointer): all writers write the
+ * same view at a time, as a write in another format would have no meaning in that one.  False:
+ * another view is open for writing.  That an earlier writer's line of text was refused is forgotten.
+ */
+bool pf_buffer_open_writer(struct pf_buffer *buffer, const void *view);
+void pf_buffer_close_writer(struct pf_buffer *buffer);
 
 /* Set the content's size: 0 empties the buffer, its value is freed. */
 int pf_buffer_truncate(struct pf_buffer *buffer, uint64_t size, struct pf_err *err);
@@ -261,6 +268,13 @@ void pf_buffer_discard(struct pf_buffer *buffer);
 
 /* The bytes of its content and its value, at most: they may be the same. */
 uint64_t pf_buffer_bytes(struct pf_buffer *buffer);
+
+/* The bytes of its content, and the format that they are written in. */
+uint64_t pf_buffer_size(struct pf_buffer *buffer);
+enum pf_format pf_buffer_format(struct pf_buffer *buffer);
+
+/* Is it written as FORMAT, and has it no bytes yet? */
+bool pf_buffer_is_blank(struct pf_buffer *buffer, enum pf_format format);
 
 /* Is there an array, but no content: a result that was not written to? */
 bool pf_buffer_lacks_bytes(struct pf_buffer *buffer);

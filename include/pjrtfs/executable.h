@@ -238,6 +238,14 @@ int pf_executable_no_source(struct pf_err *err);
 struct pf_bytes *pf_executable_source(struct pf_executable *executable,
 				      uint64_t *ret_len);
 
+/* The same of a source that is as it shall be (pf_executable_keep_source); NULL also if it has changed
+ * since. */
+struct pf_bytes *pf_executable_kept_source(struct pf_executable *executable,
+					   uint64_t *ret_len);
+
+/* The bytes of a program that was written and not committed; 0: it was. */
+uint64_t pf_executable_uncommitted(struct pf_executable *executable);
+
 /* The present source, if that is still SOURCE (NULL: none), is as it shall be: changed is false. */
 void pf_executable_keep_source(struct pf_executable *executable,
 			       const struct pf_bytes *source);
@@ -262,6 +270,14 @@ void pf_executable_set_format(struct pf_executable *executable,
 /* The text that was written as options is not JSON: keep ERR in options_err. */
 void pf_executable_refuse_options(struct pf_executable *executable,
 				  const struct pf_err *err);
+
+/* Append options.json's text; nothing: the defaults. */
+void pf_executable_options(struct pf_executable *executable, struct pf_buf *out);
+
+/* Why the last write to the source, and the options that were written last, were refused; with code 0:
+ * they were not. */
+void pf_executable_refusals(struct pf_executable *executable, struct pf_err *ret_write,
+			    struct pf_err *ret_options);
 
 /*
  * Set options.json's text, LEN bytes of TEXT; NULL: the defaults.  ONLY_CHECK: do not set it.  0;

@@ -352,10 +352,21 @@ ssize_t pf_buffer_write(struct pf_buffer *b, const void *src, size_t len, uint64
 	return r < 0 ? r : (ssize_t)len;
 }
 
-void pf_buffer_new_writer(struct pf_buffer *b)
+bool pf_buffer_open_writer(struct pf_buffer *b, const void *view)
 {
 	PF_CHANGE_SCOPE(buffer, b);
+	if (b->n_writers && b->writer != view)
+		return false;
+	b->writer = view;
+	b->n_writers++;
 	pf_buffer_skip_lines_locked(b);
+	return true;
+}
+
+void pf_buffer_close_writer(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	b->n_writers--;
 }
 
 /* --- other changes -------------------------------------------------------------------- */
@@ -481,6 +492,24 @@ uint64_t pf_buffer_bytes(struct pf_buffer *b)
 {
 	PF_LOCK_SCOPE(&b->lock);
 	return b->size + (b->value ? b->value->len : 0);
+}
+
+uint64_t pf_buffer_size(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return b->size;
+}
+
+enum pf_format pf_buffer_format(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return b->format;
+}
+
+bool pf_buffer_is_blank(struct pf_buffer *b, enum pf_format format)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return b->format == format && !b->size && !b->content;
 }
 
 bool pf_buffer_lacks_bytes(struct pf_buffer *b)

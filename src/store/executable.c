@@ -336,6 +336,23 @@ struct pf_bytes *pf_executable_source(struct pf_executable *x, uint64_t *ret_len
 	return x->program ? pf_bytes_ref(x->program) : NULL;
 }
 
+struct pf_bytes *pf_executable_kept_source(struct pf_executable *x, uint64_t *ret_len)
+{
+	PF_LOCK_SCOPE(&x->lock);
+	*ret_len = x->program_len;
+	return x->program && !x->changed ? pf_bytes_ref(x->program) : NULL;
+}
+
+uint64_t pf_executable_uncommitted(struct pf_executable *x)
+{
+	PF_LOCK_SCOPE(&x->lock);
+	/* A compile under way, or that failed, has an error of its own. */
+	if (!x->changed || x->format == PF_PROGRAM_NONE ||
+	    (x->state != PF_EXECUTABLE_EMPTY && x->state != PF_EXECUTABLE_READY))
+		return 0;
+	return x->program_len;
+}
+
 void pf_executable_keep_source(struct pf_executable *x, const struct pf_bytes *source)
 {
 	PF_CHANGE_SCOPE(executable, x);
@@ -490,6 +507,21 @@ int pf_executable_set_options(struct pf_executable *x, const char *text, size_t 
 		x->worker = plan.worker;
 	}
 	return r;
+}
+
+void pf_executable_options(struct pf_executable *x, struct pf_buf *out)
+{
+	PF_LOCK_SCOPE(&x->lock);
+	if (x->options)
+		pf_buf_puts(out, x->options);
+}
+
+void pf_executable_refusals(struct pf_executable *x, struct pf_err *ret_write,
+			    struct pf_err *ret_options)
+{
+	PF_LOCK_SCOPE(&x->lock);
+	*ret_write = x->write_err;
+	*ret_options = x->options_err;
 }
 
 struct pf_worker *pf_executable_worker(struct pf_executable *x)

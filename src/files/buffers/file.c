@@ -22,8 +22,7 @@ struct buffer_open {
 /* --- writers ------------------------------------------------------------------------ */
 
 /*
- * All writers of a buffer write the same view, since a write in another format would have
- * no meaning in this one.
+ * All writers of a buffer write the same view (pf_buffer_open_writer).
  *
  * For close(2) the kernel sends a FLUSH before the call returns, and the RELEASE some
  * time after.  So an open of another view may still find the previous writer, and waits
@@ -35,34 +34,9 @@ enum { WAIT_MS = 500 };
 /* Is NODE the view that its buffer is written in? */
 static bool writer_is_listed(struct pf_node *node)
 {
-	struct pf_buffer *b = buffer_of(node);
+	enum pf_format format = pf_buffer_format(buffer_of(node));
 
-	PF_LOCK_SCOPE(&b->lock);
-	return b->format == view_of(node)->format || b->format == PF_FORMAT_NONE;
-}
-
-/* False: another view is open for writing. */
-static bool count_in(struct pf_node *node)
-{
-	struct buffer_inode *inode = view_of(node)->inode;
-	bool ok;
-
-	pf_lock(&inode->buffer->lock);
-	ok = !inode->n_writers || inode->writer == node;
-	if (ok) {
-		inode->writer = node;
-		inode->n_writers++;
-	}
-	pf_unlock(&inode->buffer->lock);
-	if (ok)
-		pf_buffer_new_writer(inode->buffer);
-	return ok;
-}
-
-static void count_out(struct pf_node *node)
-{
-	PF_LOCK_SCOPE(&buffer_of(node)->lock);
-	view_of(node)->inode->n_writers--;
+	return format == view_of(node)->format || format == PF_FORMAT_NONE;
 }
 
 /* The view that OF writes becomes the one that the buffer is written in. */
@@ -96,12 +70,12 @@ static int writer_enter(struct pf_open *of, struct pf_err *err)
 	if (view_of(of->node)->format == PF_FORMAT_JSON)
 		return pf_err_set(err, -EACCES,
 				  "what is known of a buffer cannot be written");
-	o->waits = !count_in(of->node);
+	o->waits = !pf_buffer_open_writer(buffer_of(of->node), of->node);
 	/* With O_TRUNC no bytes are to be kept; without it buffer_prepare fetches them. */
 	if (!o->waits && (of->flags & O_TRUNC) && !writer_is_listed(of->node))
 		r = writer_take_over(of, err);
 	if (r < 0) {
-		count_out(of->node);
+		pf_buffer_close_writer(buffer_of(of->node));
 		o->waits = true;
 	}
 	return r;
@@ -169,7 +143,6 @@ static bool can_note(struct pf_open *of, uint64_t off, struct pf_open *from,
 		     uint64_t from_off)
 {
 	struct buffer_open *to = of->state, *o = from->state;
-	struct pf_buffer *b = buffer_of(of->node);
 	enum pf_format format = view_of(of->node)->format;
 
 	if (off != from_off || off != to->copied_len || !o->viewed ||
@@ -181,8 +154,7 @@ static bool can_note(struct pf_open *of, uint64_t off, struct pf_open *from,
 	if (off)
 		return to->copied.array == o->snapshot.array &&
 		       to->copied.content == o->snapshot.content;
-	PF_LOCK_SCOPE(&b->lock);
-	return b->format == format && !b->size && !b->content;
+	return pf_buffer_is_blank(buffer_of(of->node), format);
 }
 
 static ssize_t buffer_copy(struct pf_open *of, uint64_t off, struct pf_open *from,
@@ -458,7 +430,7 @@ static void buffer_release(struct pf_open *of)
 	if (o->copied_len)
 		pf_snapshot_release(&o->copied);
 	if (pf_open_writes(of) && !o->waits)
-		count_out(of->node);
+		pf_buffer_close_writer(buffer_of(of->node));
 	free(o);
 	inode_leave(of->node);
 }
@@ -779,7 +751,6 @@ static int buffer_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t 
 {
 	struct pf_buffer *b = buffer_of(of->node);
 	int r = copy_noted(of, true, err);
-	uint64_t size;
 
 	if (r == 0)
 		r = about_to_change(of->node, err);
@@ -789,11 +760,8 @@ static int buffer_allocate(struct pf_open *of, int mode, uint64_t off, uint64_t 
 		return pf_buffer_punch(b, off, len, err);
 	if (mode & ~FALLOC_FL_KEEP_SIZE)
 		return pf_err_set(err, -EOPNOTSUPP, "this way of allocating");
-	pf_lock(&b->lock);
-	size = b->size;
-	pf_unlock(&b->lock);
 	/* Room beyond the end cannot be reserved: FALLOC_FL_KEEP_SIZE does nothing. */
-	if (mode || off + len <= size)
+	if (mode || off + len <= pf_buffer_size(b))
 		return 0;
 	return pf_buffer_truncate(b, off + len, err);
 }

@@ -15,8 +15,6 @@ struct buffer_inode {
 	struct pf_buffer *buffer; /* owned reference */
 	uint64_t id;              /* of its first node: no other inode has had it */
 	_Atomic unsigned opens;   /* open files, of all its nodes */
-	unsigned n_writers; /* open writers, all of the node writer; under buffer->lock */
-	const struct pf_node *writer;
 	_Atomic bool gone; /* unlinked: its data is freed with the last open file */
 	_Atomic bool dead; /* its data is freed, or about to be: opens are ESTALE */
 	bool numbered;     /* a result that a command numbered; set before it is linked */

@@ -167,23 +167,13 @@ static int state_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	return 0;
 }
 
-/* Bytes of a program file that was written and not closed. */
-static uint64_t unclosed(struct pf_executable *x)
-{
-	PF_LOCK_SCOPE(&x->lock);
-	return (x->state == PF_EXECUTABLE_EMPTY || is_compiled(x->state)) && x->changed &&
-			       x->format != PF_PROGRAM_NONE
-		       ? x->program_len
-		       : 0;
-}
-
 static int error_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
 	struct pf_executable *x = program_of(node)->x;
 	enum pf_executable_state state = pf_executable_state(x);
-	uint64_t len = unclosed(x);
+	uint64_t len = pf_executable_uncommitted(x);
 	pf_autobuf struct pf_buf name = PF_BUF_INIT;
-	struct pf_err why = PF_ERR_INIT;
+	struct pf_err why = PF_ERR_INIT, write_err, options_err;
 
 	(void)err;
 	files_program_name(program_of(node), &name);
@@ -197,13 +187,11 @@ static int error_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 			      "program of %s: %" PRIu64 " bytes were written, and it was "
 			      "not closed: its writer is at it still, or was killed\n",
 			      name.data, len);
-	pf_lock(&x->lock);
-	if (x->write_err.code)
-		pf_buf_printf(out, "program of %s: %s\n", name.data, x->write_err.text);
-	why = x->options_err;
-	pf_unlock(&x->lock);
-	if (why.code)
-		pf_buf_printf(out, "options of %s: %s\n", name.data, why.text);
+	pf_executable_refusals(x, &write_err, &options_err);
+	if (write_err.code)
+		pf_buf_printf(out, "program of %s: %s\n", name.data, write_err.text);
+	if (options_err.code)
+		pf_buf_printf(out, "options of %s: %s\n", name.data, options_err.text);
 	return 0;
 }
 
@@ -249,11 +237,10 @@ static const struct pf_kind options_pb;
 
 static int options_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
-	struct pf_executable *x = program_of(node)->x;
-
 	(void)err;
-	PF_LOCK_SCOPE(&x->lock);
-	pf_buf_puts(out, x->options ? x->options : "{}\n");
+	pf_executable_options(program_of(node)->x, out);
+	if (!out->len)
+		pf_buf_puts(out, "{}\n");
 	return 0;
 }
 

@@ -207,10 +207,12 @@ int files_may_set(struct pf_fs *fs, uid_t uid, const char *options, struct pf_er
 
 char *program_options(struct program *program)
 {
-	struct pf_executable *x = program->x;
+	struct pf_buf text = PF_BUF_INIT;
 
-	PF_LOCK_SCOPE(&x->lock);
-	return x->options ? strdup(x->options) : NULL;
+	pf_executable_options(program->x, &text);
+	if (text.failed || !text.len)
+		pf_buf_release(&text);
+	return text.data;
 }
 
 int files_may_compile(struct program *program, uid_t uid, struct pf_err *err)

@@ -188,18 +188,6 @@ static int topologies_unlink(struct pf_node *dir, struct pf_node *node,
 	return 0;
 }
 
-/* The bytes that options find, if a plugin took the present ones: a reference, or NULL. */
-static struct pf_bytes *good_bytes(struct program *program, uint64_t *len)
-{
-	struct pf_executable *x = program->x;
-	bool changed;
-
-	pf_lock(&x->lock);
-	changed = x->changed;
-	pf_unlock(&x->lock);
-	return changed ? NULL : pf_executable_source(x, len);
-}
-
 static int topologies_rename(struct pf_node *dir, struct pf_node *node,
 			     struct pf_node *to, const char *name, unsigned flags,
 			     struct pf_err *err)
@@ -226,7 +214,8 @@ static int topologies_rename(struct pf_node *dir, struct pf_node *node,
 		return 0;
 	pf_node_name(node, before);
 	(void)stem_of(before, before, NULL);
-	bytes = good_bytes(program_of(node), &len);
+	/* A plugin took them, or options do not find them. */
+	bytes = pf_executable_kept_source(program_of(node)->x, &len);
 	/* First what may fail. */
 	r = pf_topology_set(compiler, stem, bytes, len, err);
 	if (r < 0)
@@ -271,7 +260,7 @@ int programs_restore_topology(struct restoring *r, struct pf_node *dir,
 	program_save(node);
 	program->node = dir ? node : NULL;
 	atomic_store(&program->removed, !dir);
-	bytes = dir ? good_bytes(program, &len) : NULL;
+	bytes = dir ? pf_executable_kept_source(program->x, &len) : NULL;
 	if (dir)
 		code = pf_dir_link(dir, old->name, node, false);
 	if (code == 0 && bytes)

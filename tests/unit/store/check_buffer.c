@@ -132,7 +132,7 @@ TEST_EACH(text_becomes_numbers, texts)
 	ck_assert_int_eq(pf_buffer_commit(buffer, false, &v, &err), -EINVAL);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "error");
 	ck_assert_int_eq(pf_buffer_write(buffer, "1\n", 2, 0, &err), -EINVAL);
-	pf_buffer_new_writer(buffer);
+	ck_assert(pf_buffer_open_writer(buffer, NULL));
 	put("1 2 3\n4 5 6\n", 12, 0);
 	commit_numbers();
 }

@@ -202,7 +202,7 @@ TEST(a_refused_line_stays_refused)
 	ck_assert_int_eq(pf_buffer_write(buffer, "x\n", 2, 4, &err), -EINVAL);
 	restart();
 	ck_assert_int_eq(pf_buffer_write(buffer, "3 4\n", 4, 4, &err), -EINVAL);
-	pf_buffer_new_writer(buffer);
+	ck_assert(pf_buffer_open_writer(buffer, NULL));
 	restart();
 	put("3 4\n", 4, 4);
 	commit();
