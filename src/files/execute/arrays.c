@@ -43,6 +43,7 @@ void array_heads_release(struct array_heads *heads)
 enum {
 	KEEP_ROOM = 1 << 16, /* bytes of arrays that are kept for the next ones */
 	KEEP_HEAD = 1 << 12, /* and of a header's */
+	SLOW_TRANSPOSE = 1 << 20,
 };
 
 /* Set the offset of every array. */
@@ -278,6 +279,11 @@ void arrays_in_transpose(struct arrays_in *in)
 	in->to_transpose = 0;
 }
 
+bool arrays_in_is_slow(const struct arrays_in *in)
+{
+	return in->to_transpose >= SLOW_TRANSPOSE;
+}
+
 void arrays_in_drop(struct arrays_in *in)
 {
 	for (size_t i = 0; in->to_transpose && i < in->n; i++)
@@ -330,7 +336,8 @@ int arrays_out_begin(struct arrays_out *out, size_t n, size_t len)
 	return pf_buf_reserve(&out->text, len) ? 0 : -ENOMEM;
 }
 
-void arrays_out_data(struct arrays_out *out, const void *data, size_t len)
+/* Append LEN bytes, which are borrowed. */
+static void add_data(struct arrays_out *out, const void *data, size_t len)
 {
 	struct iovec *last = out->n ? &out->pieces[out->n - 1] : NULL;
 
@@ -343,7 +350,21 @@ void arrays_out_data(struct arrays_out *out, const void *data, size_t len)
 void arrays_out_text(struct arrays_out *out, const void *text, size_t len)
 {
 	pf_buf_append(&out->text, text, len);
-	arrays_out_data(out, out->text.data + out->text.len - len, len);
+	add_data(out, out->text.data + out->text.len - len, len);
+}
+
+void arrays_out_array(struct arrays_out *out, const struct array_heads *heads, size_t i,
+		      const void *data, size_t len, bool copy)
+{
+	size_t head_len;
+	const char *head = heads ? array_head(heads, i, &head_len) : NULL;
+
+	if (head)
+		arrays_out_text(out, head, head_len);
+	if (copy)
+		arrays_out_text(out, data, len);
+	else if (len)
+		add_data(out, data, len);
 }
 
 int arrays_out_say(struct arrays_out *out, const struct pf_buf *text)
@@ -355,8 +376,11 @@ int arrays_out_say(struct arrays_out *out, const struct pf_buf *text)
 	return r;
 }
 
-size_t arrays_out_peek(struct arrays_out *out, size_t len, const char **data,
-		       char **joined)
+/*
+ * Set *DATA to the next bytes, up to LEN.  Returns how many, 0 at the end.  The caller
+ * frees *JOINED, which may be NULL.
+ */
+static size_t peek(struct arrays_out *out, size_t len, const char **data, char **joined)
 {
 	const struct iovec *first = &out->pieces[out->next];
 	size_t all = 0, n = 0;
@@ -385,7 +409,8 @@ size_t arrays_out_peek(struct arrays_out *out, size_t len, const char **data,
 	return n;
 }
 
-bool arrays_out_read(struct arrays_out *out, size_t len)
+/* LEN bytes were read. */
+static void consume(struct arrays_out *out, size_t len)
 {
 	struct iovec *piece = &out->pieces[out->next];
 
@@ -393,11 +418,21 @@ bool arrays_out_read(struct arrays_out *out, size_t len)
 		len -= piece->iov_len;
 	if (out->next == out->n) {
 		arrays_out_clear(out);
-		return true;
+		return;
 	}
 	piece->iov_base = (char *)piece->iov_base + len;
 	piece->iov_len -= len;
-	return false;
+}
+
+size_t arrays_out_answer(struct arrays_out *out, size_t len, struct pf_reply *reply)
+{
+	pf_autofree char *joined = NULL;
+	const char *data;
+	size_t n = peek(out, len, &data, &joined);
+
+	pf_reply_send(pf_reply_ref(reply), 0, data, n);
+	consume(out, n);
+	return n;
 }
 
 void arrays_out_release(struct arrays_out *out)

@@ -17,8 +17,6 @@
 #include "files/internal.h"
 #include "internal.h"
 
-enum { SLOW_TRANSPOSE = 1 << 20 }; /* bytes; a thread transposes as many or more */
-
 /* A write that waits for the program. */
 struct writer {
 	struct pf_parked parked;
@@ -201,14 +199,9 @@ static int give_locked(struct call *c, struct pf_execution *e)
 	c->out.drop = execution_drop;
 	for (size_t i = 0; i < e->n_outs && r == 0; i++) {
 		const struct pf_exec_result *result = &e->outs[i];
-		const char *head = array_head(&c->out_heads, i, &len);
 
-		if (!c->in.raw)
-			arrays_out_text(&c->out, head, len);
-		if (result->transient)
-			arrays_out_text(&c->out, result->data, result->len);
-		else
-			arrays_out_data(&c->out, result->data, result->len);
+		arrays_out_array(&c->out, c->in.raw ? NULL : &c->out_heads, i,
+				 result->data, result->len, result->transient);
 	}
 	return r;
 }
@@ -285,8 +278,7 @@ static void *transpose_and_run(void *arg)
 
 static void run(struct call *c, struct pf_execution *e)
 {
-	if (c->in.to_transpose < SLOW_TRANSPOSE ||
-	    pf_thread_start(NULL, transpose_and_run, e))
+	if (!arrays_in_is_slow(&c->in) || pf_thread_start(NULL, transpose_and_run, e))
 		transpose_and_run(e);
 }
 
@@ -549,9 +541,6 @@ static bool ready(struct pf_stream *stream)
 static void answer(struct pf_stream *stream, size_t len, struct pf_reply *reply)
 {
 	struct call *c = call_of(stream);
-	pf_autofree char *joined = NULL;
-	const char *data;
-	size_t n;
 
 	if (c->state == CALL_TAKING && arrays_in_begun(&c->in)) {
 		struct pf_err err = PF_ERR_INIT;
@@ -570,10 +559,9 @@ static void answer(struct pf_stream *stream, size_t len, struct pf_reply *reply)
 		pf_reply_send(reply, 0, "", 0);
 		return;
 	}
-	n = arrays_out_peek(&c->out, len, &data, &joined);
-	/* Sent under the lock, so that no other thread refills that memory first. */
-	pf_reply_send(pf_reply_ref(reply), 0, data, n);
-	if (arrays_out_read(&c->out, n)) {
+	/* Under the lock, so that no other thread refills that memory first. */
+	arrays_out_answer(&c->out, len, reply);
+	if (arrays_out_ended(&c->out)) {
 		c->state = CALL_TAKING;
 		pf_open_idle(reply->held, true);
 		pf_node_ready(c->node);

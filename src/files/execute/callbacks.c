@@ -21,7 +21,6 @@ enum {
 	MAX_LINE = 1 << 19,
 	PRINT_ELEMENTS = 1 << 12, /* of a line, at a time */
 	PRINT_BYTES = 1 << 14,    /* after which it is read */
-	SLOW_TRANSPOSE = 1 << 20, /* bytes; a thread transposes as many or more */
 };
 
 /* One open file. */
@@ -130,7 +129,6 @@ static int put_arrays_locked(struct conversation *c)
 	pf_autobuf struct pf_buf line = PF_BUF_INIT;
 	struct array_heads heads = { PF_BUF_INIT, NULL };
 	uint64_t bytes = 0;
-	size_t len;
 	int r = types ? array_heads_print(&heads, types, i->n_args, NULL) : -ENOMEM;
 
 	if (r == 0) {
@@ -144,13 +142,9 @@ static int put_arrays_locked(struct conversation *c)
 	if (r == 0)
 		arrays_out_text(&c->request, line.data, line.len);
 	c->head_len = line.len;
-	for (uint32_t n = 0; n < i->n_args && r == 0; n++) {
-		const char *head = array_head(&heads, n, &len);
-
-		arrays_out_text(&c->request, head, len);
-		if (i->args[n].len)
-			arrays_out_data(&c->request, i->args[n].data, i->args[n].len);
-	}
+	for (uint32_t n = 0; n < i->n_args && r == 0; n++)
+		arrays_out_array(&c->request, &heads, n, i->args[n].data, i->args[n].len,
+				 false);
 	array_heads_release(&heads);
 	return r;
 }
@@ -290,7 +284,7 @@ static void *transpose_and_give(void *arg)
 /* The arrays of the answer are complete. */
 static int give_arrays_locked(struct conversation *c, struct pf_err *err)
 {
-	if (c->answer.to_transpose < SLOW_TRANSPOSE)
+	if (!arrays_in_is_slow(&c->answer))
 		return give_locked(c, err);
 	c->giving = true;
 	pf_callback_host_ref(&c->host);
@@ -496,9 +490,7 @@ static bool ready(struct pf_stream *stream)
 static void answer(struct pf_stream *stream, size_t len, struct pf_reply *reply)
 {
 	struct conversation *c = of_stream(stream);
-	pf_autofree char *joined = NULL;
 	struct pf_err err = PF_ERR_INIT;
-	const char *data;
 	size_t n;
 
 	if (c->cut) {
@@ -513,16 +505,15 @@ static void answer(struct pf_stream *stream, size_t len, struct pf_reply *reply)
 	/* A shell that reads a line may read further, and cannot seek back. */
 	if (c->head_len && len > c->head_len)
 		len = c->head_len;
-	n = arrays_out_peek(&c->request, len, &data, &joined);
+	/* Under the lock: when ended returns, the arguments are gone. */
+	n = arrays_out_answer(&c->request, len, reply);
 	c->head_len -= c->head_len ? n : 0;
-	/* Sent under the lock: when ended returns, the arguments are gone. */
-	pf_reply_send(pf_reply_ref(reply), 0, data, n);
-	if (arrays_out_read(&c->request, n)) {
+	if (arrays_out_ended(&c->request)) {
 		if (c->text && put_line_locked(c) < 0) {
 			pf_err_set(&err, -ENOMEM, "no memory for a request");
 			give_up_locked(c, &err);
 		}
-		c->read = c->invocation && !c->request.n;
+		c->read = c->invocation && arrays_out_ended(&c->request);
 		pf_node_ready(c->node);
 	}
 	pf_reply_unref(reply);

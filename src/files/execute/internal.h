@@ -198,8 +198,10 @@ bool arrays_in_begun(const struct arrays_in *in);
 /* Set *ERR: array in->next is not complete. */
 void arrays_in_missing(const struct arrays_in *in, struct pf_err *err);
 
-/* Copy column-major arrays into row-major order. */
+/* Copy column-major arrays into row-major order; and does that take so long that it needs a thread of
+ * its own? */
 void arrays_in_transpose(struct arrays_in *in);
+bool arrays_in_is_slow(const struct arrays_in *in);
 
 /* Drop what was written; a little memory is kept for the next ones. */
 void arrays_in_drop(struct arrays_in *in);
@@ -219,22 +221,26 @@ struct arrays_out {
  * -ENOMEM. */
 int arrays_out_begin(struct arrays_out *out, size_t n, size_t len);
 
-/* Append LEN bytes: borrowed ones, and copied ones. */
-void arrays_out_data(struct arrays_out *out, const void *data, size_t len);
+/* Append LEN bytes, a copy. */
 void arrays_out_text(struct arrays_out *out, const void *text, size_t len);
+
+/* Append array I of HEADS (NULL: without a header), two pieces at most: LEN bytes of DATA, borrowed, or a
+ * COPY. */
+void arrays_out_array(struct arrays_out *out, const struct array_heads *heads, size_t i,
+		      const void *data, size_t len, bool copy);
 
 /* Make TEXT the bytes to be read.  -ENOMEM. */
 int arrays_out_say(struct arrays_out *out, const struct pf_buf *text);
 
-/*
- * Set *DATA to the next bytes, up to LEN.  Returns how many, 0 at the end.  The caller
- * frees *JOINED, which may be NULL, and calls arrays_out_read for the bytes that were
- * read.
- */
-size_t arrays_out_peek(struct arrays_out *out, size_t len, const char **data,
-		       char **joined);
-/* LEN bytes were read.  Returns true if these were the last. */
-bool arrays_out_read(struct arrays_out *out, size_t len);
+/* Answer REPLY, whose reference stays the caller's, with the next bytes, up to LEN.  Returns how many, 0
+ * at the end. */
+size_t arrays_out_answer(struct arrays_out *out, size_t len, struct pf_reply *reply);
+
+/* Were all bytes read? */
+static inline bool arrays_out_ended(const struct arrays_out *out)
+{
+	return !out->n;
+}
 
 void arrays_out_clear(struct arrays_out *out);
 void arrays_out_release(struct arrays_out *out);
