@@ -196,7 +196,7 @@ const struct pf_kind kind_control = {
 	.json = true,
 	PF_CONTROL,
 	.command = control_command,
-	.left = task_command_left,
+	.left = command_task_left,
 };
 
 /* The op "batch": commands in order, in one round trip; and commands of several buffers, which are

@@ -77,5 +77,5 @@ const struct pf_kind kind_run = { .name = "run",
 				  .mode = S_IFREG | 0666,
 				  PF_CONTROL,
 				  .command = run_command,
-				  .left = task_command_left,
+				  .left = command_task_left,
 				  .free = program_node_free };

@@ -124,10 +124,10 @@ struct task *command_task_new(struct pf_command *command, bool json)
 	return &c->task;
 }
 
-void task_command_left(struct pf_command *command)
+void command_task_left(struct pf_command *command)
 {
 	struct task *t = atomic_load(&command->user);
 
 	if (t)
-		task_left(t);
+		task_client_gone(t);
 }

@@ -353,12 +353,12 @@ static struct json_object *cancel(struct job *job, bool force)
 	job->cancel = true;
 	job->force = job->force || force;
 	pf_unlock(&jobs_of(job)->lock);
-	task_unqueue(&job->task);
+	task_leave_queue(&job->task);
 	/* If it still waits for a compile, that is given up. */
 	ended = has_ended(state_of(job));
-	worker = ended ? NULL : task_stop(&job->task);
+	worker = ended ? NULL : task_give_up_compile(&job->task);
 	if (!ended)
-		task_left(&job->task);
+		task_client_gone(&job->task);
 	if (force && worker) {
 		pf_worker_restart(worker);
 		pf_json_add_string(o, "restarted", pf_worker_name(worker));
@@ -603,8 +603,7 @@ int jobs_restore(struct restoring *r, struct pf_node *dir, const struct pf_resto
 	cred.uid = record->uid;
 	cred.gid = record->gid;
 	task_init(&job->task, &job_ops, r->fs->jobs->dir, &cred);
-	job->task.answered = true;
-	atomic_store(&job->task.over, true);
+	atomic_store(&job->task.end, TASK_OVER);
 	job->account = files_account(r->fs, record->uid);
 	code = read_record(job, record, old->len, err);
 	if (code == 0)

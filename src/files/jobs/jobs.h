@@ -41,6 +41,13 @@ struct task_wait {
 	const char *meanwhile; /* static: what continues after the task's timeout */
 };
 
+/* How far a task has come to its end. */
+enum task_end {
+	TASK_UNDER_WAY,
+	TASK_ANSWERED, /* it ends; or its timeout was earlier, and what it had begun goes on */
+	TASK_OVER, /* it has ended */
+};
+
 /* Embedded in the struct of its kind. */
 struct task {
 	const struct task_ops *ops;
@@ -51,9 +58,9 @@ struct task {
 	struct task *whole; /* owned reference: the task of which it is a step, or NULL */
 
 	_Atomic unsigned refs;
-	pthread_mutex_t lock; /* rank 2; protects the fields below */
-	bool answered;
-	/* What task_stop stops, of the task or of its step: */
+	_Atomic enum task_end end; /* the lock is held when it becomes TASK_ANSWERED */
+	pthread_mutex_t lock;      /* rank 2; protects the fields below */
+	/* What cancelling it ends, of the task or of its step: */
 	struct pf_execution *execution;  /* borrowed, or NULL */
 	struct pf_worker *worker;        /* borrowed: where it runs, or NULL */
 	struct pf_executable *compiling; /* owned reference: compiled for it, or NULL */
@@ -62,9 +69,9 @@ struct task {
 	/* Not protected: */
 	_Atomic uint64_t done,
 		of; /* its parts, repetitions or steps; of is 0: it has none */
-	struct pf_timer timer;
-	struct pf_timer stop, abandon; /* armed once no process waits for it */
-	atomic_bool left, over;        /* no process waits for it; it has ended */
+	struct pf_timer timeout;
+	atomic_bool client_gone;           /* no process waits for it, */
+	struct pf_timer withdraw, abandon; /* and these are armed */
 	uint64_t timeout_ms;
 	const char *at_timeout; /* static: what happens to it at its timeout */
 };
@@ -90,7 +97,7 @@ void task_runs_at(struct task *task, struct pf_worker *worker,
 
 /* Give up the compile that TASK waits for.  Returns the worker that runs the rest of
  * TASK, which only that worker's end would stop; NULL: no worker runs any of it. */
-struct pf_worker *task_stop(struct task *task);
+struct pf_worker *task_give_up_compile(struct task *task);
 
 /* The text of its id, which the caller frees; NULL if it has none. */
 char *task_id(struct task *task);
@@ -123,8 +130,8 @@ static inline void task_progress(struct task *task, uint64_t done, uint64_t of)
 /* TASK has begun. */
 void task_began(struct task *task);
 
-/* TASK is cancelled: if it waits for a slot of a device, or else, it ends here. */
-void task_unqueue(struct task *task);
+/* TASK is cancelled: if it waits, for a slot of a device or otherwise, it ends here. */
+void task_leave_queue(struct task *task);
 
 /* Its position in the queue of its device, from 1; 0: it is not in it. */
 unsigned task_position(struct task *task);
@@ -139,16 +146,16 @@ int task_set_timeout(struct task *task, uint64_t ms, const char *at_timeout,
  * it executes fail; if an execution of it, or of its step, still runs after --abandoned-timeout, its
  * worker is ended.  Takes the timers' lock and no other.
  */
-void task_left(struct task *task);
+void task_client_gone(struct task *task);
 
 /*
- * A task of COMMAND, for a kind whose left is task_command_left.  It is answered with JSON,
+ * A task of COMMAND, for a kind whose left is command_task_left.  It is answered with JSON,
  * or, without JSON, with a line for people.  NULL: no memory, and COMMAND is answered.
  */
 struct task *command_task_new(struct pf_command *command, bool json);
 
-/* task_left for the task of COMMAND: for a kind's left. */
-void task_command_left(struct pf_command *command);
+/* Its process does not wait for COMMAND's task any more: for a kind's left. */
+void command_task_left(struct pf_command *command);
 
 /* {"ok":true} */
 struct json_object *reply_new(void);

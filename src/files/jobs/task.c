@@ -11,17 +11,8 @@
 #include "pjrtfs/wait.h"
 
 static void timed_out(struct pf_timer *timer);
-static void abandoned(struct pf_timer *timer);
-static void stop_calls(struct pf_timer *timer);
-
-/* T has ended: disarm the timers of a task that was left. */
-static void stop_waiting(struct task *t)
-{
-	if (pf_timer_disarm(t->fs->timers, &t->abandon))
-		task_unref(t);
-	if (pf_timer_disarm(t->fs->timers, &t->stop))
-		task_unref(t);
-}
+static void withdraw(struct pf_timer *timer);
+static void abandon(struct pf_timer *timer);
 
 void task_init(struct task *t, const struct task_ops *ops, struct pf_node *file,
 	       const struct pf_cred *cred)
@@ -30,9 +21,9 @@ void task_init(struct task *t, const struct task_ops *ops, struct pf_node *file,
 	t->fs = fs_of(file);
 	t->file = pf_node_ref(file);
 	t->cred = *cred;
-	t->timer.fire = timed_out;
-	t->abandon.fire = abandoned;
-	t->stop.fire = stop_calls;
+	t->timeout.fire = timed_out;
+	t->withdraw.fire = withdraw;
+	t->abandon.fire = abandon;
 	atomic_init(&t->refs, 1);
 	if (pthread_mutex_init(&t->lock, NULL))
 		abort();
@@ -83,8 +74,9 @@ static void answer(struct task *t, const struct pf_err *err, struct json_object 
 
 	pf_turn_linger();
 	pf_lock(&t->lock);
-	first = !t->answered;
-	t->answered = true;
+	first = t->end == TASK_UNDER_WAY;
+	if (first)
+		t->end = TASK_ANSWERED;
 	pf_unlock(&t->lock);
 	if (!first) {
 		json_object_put(reply);
@@ -103,18 +95,37 @@ static void answer(struct task *t, const struct pf_err *err, struct json_object 
 	t->ops->answer(t, err, reply);
 }
 
+static void arm(struct task *t, struct pf_timer *timer, uint64_t ms)
+{
+	task_ref(t);
+	if (pf_timer_arm(t->fs->timers, timer, ms) < 0)
+		task_unref(t);
+}
+
+static void disarm(struct task *t, struct pf_timer *timer)
+{
+	if (pf_timer_disarm(t->fs->timers, timer))
+		task_unref(t);
+}
+
+/* T is over, and its client is gone: the later of the two calls this. */
+static void disarm_gone(struct task *t)
+{
+	disarm(t, &t->withdraw);
+	disarm(t, &t->abandon);
+}
+
 void task_done(struct task *t, const struct pf_err *err, struct json_object *reply)
 {
-	if (pf_timer_disarm(t->fs->timers, &t->timer))
-		task_unref(t);
+	disarm(t, &t->timeout);
 	answer(t, err, reply);
-	atomic_store(&t->over, true);
-	if (atomic_load(&t->left))
-		stop_waiting(t);
+	atomic_store(&t->end, TASK_OVER);
+	if (atomic_load(&t->client_gone))
+		disarm_gone(t);
 	task_unref(t);
 }
 
-struct pf_worker *task_stop(struct task *t)
+struct pf_worker *task_give_up_compile(struct task *t)
 {
 	PF_CLEANUP(pf_executable_unrefp) struct pf_executable *compiling = NULL;
 	struct pf_worker *worker;
@@ -146,13 +157,12 @@ void task_fail(struct task *t, const struct pf_err *err)
 bool task_cancelled(struct task *t)
 {
 	PF_LOCK_SCOPE(&t->lock);
-	return t->answered || t->ops->cancelled(t);
+	return t->end != TASK_UNDER_WAY || t->ops->cancelled(t);
 }
 
 bool task_answered(struct task *t)
 {
-	PF_LOCK_SCOPE(&t->lock);
-	return t->answered;
+	return atomic_load(&t->end) != TASK_UNDER_WAY;
 }
 
 /* The outermost task of which T is a step, or T. */
@@ -249,7 +259,7 @@ static void end_taken(struct taken taken)
 		taken.wait->cancelled(taken.wait);
 }
 
-void task_unqueue(struct task *t)
+void task_leave_queue(struct task *t)
 {
 	end_taken(take_out(t));
 }
@@ -290,7 +300,7 @@ static void cancel_calls(struct task *t)
 
 static void timed_out(struct pf_timer *timer)
 {
-	struct task *t = pf_container_of(timer, struct task, timer);
+	struct task *t = pf_container_of(timer, struct task, timeout);
 	struct pf_err err = PF_ERR_INIT;
 	struct taken taken =
 		take_out(t); /* a step's execution is dropped when it gets its slot */
@@ -306,15 +316,15 @@ static void timed_out(struct pf_timer *timer)
 	end_taken(taken);
 	cancel_calls(t);
 	if (!t->whole)
-		task_left(t);
+		task_client_gone(t);
 	task_unref(t);
 }
 
-/* --- abandoned ---------------------------------------------------------------------- */
+/* --- the client is gone ------------------------------------------------------------- */
 
 /* A queued execution is not sent once it is cancelled, so one that runs now has had its slot since
- * before T was left. */
-static void abandoned(struct pf_timer *timer)
+ * before T's client was gone. */
+static void abandon(struct pf_timer *timer)
 {
 	struct task *t = pf_container_of(timer, struct task, abandon);
 	pf_autofree char *name = NULL, *id = task_id(t);
@@ -331,11 +341,11 @@ static void abandoned(struct pf_timer *timer)
 	task_unref(t);
 }
 
-static void stop_calls(struct pf_timer *timer)
+static void withdraw(struct pf_timer *timer)
 {
-	struct task *t = pf_container_of(timer, struct task, stop);
+	struct task *t = pf_container_of(timer, struct task, withdraw);
 
-	task_unqueue(t);
+	task_leave_queue(t);
 	pf_lock(&t->lock);
 	if (t->execution)
 		pf_execution_left(t->execution);
@@ -344,22 +354,15 @@ static void stop_calls(struct pf_timer *timer)
 	task_unref(t);
 }
 
-static void arm(struct task *t, struct pf_timer *timer, uint64_t ms)
+void task_client_gone(struct task *t)
 {
-	task_ref(t);
-	if (pf_timer_arm(t->fs->timers, timer, ms) < 0)
-		task_unref(t);
-}
-
-void task_left(struct task *t)
-{
-	if (atomic_exchange(&t->left, true))
+	if (atomic_exchange(&t->client_gone, true))
 		return;
-	arm(t, &t->stop, 0); /* a lock may be held */
+	arm(t, &t->withdraw, 0); /* a lock may be held */
 	if (t->fs->config.abandoned_ms)
 		arm(t, &t->abandon, t->fs->config.abandoned_ms);
-	if (atomic_load(&t->over))
-		stop_waiting(t);
+	if (atomic_load(&t->end) == TASK_OVER)
+		disarm_gone(t);
 }
 
 int task_set_timeout(struct task *t, uint64_t ms, const char *at_timeout,
@@ -369,9 +372,8 @@ int task_set_timeout(struct task *t, uint64_t ms, const char *at_timeout,
 
 	t->timeout_ms = ms;
 	t->at_timeout = at_timeout;
-
 	task_ref(t);
-	r = pf_timer_arm(t->fs->timers, &t->timer, ms);
+	r = pf_timer_arm(t->fs->timers, &t->timeout, ms);
 	if (r == 0)
 		return 0;
 	task_unref(t);

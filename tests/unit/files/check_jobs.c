@@ -191,14 +191,14 @@ TEST(a_cancelled_task_does_not_wait)
 	/* The whole is unqueued with its step, unless that is being woken. */
 	begin(&pause, part);
 	pause.on_list = false;
-	task_unqueue(task);
+	task_leave_queue(task);
 	ck_assert_int_eq(pause.cancelled, 0);
 	pause.on_list = true;
-	task_unqueue(task);
+	task_leave_queue(task);
 	ck_assert_int_eq(pause.cancelled, 1);
 	begin(&pause, part);
 	task_wait_end(part);
-	task_unqueue(task);
+	task_leave_queue(task);
 	ck_assert_int_eq(pause.cancelled, 0);
 	task_done(part, NULL, reply_new());
 	task_done(task, NULL, reply_new());
