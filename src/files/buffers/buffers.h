@@ -27,6 +27,9 @@ int files_find_value(const struct device *device, const char *name,
 		     const struct pf_cred *cred, int want, struct pf_buffer **buffer,
 		     struct pf_value **value, struct pf_err *err);
 
+/* The length of NAME without slashes at its end. */
+size_t files_path_len(const char *name);
+
 /* The device of the arrays in DIR, a directory in buffers/; borrowed. */
 struct device *files_device_of(struct pf_node *dir);
 

@@ -384,13 +384,10 @@ int files_make_directory(const struct device *device, const char *name,
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *made = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *there = NULL;
-	pf_autofree char *path = strdup(name);
-	size_t len = strlen(name);
+	pf_autofree char *path = strndup(name, files_path_len(name));
 	const char *last;
 	int r;
 
-	while (path && len > 1 && path[len - 1] == '/')
-		path[--len] = '\0';
 	if (!path)
 		return -ENOMEM;
 	if (files_is_directory(device, name, cred))

@@ -11,12 +11,11 @@ static struct pf_node *find_directory(const struct device *device, const char *n
 				      const struct pf_cred *cred)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *dir = NULL;
-	pf_autofree char *path = strdup(name);
-	size_t len = strlen(name);
+	size_t len = files_path_len(name);
+	/* One slash stays, as in "cpu:1/". */
+	pf_autofree char *path = strndup(name, len + (name[len] == '/'));
 	const char *last;
 
-	while (path && len > 1 && path[len - 1] == '/' && path[len - 2] == '/')
-		path[--len] = '\0';
 	if (!path || files_walk(device, path, cred, &dir, &last, NULL) < 0)
 		return NULL;
 	if (!*last && *path) /* "ns/", or "cpu:1/" */
@@ -138,15 +137,12 @@ int files_expand(const struct device *device, const char *name,
 	PF_CLEANUP(pf_node_unrefp)
 	struct pf_node *dir = find_directory(device, name, cred);
 	pf_autofree char *path = NULL;
-	size_t len = strlen(name);
 	bool results = true;
 	int r;
 
 	if (!dir)
-		return names_add(ret, name, len) < 0 ? -ENOMEM : FILES_ITSELF;
-	while (len > 1 && name[len - 1] == '/')
-		len--;
-	path = strndup(name, len);
+		return names_add(ret, name, strlen(name)) < 0 ? -ENOMEM : FILES_ITSELF;
+	path = strndup(name, files_path_len(name));
 	r = path ? expand(dir, path, cred, ret, &results, err) : -ENOMEM;
 	if (r < 0)
 		return r;

@@ -21,11 +21,13 @@ struct device *files_device_of(struct pf_node *dir)
 	return dir_of(dir)->device;
 }
 
-static bool ends_in(const char *name, size_t len, const char *ext)
+size_t files_path_len(const char *name)
 {
-	size_t n = strlen(ext);
+	size_t len = strlen(name);
 
-	return len >= n && !memcmp(name + len - n, ext, n);
+	while (len > 1 && name[len - 1] == '/')
+		len--;
+	return len;
 }
 
 int buffers_check_stem(const char *name, size_t len, struct pf_err *err)
@@ -33,12 +35,15 @@ int buffers_check_stem(const char *name, size_t len, struct pf_err *err)
 	static const char *const never[] = { ".npy",  ".raw",         ".txt",
 					     ".json", ".safetensors", ".sharding" };
 
-	for (size_t i = 0; i < PF_ARRAY_SIZE(never); i++)
-		if (ends_in(name, len, never[i]))
+	for (size_t i = 0; i < PF_ARRAY_SIZE(never); i++) {
+		size_t n = strlen(never[i]);
+
+		if (len >= n && !memcmp(name + len - n, never[i], n))
 			return pf_err_set(err, -EINVAL,
 					  "%s: the name before the extension must "
 					  "not end in %s",
 					  name, never[i]);
+	}
 	return 0;
 }
 

@@ -66,20 +66,10 @@ static int order_as_params(const struct pf_signature *s, char **names,
 	return r == -EINVAL ? pf_err_wrap(err, r, "%s", word) : r;
 }
 
-/* The bytes of a directory's name in those of its leaves. */
-static size_t skip_of(const char *word)
-{
-	size_t len = strlen(word);
-
-	while (len > 1 && word[len - 1] == '/')
-		len--;
-	return len + 1;
-}
-
 int run_list_input(const struct pf_signature *s, struct row *row, const char *word,
 		   bool positional, const struct pf_cred *cred, struct pf_err *err)
 {
-	struct leaves l = { .first = row->inputs.n, .skip = skip_of(word) };
+	struct leaves l = { .first = row->inputs.n, .skip = files_path_len(word) + 1 };
 	struct leaves *more;
 	int r = files_expand(row->device, word, cred, &row->inputs, err);
 
@@ -102,7 +92,7 @@ int run_list_input(const struct pf_signature *s, struct row *row, const char *wo
 
 int run_order_outputs(const struct row *row, const char *word, struct names *names)
 {
-	size_t skip = skip_of(word);
+	size_t skip = files_path_len(word) + 1;
 	const struct leaves *l = row->leaves, *end = l + row->n_leaves;
 	int r = 0;
 
