@@ -60,13 +60,6 @@ static struct conversation *of_host(struct pf_callback_host *host)
 	return pf_container_of(host, struct conversation, host);
 }
 
-/* Drop what was written of an answer. */
-static void drop_answer_locked(struct conversation *c)
-{
-	arrays_in_drop(&c->answer);
-	c->line.len = 0;
-}
-
 /* The invocation is over for C. */
 static void forget_locked(struct conversation *c)
 {
@@ -442,8 +435,10 @@ static ssize_t take_answer_locked(struct conversation *c, const char *src, size_
 
 	if (n >= 0 && !line && c->answer.whole)
 		r = give_arrays_locked(c, err);
-	if (n < 0 && c->invocation)
-		drop_answer_locked(c);
+	if (n < 0 && c->invocation) {
+		arrays_in_drop(&c->answer);
+		c->line.len = 0;
+	}
 	return r < 0 ? r : n;
 }
 

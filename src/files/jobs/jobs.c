@@ -159,16 +159,6 @@ static bool job_cancelled(struct task *task)
 
 /* --- history ------------------------------------------------------------------------ */
 
-/* Unlink the directory of JOB, whose node holds a reference on JOB. */
-static void unlist(struct job *job)
-{
-	struct pf_node *node = pf_steal(&job->node);
-
-	if (node)
-		pf_dir_unlink(node);
-	pf_node_unref(node);
-}
-
 /* JOB has ended: it is the newest of those remembered.  The oldest, which is to be forgotten, or
  * NULL. */
 static struct job *remember_locked(struct jobs *jobs, struct job *job)
@@ -185,9 +175,14 @@ static struct job *remember_locked(struct jobs *jobs, struct job *job)
 	return old;
 }
 
+/* Unlink the directory of JOB, whose node holds a reference on JOB, and drop the list's. */
 static void forget(struct job *job)
 {
-	unlist(job);
+	struct pf_node *node = pf_steal(&job->node);
+
+	if (node)
+		pf_dir_unlink(node);
+	pf_node_unref(node);
 	job_unref(job);
 }
 
