@@ -15,10 +15,19 @@ int source_open(struct pf_open *of, struct pf_err *err);
 void source_release(struct pf_open *of);
 void source_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *reply);
 void source_getattr(struct pf_node *node, struct stat *st);
+void source_setattr(struct pf_node *node);
 
-/* The program of OLD's record in *RET; NULL: it is gone.  -EPROTO, -ENOMEM. */
-int programs_find_restored(struct restoring *r, const struct pf_restored *old,
-			   struct program **ret, struct pf_err *err);
+/* The file NAME of KIND for DIR, not linked yet, of a new program of FORMAT, which is CRED's: *RET, with a
+ * reference.  -errno of program_new. */
+int source_new(struct pf_node *dir, const char *name, const struct pf_kind *kind,
+	       enum pf_program_format format, mode_t mode, const struct pf_cred *cred,
+	       struct pf_node **ret, struct pf_err *err);
+
+/* The file of KIND that OLD was, linked in DIR if that is not NULL: *RET, with a reference; NULL: its
+ * program is gone.  -EPROTO, -ENOMEM. */
+int source_restore(struct restoring *r, struct pf_node *dir, const struct pf_kind *kind,
+		   const struct pf_restored *old, struct pf_node **ret,
+		   struct pf_err *err);
 
 /*
  * A program of HOME whose executable is X (taken; NULL: no memory), charged to OWNER, with FORCED even

@@ -98,7 +98,7 @@ void source_getattr(struct pf_node *node, struct stat *st)
 }
 
 /* R_OK on the program is the right to see and run its executable. */
-static void source_setattr(struct pf_node *node)
+void source_setattr(struct pf_node *node)
 {
 	struct pf_node *executable;
 	struct pf_attr attr;
@@ -110,6 +110,27 @@ static void source_setattr(struct pf_node *node)
 	if (executable)
 		files_follow_program(node, executable);
 	pf_tree_unlock_names(node->tree);
+}
+
+int source_new(struct pf_node *dir, const char *name, const struct pf_kind *kind,
+	       enum pf_program_format format, mode_t mode, const struct pf_cred *cred,
+	       struct pf_node **ret, struct pf_err *err)
+{
+	struct program *program = NULL;
+	int r = program_new(fs_of(dir), cred->uid, &program, err);
+
+	if (r < 0)
+		return r;
+	*ret = pf_node_new(dir->tree, kind, program, mode, cred);
+	if (!*ret) {
+		program_unref(program);
+		return pf_err_set(err, -ENOMEM, "no memory for %s", name);
+	}
+	program->node = *ret;
+	/* The journal has it before it has bytes, too. */
+	pf_executable_set_format(program->x, format);
+	program_save(*ret);
+	return 0;
 }
 
 const struct pf_kind kind_program = {
@@ -136,7 +157,6 @@ static int programs_create(struct pf_node *dir, const char *name, mode_t mode,
 			   struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	struct program *program = NULL;
 	enum pf_program_format format;
 	char stem[PF_NAME_MAX + 1];
 	int r = files_check_name(dir, name, NULL, NULL, &format, stem, err);
@@ -144,22 +164,14 @@ static int programs_create(struct pf_node *dir, const char *name, mode_t mode,
 	if (r == 0 && format == PF_PROGRAM_NATIVE)
 		r = files_may_load(fs_of(dir), cred->uid, err);
 	if (r == 0)
-		r = program_new(fs_of(dir), cred->uid, &program, err);
+		r = source_new(dir, name, &kind_program, format, mode, cred, &node, err);
 	if (r < 0)
 		return r;
-	node = pf_node_new(dir->tree, &kind_program, program, mode, cred);
-	if (!node) {
-		program_unref(program);
-		return pf_err_set(err, -ENOMEM, "no memory for %s", name);
-	}
 	pf_node_inherit(dir, node); /* its executable follows */
-	program->node = node;
-	pf_executable_set_format(program->x, format);
-	program_save(node);
 	r = pf_dir_link(dir, name, node, false);
 	if (r == 0 && format != PF_PROGRAM_NONE)
-		r = files_add_executable(files_mirror_of(dir), stem, program, 0, cred,
-					 false, err);
+		r = files_add_executable(files_mirror_of(dir), stem, program_of(node), 0,
+					 cred, false, err);
 	if (r < 0) {
 		pf_dir_unlink(node);
 		return r;

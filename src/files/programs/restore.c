@@ -62,8 +62,9 @@ static int restore_bindings(struct program *program, const char *text, size_t le
 	return r;
 }
 
-int programs_find_restored(struct restoring *r, const struct pf_restored *old,
-			   struct program **ret, struct pf_err *err)
+/* The program of OLD's record in *RET; NULL: it is gone.  -EPROTO, -ENOMEM. */
+static int find_program(struct restoring *r, const struct pf_restored *old,
+			struct program **ret, struct pf_err *err)
 {
 	const struct program_record *record = old->object;
 	struct pf_fs *fs = r->fs;
@@ -91,35 +92,42 @@ int programs_find_restored(struct restoring *r, const struct pf_restored *old,
 	return code;
 }
 
+int source_restore(struct restoring *r, struct pf_node *dir, const struct pf_kind *kind,
+		   const struct pf_restored *old, struct pf_node **ret,
+		   struct pf_err *err)
+{
+	struct pf_tree *tree = r->fs->tree;
+	struct program *program;
+	int code = find_program(r, old, &program, err);
+
+	if (code < 0 || !program)
+		return code;
+	pf_tree_adopt(tree, old->ino);
+	*ret = pf_node_new(tree, kind, program, (mode_t)-1, NULL);
+	if (!*ret) {
+		program_unref(program);
+		return -ENOMEM;
+	}
+	program_save(*ret);
+	program->node = dir ? *ret : NULL;
+	atomic_store(&program->removed, !dir);
+	return dir ? pf_dir_link(dir, old->name, *ret, false) : 0;
+}
+
 int programs_restore_file(struct restoring *r, struct pf_node *dir,
 			  const struct pf_restored *old, struct pf_node **ret,
 			  struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	struct pf_tree *tree = r->fs->tree;
 	char stem[PF_NAME_MAX + 1];
-	struct program *program;
 	size_t len;
-	int code = programs_find_restored(r, old, &program, err);
+	int code = source_restore(r, dir, &kind_program, old, &node, err);
 
-	if (code < 0 || !program)
-		return code;
-	pf_tree_adopt(tree, old->ino);
-	node = pf_node_new(tree, &kind_program, program, (mode_t)-1, NULL);
-	if (!node) {
-		program_unref(program);
-		return -ENOMEM;
-	}
-	program_save(node);
-	program->node = dir ? node : NULL;
-	atomic_store(&program->removed, !dir);
-	if (dir)
-		code = pf_dir_link(dir, old->name, node, false);
-	if (code == 0 && dir &&
+	if (code == 0 && node && dir &&
 	    pf_program_format_of(old->name, &len) != PF_PROGRAM_NONE) {
 		snprintf(stem, sizeof(stem), "%.*s", (int)len, old->name);
-		code = files_add_executable(files_mirror_of(dir), stem, program, 0, NULL,
-					    false, err);
+		code = files_add_executable(files_mirror_of(dir), stem, program_of(node),
+					    0, NULL, false, err);
 	}
 	*ret = code < 0 ? NULL : pf_steal(&node);
 	return code;
@@ -130,7 +138,7 @@ int programs_restore_as(struct restoring *r, struct pf_node *dir,
 			struct pf_err *err)
 {
 	PF_CLEANUP(program_unrefp) struct program *program = NULL;
-	int code = dir ? programs_find_restored(r, old, &program, err) : 0;
+	int code = dir ? find_program(r, old, &program, err) : 0;
 
 	if (code < 0 || !program)
 		return code;

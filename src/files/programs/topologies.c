@@ -116,14 +116,6 @@ static void topology_commit(struct pf_open *of, enum pf_commit why,
 	}
 }
 
-static void topology_setattr(struct pf_node *node)
-{
-	struct pf_attr attr;
-
-	pf_node_attr(node, &attr);
-	program_charge_to(program_of(node), attr.uid);
-}
-
 static const struct pf_kind kind_topology = {
 	.mode = S_IFREG | 0644,
 	.max_write = PF_WIRE_TOPOLOGY,
@@ -134,7 +126,7 @@ static const struct pf_kind kind_topology = {
 	.truncate = topology_truncate,
 	.commit = topology_commit,
 	.getattr = source_getattr,
-	.setattr = topology_setattr,
+	.setattr = source_setattr,
 	.restored_as = RESTORED_TOPOLOGY,
 	.free = program_node_free,
 };
@@ -146,24 +138,14 @@ static int topologies_create(struct pf_node *dir, const char *name, mode_t mode,
 			     struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	struct program *program = NULL;
 	char stem[PF_NAME_MAX + 1];
 	int r = stem_of(name, stem, err);
 
 	if (r == 0)
-		r = program_new(fs_of(dir), cred->uid, &program, err);
-	if (r < 0)
-		return r;
-	node = pf_node_new(dir->tree, &kind_topology, program, mode, cred);
-	if (!node) {
-		program_unref(program);
-		return pf_err_set(err, -ENOMEM, "no memory for %s", name);
-	}
-	program->node = node;
-	/* The journal has it before it has bytes, too. */
-	pf_executable_set_format(program->x, PF_PROGRAM_NONE);
-	program_save(node);
-	r = pf_dir_link(dir, name, node, false);
+		r = source_new(dir, name, &kind_topology, PF_PROGRAM_NONE, mode, cred,
+			       &node, err);
+	if (r == 0)
+		r = pf_dir_link(dir, name, node, false);
 	if (r == 0)
 		*ret = pf_steal(&node);
 	return r;
@@ -245,24 +227,11 @@ int programs_restore_topology(struct restoring *r, struct pf_node *dir,
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *bytes = NULL;
-	struct program *program;
 	uint64_t len;
-	int code = programs_find_restored(r, old, &program, err);
+	int code = source_restore(r, dir, &kind_topology, old, &node, err);
 
-	if (code < 0 || !program)
-		return code;
-	pf_tree_adopt(r->fs->tree, old->ino);
-	node = pf_node_new(r->fs->tree, &kind_topology, program, (mode_t)-1, NULL);
-	if (!node) {
-		program_unref(program);
-		return -ENOMEM;
-	}
-	program_save(node);
-	program->node = dir ? node : NULL;
-	atomic_store(&program->removed, !dir);
-	bytes = dir ? pf_executable_kept_source(program->x, &len) : NULL;
-	if (dir)
-		code = pf_dir_link(dir, old->name, node, false);
+	if (node && dir)
+		bytes = pf_executable_kept_source(program_of(node)->x, &len);
 	if (code == 0 && bytes)
 		code = set_locked(node, bytes, len, err);
 	*ret = code < 0 ? NULL : pf_steal(&node);
