@@ -1,61 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* One buffer and its nodes. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
-#include "pjrtfs/base.h"
 #include "pjrtfs/state.h"
-
-/* --- events ------------------------------------------------------------------------- */
-
-/* Add BUFFER's device, type and size to E. */
-static void describe(struct pf_event *e, struct pf_buffer *buffer)
-{
-	enum pf_dtype dtype;
-	struct pf_shape shape;
-	uint64_t bytes;
-	char text[128];
-
-	pf_event_str(e, "device", pf_buffer_location(buffer)->device_name);
-	if (!pf_buffer_type(buffer, &dtype, &shape))
-		return;
-	pf_event_str(e, "type", pf_shape_str(text, sizeof(text), dtype, &shape));
-	if (pf_shape_bytes(&shape, dtype, &bytes, NULL) == 0)
-		pf_event_int(e, "bytes", (int64_t)bytes);
-}
-
-void files_report_result(struct pf_node *node, const char *by, bool replaced)
-{
-	struct pf_event e;
-
-	files_event_begin(&e, "buffer.ready", node);
-	describe(&e, buffer_of(node));
-	pf_event_str(&e, "by", by);
-	if (replaced)
-		pf_event_json(&e, "replaced", "true");
-	pf_event_send(&e);
-}
-
-void files_report_transfer(struct pf_buffer *buffer, const char *event,
-			   const struct pf_err *err, double seconds)
-{
-	struct pf_telemetry *telemetry =
-		pf_worker_telemetry(pf_buffer_location(buffer)->worker);
-	pf_autobuf struct pf_buf path = PF_BUF_INIT;
-	struct pf_event e;
-	uid_t user;
-
-	if (!pf_telemetry_name(telemetry, atomic_load(&buffer->subject), &path, &user))
-		return;
-	pf_event_begin(&e, telemetry, event, user, "%s", path.data);
-	describe(&e, buffer);
-	pf_event_seconds(&e, "seconds", seconds);
-	pf_event_error(&e, err);
-	pf_event_send(&e);
-}
-
-/* --- the nodes of one buffer --------------------------------------------------------- */
 
 void view_save(const struct pf_node *node)
 {
@@ -93,61 +43,6 @@ struct pf_node *view_new(struct pf_tree *tree, const struct pf_kind *kind,
 	return node;
 }
 
-struct pf_node *buffer_dir_new(struct pf_tree *tree, const struct pf_kind *kind,
-			       struct device *device, mode_t perm,
-			       const struct pf_cred *cred)
-{
-	struct buffer_dir *object = calloc(1, sizeof(*object));
-	struct pf_node *dir = NULL;
-
-	if (object) {
-		object->device = device;
-		dir = pf_node_new(tree, kind, object, perm, cred);
-	}
-	if (!dir)
-		free(object);
-	return dir;
-}
-
-enum { DIRECTORY_HEAP = 1024 }; /* bytes that a directory takes */
-
-int buffer_dir_charge(struct pf_node *dir, uid_t uid, bool forced, struct pf_err *err)
-{
-	const struct pf_fs *fs = fs_of(dir);
-
-	return pf_file_charge(&dir_of(dir)->charge, fs->config.arena,
-			      files_account(fs, uid), PF_RESOURCES, DIRECTORY_HEAP,
-			      forced, err);
-}
-
-void buffer_charge_owner(struct pf_node *node)
-{
-	struct pf_account *account;
-	struct pf_attr attr;
-
-	pf_node_attr(node, &attr);
-	account = files_account(fs_of(node), attr.uid);
-	if (buffers_is_directory(node))
-		pf_file_charge_move(&dir_of(node)->charge, account);
-	else
-		pf_buffer_charge_to(buffer_of(node), account);
-}
-
-void buffer_dir_save(const struct pf_node *dir)
-{
-	const struct buffer_dir *object = dir->object;
-	const struct dir_record r = { .file = object->file ? object->file->ino : 0 };
-
-	pf_state_put(PF_STATE_OBJECT, dir->ino, &r, sizeof(r), NULL, 0);
-}
-
-void buffer_dir_free(struct pf_node *dir)
-{
-	pf_file_discharge(&dir_of(dir)->charge);
-	pf_node_unref(dir_of(dir)->file);
-	free(dir->object);
-}
-
 struct buffer_inode *inode_of(struct pf_buffer *buffer, uint64_t id)
 {
 	struct buffer_inode *inode = calloc(1, sizeof(*inode));
@@ -174,6 +69,19 @@ struct pf_node *inode_new(struct pf_tree *tree, const struct pf_kind *kind,
 	buffer->subject = node ? node->ino : 0;
 	inode_unref(inode);
 	return node;
+}
+
+void buffer_charge_owner(struct pf_node *node)
+{
+	struct pf_account *account;
+	struct pf_attr attr;
+
+	pf_node_attr(node, &attr);
+	account = files_account(fs_of(node), attr.uid);
+	if (buffers_is_directory(node))
+		pf_file_charge_move(&dir_of(node)->charge, account);
+	else
+		pf_buffer_charge_to(buffer_of(node), account);
 }
 
 int inode_move_to_owner(struct pf_node *node, struct pf_err *err)

@@ -79,38 +79,15 @@ static inline bool buffers_is_directory(const struct pf_node *node)
 
 /* --- inode.c ------------------------------------------------------------------------ */
 
-/* Report that a command made the buffer NODE, perhaps in place of another. */
-void files_report_result(struct pf_node *node, const char *by, bool replaced);
-
-/* Report EVENT of BUFFER: a transfer has ended after SECONDS, with ERR, or NULL.  The name lock may
- * be held. */
-void files_report_transfer(struct pf_buffer *buffer, const char *event,
-			   const struct pf_err *err, double seconds);
-
-/* Make a directory of KIND for arrays of DEVICE, not yet linked, as pf_node_new does. */
-struct pf_node *buffer_dir_new(struct pf_tree *tree, const struct pf_kind *kind,
-			       struct device *device, mode_t perm,
-			       const struct pf_cred *cred);
-
-/* Have NODE's buffer live in the home of NODE's owner from now on: the bytes that are written to
- * it, and the arrays that are made of them.  -EUSERS, -ENOMEM. */
-int inode_move_to_owner(struct pf_node *node, struct pf_err *err);
+/* Make the inode ID (0: that of its first node) of BUFFER (a reference is taken), without nodes and
+ * with one reference.  NULL: no memory. */
+struct buffer_inode *inode_of(struct pf_buffer *buffer, uint64_t id);
 
 /* Make the inode of BUFFER (a reference is taken) and its listed node of KIND, not yet linked,
  * with a reference.  NULL: no memory. */
 struct pf_node *inode_new(struct pf_tree *tree, const struct pf_kind *kind,
 			  struct pf_buffer *buffer, enum pf_format format, mode_t mode,
 			  const struct pf_cred *cred);
-
-/* Charge user UID for the directory DIR, with FORCED even beyond the maxima.  -EDQUOT, -ENOSPC. */
-int buffer_dir_charge(struct pf_node *dir, uid_t uid, bool forced, struct pf_err *err);
-
-/* Charge the present owner of NODE, a directory or a buffer, for it. */
-void buffer_charge_owner(struct pf_node *node);
-
-/* Make the inode ID (0: that of its first node) of BUFFER (a reference is taken), without nodes and
- * with one reference.  NULL: no memory. */
-struct buffer_inode *inode_of(struct pf_buffer *buffer, uint64_t id);
 
 /* Make a node of INODE, which gets a reference more, not yet linked, with a reference.  NULL: no
  * memory. */
@@ -121,12 +98,15 @@ struct pf_node *view_new(struct pf_tree *tree, const struct pf_kind *kind,
 /* NODE's format changed, or its inode: write that to the journal. */
 void view_save(const struct pf_node *node);
 
-/* The same for DIR and the file whose tensors it has. */
-void buffer_dir_save(const struct pf_node *dir);
-
-/* The free of kinds of directories and of buffers. */
-void buffer_dir_free(struct pf_node *dir);
+/* The free of kinds of buffers. */
 void buffer_node_free(struct pf_node *node);
+
+/* Charge the present owner of NODE, a directory or a buffer, for it. */
+void buffer_charge_owner(struct pf_node *node);
+
+/* Have NODE's buffer live in the home of NODE's owner from now on: the bytes that are written to
+ * it, and the arrays that are made of them.  -EUSERS, -ENOMEM. */
+int inode_move_to_owner(struct pf_node *node, struct pf_err *err);
 
 /* The node of INODE that shows FORMAT, with a reference; NULL: no memory.  The name lock is
  * held. */
@@ -153,6 +133,32 @@ void inode_changed(struct pf_node *node);
 /* List NODE instead of its inode's listed node, which becomes a view.  0; -ENAMETOOLONG,
  * -ENOMEM.  The name lock is held. */
 int inode_list(struct pf_node *node);
+
+/* --- dir_object.c -------------------------------------------------------------------- */
+
+/* Make a directory of KIND for arrays of DEVICE, not yet linked, as pf_node_new does. */
+struct pf_node *buffer_dir_new(struct pf_tree *tree, const struct pf_kind *kind,
+			       struct device *device, mode_t perm,
+			       const struct pf_cred *cred);
+
+/* Charge user UID for the directory DIR, with FORCED even beyond the maxima.  -EDQUOT, -ENOSPC. */
+int buffer_dir_charge(struct pf_node *dir, uid_t uid, bool forced, struct pf_err *err);
+
+/* Another file's tensors are shown as DIR, or none's: write that to the journal. */
+void buffer_dir_save(const struct pf_node *dir);
+
+/* The free of kinds of directories. */
+void buffer_dir_free(struct pf_node *dir);
+
+/* --- events.c ----------------------------------------------------------------------- */
+
+/* Report that a command made the buffer NODE, perhaps in place of another. */
+void files_report_result(struct pf_node *node, const char *by, bool replaced);
+
+/* Report EVENT of BUFFER: a transfer has ended after SECONDS, with ERR, or NULL.  The name lock may
+ * be held. */
+void files_report_transfer(struct pf_buffer *buffer, const char *event,
+			   const struct pf_err *err, double seconds);
 
 /* --- deferred.c --------------------------------------------------------------------- */
 
