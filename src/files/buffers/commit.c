@@ -84,15 +84,6 @@ static void *commit_run(void *arg)
 	return NULL;
 }
 
-static void settle(struct commit *c)
-{
-	struct pf_instance *instance = pf_worker_instance(c->value->worker, NULL);
-
-	if (instance)
-		pf_instance_spin(instance, &c->ended, SPIN_US);
-	pf_instance_unref(instance);
-}
-
 static struct commit *commit_new(struct pf_buffer *buffer, struct pf_reply *reply)
 {
 	struct commit *c = calloc(1, sizeof(*c));
@@ -114,6 +105,7 @@ static struct commit *commit_new(struct pf_buffer *buffer, struct pf_reply *repl
 static void commit_begin(struct commit *c, bool slow, bool never_here)
 {
 	bool waits = c->reply != NULL;
+	struct pf_instance *instance = NULL;
 	struct pf_err err = PF_ERR_INIT;
 
 	if (slow && pf_thread_start(NULL, commit_run, c) == 0) {
@@ -128,7 +120,10 @@ static void commit_begin(struct commit *c, bool slow, bool never_here)
 		commit_run(c);
 	}
 	if (waits && c->value && !atomic_load(&c->ended))
-		settle(c);
+		instance = pf_worker_instance(c->value->worker, NULL);
+	if (instance)
+		pf_instance_spin(instance, &c->ended, SPIN_US);
+	pf_instance_unref(instance);
 	commit_unref(c);
 }
 

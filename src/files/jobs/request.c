@@ -302,18 +302,6 @@ static int parse_list(struct json_object *list, struct names *names, const char 
 	return 0;
 }
 
-static int parse_names(struct json_object *o, const char *key, struct names *names,
-		       struct pf_err *err)
-{
-	struct json_object *list;
-	char where[32];
-
-	if (!json_object_object_get_ex(o, key, &list))
-		return 0;
-	snprintf(where, sizeof(where), "\"%s\"", key);
-	return parse_list(list, names, where, err);
-}
-
 /* Element I of "donate": an input's name or number, or whether input I is one. */
 static int parse_donated(struct json_object *e, size_t i, struct exec_spec *spec,
 			 struct pf_err *err)
@@ -376,11 +364,12 @@ static int parse_rows(struct json_object *o, const char *key, struct rows *rows,
 		      struct pf_err *err)
 {
 	struct json_object *list = NULL;
+	bool there = json_object_object_get_ex(o, key, &list);
 	bool several;
+	char where[48];
 	size_t n = 1;
 	int r = 0;
 
-	json_object_object_get_ex(o, key, &list);
 	several =
 		json_object_is_type(list, json_type_array) &&
 		json_object_is_type(json_object_array_get_idx(list, 0), json_type_array);
@@ -391,12 +380,13 @@ static int parse_rows(struct json_object *o, const char *key, struct rows *rows,
 				  EXEC_MAX_ROWS);
 	if (rows_alloc(rows, n) < 0)
 		return pf_err_set(err, -ENOMEM, "no memory for a command");
+	if (!there)
+		return 0;
+	snprintf(where, sizeof(where), "\"%s\"", key);
 	if (!several)
-		return parse_names(o, key, rows->at, err);
+		return parse_list(list, rows->at, where, err);
 	rows->n = n;
 	for (size_t i = 0; i < n && r == 0; i++) {
-		char where[48];
-
 		snprintf(where, sizeof(where), "\"%s\", row %zu", key, i);
 		r = parse_list(json_object_array_get_idx(list, i), &rows->at[i], where,
 			       err);
