@@ -395,6 +395,13 @@ void pf_node_ready(struct pf_node *node);
 /* Take and drop the name lock.  Rank 1; no thread takes it twice. */
 void pf_tree_lock_names(struct pf_tree *tree);
 void pf_tree_unlock_names(struct pf_tree *tree);
+PF_DEFINE_CLEANUP(struct pf_tree *, pf_tree_unlock_names)
+
+/* Hold TREE's name lock until the end of the enclosing block. */
+#define PF_NAMES_SCOPE(tree)                                                             \
+	PF_CLEANUP(pf_tree_unlock_namesp)                                                \
+	__attribute__((__unused__)) struct pf_tree *names_scope_ =                       \
+		(pf_tree_lock_names(tree), (tree))
 
 /* Wake those on LIST, which the caller has taken (pf_wake_all), as soon as the name lock, which the
  * caller holds, is given back: they may need it. */

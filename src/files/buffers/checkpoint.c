@@ -298,15 +298,14 @@ int checkpoint_may_read(struct pf_node *file, const struct pf_cred *cred,
 {
 	struct buffer_inode *inode = view_of(file)->inode;
 	struct pf_node *dir;
-	bool may;
 
 	if (!atomic_load(&inode->directory))
 		return 0;
-	pf_tree_lock_names(file->tree);
+	PF_NAMES_SCOPE(file->tree);
 	dir = atomic_load(&inode->directory);
-	may = !dir || (may_read(dir, cred) && all_below(dir, may_read, cred));
-	pf_tree_unlock_names(file->tree);
-	return may ? 0 : pf_err_set(err, -EACCES, "not all of its tensors may be read");
+	if (!dir || (may_read(dir, cred) && all_below(dir, may_read, cred)))
+		return 0;
+	return pf_err_set(err, -EACCES, "not all of its tensors may be read");
 }
 
 void checkpoint_mirror(struct pf_node *node)
@@ -317,17 +316,15 @@ void checkpoint_mirror(struct pf_node *node)
 
 	if (!is_dir && !atomic_load(&view_of(node)->inode->directory))
 		return;
-	pf_tree_lock_names(node->tree);
+	PF_NAMES_SCOPE(node->tree);
 	other = is_dir ? dir_of(node)->file
 		       : atomic_load(&view_of(node)->inode->directory);
 	pf_node_attr(node, &attr);
 	attr.mode &= 0666;
-	if (other) {
-		pf_node_follow(other, &attr,
-			       is_dir ? attr.mode : directory_mode(attr.mode));
-		buffer_charge_owner(other);
-	}
-	pf_tree_unlock_names(node->tree);
+	if (!other)
+		return;
+	pf_node_follow(other, &attr, is_dir ? attr.mode : directory_mode(attr.mode));
+	buffer_charge_owner(other);
 }
 
 void checkpoint_gone(struct pf_node *dir)

@@ -77,12 +77,11 @@ static void on_timer(struct pf_timer *timer)
 	int64_t now = pf_now_ms();
 	const struct buffer_inode *first;
 
-	pf_tree_lock_names(fs->tree);
+	PF_NAMES_SCOPE(fs->tree);
 	free_first_locked(fs, now, UINT64_MAX);
 	first = STAILQ_FIRST(&d->inodes);
 	if (first)
 		(void)arm(fs, (uint64_t)(first->free_at - now));
-	pf_tree_unlock_names(fs->tree);
 }
 
 void inode_free_or_defer_locked(struct pf_fs *fs, struct buffer_inode *inode)
@@ -113,7 +112,6 @@ void files_end_deferred_frees(struct pf_fs *fs)
 	if (!fs->tree)
 		return;
 	atomic_store(&fs->deferred_frees.race_until, 0);
-	pf_tree_lock_names(fs->tree);
+	PF_NAMES_SCOPE(fs->tree);
 	free_first_locked(fs, INT64_MAX, 0);
-	pf_tree_unlock_names(fs->tree);
 }

@@ -368,14 +368,11 @@ int files_remove_buffer(const struct device *device, const char *name,
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	int r;
 
-	pf_tree_lock_names(device->fs->tree);
+	PF_NAMES_SCOPE(device->fs->tree);
 	r = buffers_find_listed(device, name, cred, &dir, &node, err);
 	if (r == 0 && !pf_node_may_remove(dir, node, cred))
 		r = pf_err_set(err, -EACCES, "buffer %s: permission denied", name);
-	if (r == 0)
-		r = buffers_unlink(dir, node, err);
-	pf_tree_unlock_names(device->fs->tree);
-	return r;
+	return r < 0 ? r : buffers_unlink(dir, node, err);
 }
 
 int files_make_directory(const struct device *device, const char *name,
@@ -399,7 +396,7 @@ int files_make_directory(const struct device *device, const char *name,
 		return r;
 	if (!pf_node_may(dir, cred, W_OK | X_OK))
 		return pf_err_set(err, -EACCES, "%s: permission denied", name);
-	pf_tree_lock_names(dir->tree);
+	PF_NAMES_SCOPE(dir->tree);
 	there = buffers_find_directory(dir, last, strlen(last));
 	if (!there)
 		r = pf_dir_room(dir, NULL, err);
@@ -407,7 +404,6 @@ int files_make_directory(const struct device *device, const char *name,
 		r = buffers_mkdir(dir, last, 0777 & ~cred->umask, cred, &made, err);
 	if (made)
 		pf_node_inherit(dir, made);
-	pf_tree_unlock_names(dir->tree);
 	return r;
 }
 

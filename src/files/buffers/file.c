@@ -52,10 +52,8 @@ static int writer_take_over(struct pf_open *of, struct pf_err *err)
 			    err);
 	if (r < 0)
 		return r;
-	pf_tree_lock_names(of->node->tree);
-	r = inode_list(of->node);
-	pf_tree_unlock_names(of->node->tree);
-	return r;
+	PF_NAMES_SCOPE(of->node->tree);
+	return inode_list(of->node);
 }
 
 /*
@@ -696,16 +694,12 @@ static void buffer_read(struct pf_open *of, size_t len, uint64_t off,
 /* NODE's bytes are about to change: it becomes a file of its own. */
 static int about_to_change(struct pf_node *node, struct pf_err *err)
 {
-	int r;
-
 	if (atomic_exchange(&view_of(node)->inode->part_of, 0))
 		view_save(node);
 	if (!atomic_load(&view_of(node)->inode->directory))
 		return 0;
-	pf_tree_lock_names(node->tree);
-	r = checkpoint_dissolve(node, err);
-	pf_tree_unlock_names(node->tree);
-	return r;
+	PF_NAMES_SCOPE(node->tree);
+	return checkpoint_dissolve(node, err);
 }
 
 static ssize_t buffer_write(struct pf_open *of, const void *src, size_t len, uint64_t off,
@@ -884,11 +878,10 @@ static void buffer_path(struct pf_node *node, struct pf_buf *out)
 	const struct buffer_inode *inode = view_of(node)->inode;
 	struct pf_node *named;
 
-	pf_tree_lock_names(node->tree);
+	PF_NAMES_SCOPE(node->tree);
 	named = inode->directory ? inode->directory : inode->listed;
 	if (named)
 		pf_node_path(named, NULL, out);
-	pf_tree_unlock_names(node->tree);
 	if (!out->len || out->failed)
 		return;
 	buffers_format_of(out->data, &out->len);

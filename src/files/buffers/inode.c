@@ -158,11 +158,10 @@ void inode_stem(struct pf_node *node, char name[PF_NAME_MAX + 1])
 	size_t len;
 
 	name[0] = '\0';
-	pf_tree_lock_names(node->tree);
+	PF_NAMES_SCOPE(node->tree);
 	named = inode->directory ? inode->directory : inode->listed;
 	if (named)
 		pf_node_name(named, name);
-	pf_tree_unlock_names(node->tree);
 	buffers_format_of(name, &len);
 	name[len] = '\0';
 }
@@ -171,13 +170,12 @@ void inode_changed(struct pf_node *node)
 {
 	struct buffer_inode *inode = view_of(node)->inode;
 
-	pf_tree_lock_names(node->tree);
+	PF_NAMES_SCOPE(node->tree);
 	if (inode->listed && inode->listed != node)
 		pf_node_changed(inode->listed, true);
 	for (unsigned f = 0; f < PF_FORMAT_COUNT; f++)
 		if (inode->views[f] && inode->views[f] != node)
 			pf_node_changed(inode->views[f], true);
-	pf_tree_unlock_names(node->tree);
 }
 
 int inode_list(struct pf_node *node)
@@ -226,7 +224,6 @@ void inode_leave(struct pf_node *node)
 
 	if (atomic_fetch_sub(&inode->opens, 1) != 1 || !atomic_load(&inode->gone))
 		return;
-	pf_tree_lock_names(node->tree);
+	PF_NAMES_SCOPE(node->tree);
 	inode_free_or_defer_locked(fs_of(node), inode);
-	pf_tree_unlock_names(node->tree);
 }

@@ -142,10 +142,6 @@ int files_put_buffer(struct target *target, struct pf_buffer *buffer,
 		     enum pf_format format, const struct pf_cred *cred, bool excl,
 		     struct pf_err *err)
 {
-	int r;
-
-	pf_tree_lock_names(target->dir->tree);
-	r = files_put_buffer_locked(target, buffer, format, cred, excl, err);
-	pf_tree_unlock_names(target->dir->tree);
-	return r;
+	PF_NAMES_SCOPE(target->dir->tree);
+	return files_put_buffer_locked(target, buffer, format, cred, excl, err);
 }

@@ -542,16 +542,14 @@ int op_gather(struct task *task, struct json_object *o, struct pf_err *err)
 /* Make all names, at once. */
 static int put_all(struct shards *all, struct pf_err *err)
 {
-	struct pf_tree *tree = all->task->fs->tree;
 	int r;
 
-	pf_tree_lock_names(tree);
+	PF_NAMES_SCOPE(all->task->fs->tree);
 	r = files_put_sharding_locked(all->task->fs, all->name, &all->task->cred,
 				      &all->about, err);
 	for (unsigned i = 0; i < all->n && r == 0; i++)
 		r = files_put_value_locked(&all->at[i].target, all->at[i].value, all->op,
 					   &all->task->cred, err);
-	pf_tree_unlock_names(tree);
 	return r;
 }
 

@@ -143,7 +143,7 @@ static int publish(struct named_exec *run, struct pf_execution *e, struct pf_err
 
 	if (r < 0)
 		return pf_err_wrap(err, r, "%s", run->name);
-	pf_tree_lock_names(run->task->fs->tree);
+	PF_NAMES_SCOPE(run->task->fs->tree);
 	for (size_t i = 0; i < e->n_outs && r == 0; i++)
 		r = files_check_target_locked(&run->targets[i], err);
 	if (r == 0)
@@ -151,7 +151,6 @@ static int publish(struct named_exec *run, struct pf_execution *e, struct pf_err
 	for (size_t i = 0; i < e->n_outs && r == 0; i++)
 		r = files_put_value_locked(&run->targets[i], e->outs[i].value, run->name,
 					   &run->task->cred, err);
-	pf_tree_unlock_names(run->task->fs->tree);
 	return r < 0 ? pf_err_wrap(err, r, "%s", run->name) : 0;
 }
 

@@ -10,19 +10,15 @@
 
 bool files_program_may_answer(struct program *program, const struct pf_cred *cred)
 {
-	struct pf_tree *tree = program->fs->tree;
 	struct pf_attr attr;
-	bool may = false;
 
-	pf_tree_lock_names(tree);
-	if (program->node) {
-		may = pf_node_may(program->node, cred, W_OK);
-	} else if (program->executable) {
-		pf_node_attr(program->executable, &attr);
-		may = cred->uid == 0 || cred->uid == attr.uid;
-	}
-	pf_tree_unlock_names(tree);
-	return may;
+	PF_NAMES_SCOPE(program->fs->tree);
+	if (program->node)
+		return pf_node_may(program->node, cred, W_OK);
+	if (!program->executable)
+		return false;
+	pf_node_attr(program->executable, &attr);
+	return cred->uid == 0 || cred->uid == attr.uid;
 }
 
 void callback_node_free(struct pf_node *node)
@@ -113,9 +109,8 @@ static int update(struct pf_node *dir)
 
 static void callbacks_list(struct pf_node *dir)
 {
-	pf_tree_lock_names(dir->tree);
+	PF_NAMES_SCOPE(dir->tree);
 	update(dir);
-	pf_tree_unlock_names(dir->tree);
 }
 
 static int callbacks_lookup(struct pf_node *dir, const char *name, struct pf_node **ret,

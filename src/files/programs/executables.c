@@ -449,11 +449,8 @@ void files_drop_executable_locked(struct program *program)
 
 void files_drop_executable(struct program *program)
 {
-	struct pf_tree *tree = program->fs->tree;
-
-	pf_tree_lock_names(tree);
+	PF_NAMES_SCOPE(program->fs->tree);
 	files_drop_executable_locked(program);
-	pf_tree_unlock_names(tree);
 }
 
 static int executables_rmdir(struct pf_node *dir, struct pf_node *node,
@@ -612,7 +609,7 @@ int files_add_as(struct pf_fs *fs, const char *as, struct program *source,
 	const char *stem = as;
 	int r;
 
-	pf_tree_lock_names(fs->tree);
+	PF_NAMES_SCOPE(fs->tree);
 	r = files_find_program_dir(fs, &stem, cred, &dir);
 	if (r == 0 && !pf_node_may(dir, cred, W_OK | X_OK))
 		r = -EACCES;
@@ -625,6 +622,5 @@ int files_add_as(struct pf_fs *fs, const char *as, struct program *source,
 	if (r == 0)
 		r = files_add_executable(files_mirror_of(dir), stem, made,
 					 mode_of(source), cred, false, err);
-	pf_tree_unlock_names(fs->tree);
 	return r < 0 ? pf_err_wrap(err, r, "\"as\": %s", as) : 0;
 }

@@ -13,15 +13,11 @@
 
 bool files_program_may(struct program *program, const struct pf_cred *cred, int want)
 {
-	struct pf_tree *tree = program->fs->tree;
 	struct pf_node *node;
-	bool may;
 
-	pf_tree_lock_names(tree);
+	PF_NAMES_SCOPE(program->fs->tree);
 	node = program->node ? program->node : program->executable;
-	may = !node || pf_node_may(node, cred, want);
-	pf_tree_unlock_names(tree);
-	return may;
+	return !node || pf_node_may(node, cred, want);
 }
 
 int files_may_set(struct pf_fs *fs, uid_t uid, const char *options, struct pf_err *err)
@@ -196,10 +192,9 @@ void files_program_name(struct program *program, struct pf_buf *out)
 {
 	struct pf_fs *fs = program->fs;
 
-	pf_tree_lock_names(fs->tree);
+	PF_NAMES_SCOPE(fs->tree);
 	if (program->executable)
 		pf_node_path(program->executable, fs->executables, out);
-	pf_tree_unlock_names(fs->tree);
 	if (!out->len)
 		pf_buf_puts(out, "(removed)");
 }

@@ -113,12 +113,11 @@ int program_bind(struct program *program, uid_t uid, const char *line, size_t le
 	const struct pf_node *node;
 	int r;
 
-	pf_tree_lock_names(program->fs->tree);
+	PF_NAMES_SCOPE(program->fs->tree);
 	r = program_add_binding(program, uid, line, len, err);
 	node = program->node ? program->node : program->executable;
 	if (r == 0 && node)
 		program_save(node);
-	pf_tree_unlock_names(program->fs->tree);
 	return r;
 }
 
@@ -126,11 +125,10 @@ void program_binding(struct program *program, uid_t uid, struct pf_buf *ret)
 {
 	const struct binding *b;
 
-	pf_tree_lock_names(program->fs->tree);
+	PF_NAMES_SCOPE(program->fs->tree);
 	b = *find_binding(program, uid);
 	if (b)
 		pf_buf_puts(ret, b->line);
-	pf_tree_unlock_names(program->fs->tree);
 }
 
 static void program_free(struct program *program)

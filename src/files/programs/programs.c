@@ -105,11 +105,10 @@ void source_setattr(struct pf_node *node)
 
 	pf_node_attr(node, &attr);
 	program_charge_to(program_of(node), attr.uid);
-	pf_tree_lock_names(node->tree);
+	PF_NAMES_SCOPE(node->tree);
 	executable = program_of(node)->executable;
 	if (executable)
 		files_follow_program(node, executable);
-	pf_tree_unlock_names(node->tree);
 }
 
 int source_new(struct pf_node *dir, const char *name, const struct pf_kind *kind,

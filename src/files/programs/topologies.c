@@ -44,12 +44,8 @@ static int set_locked(struct pf_node *node, struct pf_bytes *bytes, uint64_t len
 static int set(struct pf_node *node, struct pf_bytes *bytes, uint64_t len,
 	       struct pf_err *err)
 {
-	int r;
-
-	pf_tree_lock_names(node->tree);
-	r = set_locked(node, bytes, len, err);
-	pf_tree_unlock_names(node->tree);
-	return r;
+	PF_NAMES_SCOPE(node->tree);
+	return set_locked(node, bytes, len, err);
 }
 
 /* --- the file ----------------------------------------------------------------------- */
