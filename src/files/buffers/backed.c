@@ -78,7 +78,7 @@ int files_link_backed(struct pf_node *dir, const char *name, struct backed *b,
 	if (r < 0)
 		return r;
 	if (buffer)
-		node = inode_new(dir->tree, &kind_buffer, buffer, format, perm, cred);
+		node = inode_new(dir->tree, buffer, format, perm, cred);
 	if (!node)
 		return pf_err_set(err, -ENOMEM, "no memory for %s", name);
 	buffer->format = format;

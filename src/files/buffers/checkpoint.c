@@ -56,9 +56,9 @@ static mode_t directory_mode(mode_t file)
 
 static struct pf_node *directory_new(struct build *b)
 {
-	struct pf_node *node = buffer_dir_new(b->file->tree, b->device->buffers->kind,
-					      &b->device->fs->devices[b->device->number],
-					      directory_mode(b->attr.mode & 0777), NULL);
+	struct pf_node *node =
+		buffer_dir_new(b->file->tree, &b->device->fs->devices[b->device->number],
+			       directory_mode(b->attr.mode & 0777), NULL);
 	struct pf_attr attr;
 
 	if (node) {
@@ -144,8 +144,8 @@ static int put(struct build *b, struct pf_node *dir, const char *stem,
 	if (r < 0)
 		return r;
 	if (buffer)
-		node = inode_new(dir->tree, b->file->kind, buffer, PF_FORMAT_NPY,
-				 b->attr.mode & 07777, NULL);
+		node = inode_new(dir->tree, buffer, PF_FORMAT_NPY, b->attr.mode & 07777,
+				 NULL);
 	if (!node)
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
 	view_of(node)->inode->part_of = view_of(b->file)->inode->id;

@@ -45,7 +45,7 @@ static int buffers_create(struct pf_node *dir, const char *name, mode_t mode,
 	if (r < 0)
 		return r;
 	if (buffer)
-		node = inode_new(dir->tree, &kind_buffer, buffer, format, mode, cred);
+		node = inode_new(dir->tree, buffer, format, mode, cred);
 	if (!node)
 		return pf_err_set(err, -ENOMEM, "no memory for %s", name);
 	r = inode_move_to_owner(node, err);
@@ -79,7 +79,7 @@ static int buffers_mkdir(struct pf_node *dir, const char *name, mode_t mode,
 
 	if (r < 0)
 		return buffers_named(dir, name, cred, r, err);
-	node = buffer_dir_new(dir->tree, dir->kind, files_device_of(dir), mode, cred);
+	node = buffer_dir_new(dir->tree, files_device_of(dir), mode, cred);
 	if (!node)
 		return -ENOMEM;
 	r = buffer_dir_charge(node, cred->uid, false, err);
@@ -422,18 +422,17 @@ static void buffers_setattr(struct pf_node *dir)
 	checkpoint_mirror(dir);
 }
 
-static const struct pf_kind kind_buffers = { .mode = S_IFDIR | 0755,
-					     .dir = &buffers_ops,
-					     .setattr = buffers_setattr,
-					     .restored_as = RESTORED_BUFFERS,
-					     .free = buffer_dir_free };
+const struct pf_kind kind_buffers = { .mode = S_IFDIR | 0755,
+				      .dir = &buffers_ops,
+				      .setattr = buffers_setattr,
+				      .restored_as = RESTORED_BUFFERS,
+				      .free = buffer_dir_free };
 
 int files_add_buffers(struct pf_node *parent, struct device *device)
 {
 	int r = -ENOMEM;
 
-	device->buffers =
-		buffer_dir_new(parent->tree, &kind_buffers, device, (mode_t)-1, NULL);
+	device->buffers = buffer_dir_new(parent->tree, device, (mode_t)-1, NULL);
 	if (device->buffers)
 		r = pf_dir_link_fixed(parent, "buffers", device->buffers);
 	return r;

@@ -5,8 +5,7 @@
 #include "internal.h"
 #include "pjrtfs/state.h"
 
-struct pf_node *buffer_dir_new(struct pf_tree *tree, const struct pf_kind *kind,
-			       struct device *device, mode_t perm,
+struct pf_node *buffer_dir_new(struct pf_tree *tree, struct device *device, mode_t perm,
 			       const struct pf_cred *cred)
 {
 	struct buffer_dir *object = calloc(1, sizeof(*object));
@@ -14,7 +13,7 @@ struct pf_node *buffer_dir_new(struct pf_tree *tree, const struct pf_kind *kind,
 
 	if (object) {
 		object->device = device;
-		dir = pf_node_new(tree, kind, object, perm, cred);
+		dir = pf_node_new(tree, &kind_buffers, object, perm, cred);
 	}
 	if (!dir)
 		free(object);

@@ -20,9 +20,8 @@ void view_save(const struct pf_node *node)
 	pf_state_put(PF_STATE_OBJECT, node->ino, &r, sizeof(r), NULL, 0);
 }
 
-struct pf_node *view_new(struct pf_tree *tree, const struct pf_kind *kind,
-			 struct buffer_inode *inode, enum pf_format format, mode_t mode,
-			 const struct pf_cred *cred)
+struct pf_node *view_new(struct pf_tree *tree, struct buffer_inode *inode,
+			 enum pf_format format, mode_t mode, const struct pf_cred *cred)
 {
 	struct buffer_view *view = calloc(1, sizeof(*view));
 	struct pf_node *node = NULL;
@@ -30,7 +29,7 @@ struct pf_node *view_new(struct pf_tree *tree, const struct pf_kind *kind,
 	if (view) {
 		view->inode = inode_ref(inode);
 		atomic_init(&view->format, format);
-		node = pf_node_new(tree, kind, view, mode, cred);
+		node = pf_node_new(tree, &kind_buffer, view, mode, cred);
 	}
 	if (!node && view) {
 		inode_unref(inode);
@@ -55,16 +54,15 @@ struct buffer_inode *inode_of(struct pf_buffer *buffer, uint64_t id)
 	return inode;
 }
 
-struct pf_node *inode_new(struct pf_tree *tree, const struct pf_kind *kind,
-			  struct pf_buffer *buffer, enum pf_format format, mode_t mode,
-			  const struct pf_cred *cred)
+struct pf_node *inode_new(struct pf_tree *tree, struct pf_buffer *buffer,
+			  enum pf_format format, mode_t mode, const struct pf_cred *cred)
 {
 	struct buffer_inode *inode = inode_of(buffer, 0);
 	struct pf_node *node;
 
 	if (!inode)
 		return NULL;
-	node = view_new(tree, kind, inode, format, mode, cred);
+	node = view_new(tree, inode, format, mode, cred);
 	inode->listed = node;
 	buffer->subject = node ? node->ino : 0;
 	inode_unref(inode);
@@ -105,8 +103,8 @@ struct pf_node *inode_view(struct buffer_inode *inode, enum pf_format format)
 	struct pf_attr attr;
 
 	if (!inode->views[format])
-		inode->views[format] = view_new(listed->tree, listed->kind, inode, format,
-						(mode_t)-1, NULL);
+		inode->views[format] =
+			view_new(listed->tree, inode, format, (mode_t)-1, NULL);
 	if (!inode->views[format])
 		return NULL;
 	/* The owner and mode of the listed node may have changed since the view was made. */

@@ -83,17 +83,15 @@ static inline bool buffers_is_directory(const struct pf_node *node)
  * with one reference.  NULL: no memory. */
 struct buffer_inode *inode_of(struct pf_buffer *buffer, uint64_t id);
 
-/* Make the inode of BUFFER (a reference is taken) and its listed node of KIND, not yet linked,
+/* Make the inode of BUFFER (a reference is taken) and its listed node, not yet linked,
  * with a reference.  NULL: no memory. */
-struct pf_node *inode_new(struct pf_tree *tree, const struct pf_kind *kind,
-			  struct pf_buffer *buffer, enum pf_format format, mode_t mode,
-			  const struct pf_cred *cred);
+struct pf_node *inode_new(struct pf_tree *tree, struct pf_buffer *buffer,
+			  enum pf_format format, mode_t mode, const struct pf_cred *cred);
 
 /* Make a node of INODE, which gets a reference more, not yet linked, with a reference.  NULL: no
  * memory. */
-struct pf_node *view_new(struct pf_tree *tree, const struct pf_kind *kind,
-			 struct buffer_inode *inode, enum pf_format format, mode_t mode,
-			 const struct pf_cred *cred);
+struct pf_node *view_new(struct pf_tree *tree, struct buffer_inode *inode,
+			 enum pf_format format, mode_t mode, const struct pf_cred *cred);
 
 /* NODE's format changed, or its inode: write that to the journal. */
 void view_save(const struct pf_node *node);
@@ -136,9 +134,8 @@ int inode_list(struct pf_node *node);
 
 /* --- dir_object.c -------------------------------------------------------------------- */
 
-/* Make a directory of KIND for arrays of DEVICE, not yet linked, as pf_node_new does. */
-struct pf_node *buffer_dir_new(struct pf_tree *tree, const struct pf_kind *kind,
-			       struct device *device, mode_t perm,
+/* Make a directory for arrays of DEVICE, not yet linked, as pf_node_new does. */
+struct pf_node *buffer_dir_new(struct pf_tree *tree, struct device *device, mode_t perm,
 			       const struct pf_cred *cred);
 
 /* Charge user UID for the directory DIR, with FORCED even beyond the maxima.  -EDQUOT, -ENOSPC. */
@@ -302,5 +299,9 @@ struct dir_record {
 /* --- file.c ------------------------------------------------------------------------- */
 
 extern const struct pf_kind kind_buffer;
+
+/* --- dir.c -------------------------------------------------------------------------- */
+
+extern const struct pf_kind kind_buffers;
 
 #endif

@@ -21,7 +21,7 @@ int buffers_restore_directory(struct restoring *r, struct pf_node *dir,
 	int code;
 
 	pf_tree_adopt(dir->tree, old->ino);
-	*ret = buffer_dir_new(dir->tree, dir->kind, device, (mode_t)-1, NULL);
+	*ret = buffer_dir_new(dir->tree, device, (mode_t)-1, NULL);
 	if (!*ret)
 		return -ENOMEM;
 	code = buffer_dir_charge(*ret, old->attr.uid, true, err);
@@ -108,8 +108,7 @@ int buffers_restore_file(struct restoring *r, struct pf_node *dir,
 	if (code < 0)
 		return code;
 	pf_tree_adopt(r->fs->tree, old->ino);
-	node = *ret = view_new(r->fs->tree, &kind_buffer, inode, record->format,
-			       (mode_t)-1, NULL);
+	node = *ret = view_new(r->fs->tree, inode, record->format, (mode_t)-1, NULL);
 	if (!node)
 		return -ENOMEM;
 	if (!inode->listed && (dir || directory))

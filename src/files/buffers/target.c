@@ -106,7 +106,7 @@ int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
 			     err);
 	if (r < 0)
 		return r;
-	node = inode_new(t->dir->tree, &kind_buffer, buffer, format,
+	node = inode_new(t->dir->tree, buffer, format,
 			 (t->perm ? t->perm : 0644) & ~cred->umask, cred);
 	if (!node)
 		return pf_err_set(err, -ENOMEM, "no memory for %s", t->name);
