@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers of an earlier life: the bytes, the array, the state. */
-#include "restore_fixture.h"
+#include "store/internal.h"
 
 #include <stdlib.h>
 
-#include "store/internal.h"
+#include "restore_fixture.h"
 
 static uint64_t id;
 
