@@ -22,7 +22,7 @@ enum {
  *
  *	INSTANCE -> RESERVE -> MAKE
  *	               |
- *	               +-> FETCH -> FETCHED -> BYTES -> SEND
+ *	               +-> FETCH -> FETCHED -> THREAD -> SEND
  *
  * MAKE and SEND wait for the worker's answer, which is the end.  But if the plugin cannot copy on the
  * device, or the worker died, the upload begins again with INSTANCE.
@@ -33,8 +33,8 @@ enum upload_stage {
 	UPLOAD_MAKE,  /* the device makes it: of another array there, or without bytes */
 	UPLOAD_FETCH, /* wait for the host bytes of the value that it is a copy of */
 	UPLOAD_FETCHED, /* did they come? */
-	UPLOAD_BYTES, /* if bytes must be read, or many copied, go on on another thread */
-	UPLOAD_SEND,  /* bring the bytes into the arena, and have the device take them */
+	UPLOAD_THREAD, /* if bytes must be read, or many copied, go on on another thread */
+	UPLOAD_SEND,   /* bring the bytes into the arena, and have the device take them */
 };
 
 struct transfer {
@@ -536,20 +536,20 @@ static int send_make(struct transfer *t, struct pf_err *err)
 
 	if (r < 0)
 		return r;
-	if (v->from) {
-		req.receive = (struct pf_req_receive){ request_of(t, PF_OP_RECEIVE, 0),
-						       v->from->side };
-		len = sizeof(req.receive);
-	} else if (v->blank) {
-		req.blank = request_of(t, PF_OP_BUFFER_MAKE, 0);
-		len = sizeof(req.blank);
-	} else {
+	if (t->source) {
 		req.copy = (struct pf_req_copy){ .head.op = PF_OP_BUFFER_COPY,
 						 .source = t->source,
 						 .id = t->id,
 						 .device = v->device,
 						 .memory = v->memory };
 		len = sizeof(req.copy);
+	} else if (v->from) {
+		req.receive = (struct pf_req_receive){ request_of(t, PF_OP_RECEIVE, 0),
+						       v->from->side };
+		len = sizeof(req.receive);
+	} else {
+		req.blank = request_of(t, PF_OP_BUFFER_MAKE, 0);
+		len = sizeof(req.blank);
 	}
 	return send(t, &req, len, made_done, sizeof(struct pf_rep_array), err);
 }
@@ -559,13 +559,13 @@ static int fetch(struct transfer *t, struct pf_err *err)
 {
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *source = source_of(t->value);
 
-	t->stage = source ? UPLOAD_FETCHED : UPLOAD_BYTES;
+	t->stage = source ? UPLOAD_FETCHED : UPLOAD_THREAD;
 	return source ? pf_value_fetch(source, &t->waiter, err) : 1;
 }
 
 static int check_fetched(struct transfer *t, struct pf_err *err)
 {
-	t->stage = UPLOAD_BYTES;
+	t->stage = UPLOAD_THREAD;
 	return pf_value_fetched(t->value->source, err);
 }
 
@@ -685,7 +685,7 @@ static void upload_step(struct transfer *t)
 		case UPLOAD_FETCHED:
 			r = check_fetched(t, &err);
 			break;
-		case UPLOAD_BYTES:
+		case UPLOAD_THREAD:
 			r = choose_thread(t);
 			break;
 		case UPLOAD_SEND:
