@@ -177,8 +177,21 @@ void pf_execution_cancel_calls(struct pf_execution *execution);
 void pf_execution_left(struct pf_execution *execution);
 
 /* A reference, with which only pf_execution_cancel_calls may be called once the caller has freed E. */
-struct pf_execution *pf_execution_ref(struct pf_execution *execution);
-void pf_execution_unref(struct pf_execution *execution); /* NULL is allowed */
+static inline struct pf_execution *pf_execution_ref(struct pf_execution *execution)
+{
+	atomic_fetch_add(&execution->refs, 1);
+	return execution;
+}
+
+static inline void pf_execution_unref(struct pf_execution *execution)
+{
+	if (atomic_fetch_sub(&execution->refs, 1) != 1)
+		return;
+	pf_instance_unref(execution->instance);
+	pf_executable_unref(execution->executable);
+	free(execution->message);
+	free(execution);
+}
 
 /* Does it have its slots, so that the device executes it, or is about to? */
 bool pf_execution_has_slot(struct pf_execution *execution);
