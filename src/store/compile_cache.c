@@ -666,6 +666,11 @@ static int from_cache(struct pf_executable *x, const struct pf_loaded *l,
 	return r == -EBADMSG ? 0 : r;
 }
 
+int pf_answer_is_outside(struct pf_err *err)
+{
+	return pf_err_set(err, -EPROTO, "the worker's answer lies outside its pool");
+}
+
 /* Join the parts to a file; those in the pool are read once, as the worker may change them. */
 static int compose(struct pf_executable *x, const struct pf_loaded *l,
 		   const struct pf_rep_block *code, const struct pf_rep_optimized *hlo,

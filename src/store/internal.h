@@ -3,7 +3,6 @@
 #ifndef PJRTFS_STORE_INTERNAL_H
 #define PJRTFS_STORE_INTERNAL_H
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -509,12 +508,6 @@ int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_objec
 		       struct pf_shared_bytes hlo, bool hlo_with_config,
 		       struct pf_err *err);
 
-/* The worker says that its answer is where its pool has no bytes.  -EPROTO. */
-static inline int pf_answer_is_outside(struct pf_err *err)
-{
-	return pf_err_set(err, -EPROTO, "the worker's answer lies outside its pool");
-}
-
 /* --- custom_calls.c -------------------------------------------------------------------- */
 
 /* Set C's calls and libraries to the custom calls that its program makes.  -EOPNOTSUPP: it certainly
@@ -555,6 +548,9 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
  */
 int pf_loaded_ask(const struct pf_loaded *l, enum pf_op op, unsigned timeout_s,
 		  bool keeps, void *reply, size_t len, struct pf_err *err);
+
+/* The worker says that its answer is where its pool has no bytes.  -EPROTO. */
+int pf_answer_is_outside(struct pf_err *err);
 
 /*
  * Load C's program, which is compiled already: 1 and *RET.  -EINVAL: it is damaged, or
