@@ -195,9 +195,9 @@ enum pf_value_state {
  *	LOST           none (readers may have a damaged pool's pinned)
  *	ERROR          stays for readers  stay, unused              no
  *
- * There is bytes_again only with bytes, pool_block only with pool_instance, from only with blank,
- * alias_off only with bytes and the device's copy; fetching only with that or backing; consumed,
- * replaced and taken only in DONATED.  A source is pinned, so that it is there until it is dropped.
+ * bytes_again is only with bytes, pool_block with pool_instance, alias_off with bytes and the device's
+ * copy, fetching with that or with backing; consumed, replaced and taken are only in DONATED; from is
+ * used as long as blank is set.  A source is pinned, so that its bytes are there until it is dropped.
  */
 struct pf_value {
 	_Atomic unsigned refs;
