@@ -463,23 +463,10 @@ bool pf_buffer_is_tensors(struct pf_buffer *b)
 
 /* --- the formats ------------------------------------------------------------------------- */
 
-static void npy_print_head(struct pf_buf *out, const struct pf_value *v, const char *name)
-{
-	(void)name;
-	pf_npy_print(out, v->dtype, &v->shape);
-}
-
-static void safetensors_print_head(struct pf_buf *out, const struct pf_value *v,
-				   const char *name)
-{
-	pf_safetensors_print(out, name, v->dtype, &v->shape);
-}
-
 const struct pf_format_class pf_formats[PF_FORMAT_COUNT] = {
 	[PF_FORMAT_NONE] = { .extension = "" },
 	[PF_FORMAT_NPY] = { .extension = ".npy",
 			    .head = npy_head,
-			    .print_head = npy_print_head,
 			    .meaning = npy_meaning },
 	[PF_FORMAT_RAW] = { .extension = ".raw", .meaning = raw_meaning },
 	[PF_FORMAT_TXT] = { .extension = ".txt",
@@ -487,7 +474,6 @@ const struct pf_format_class pf_formats[PF_FORMAT_COUNT] = {
 			    .is_text = true },
 	[PF_FORMAT_SAFETENSORS] = { .extension = ".safetensors",
 				    .head = safetensors_head,
-				    .print_head = safetensors_print_head,
 				    .is_packed = true },
 	[PF_FORMAT_JSON] = { .extension = ".json" },
 };

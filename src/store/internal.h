@@ -184,9 +184,6 @@ struct pf_format_class {
 	/* Its files begin with a header: look at FILE's, as pf_content_head.  NULL: they do not. */
 	int (*head)(struct pf_buffer *buffer, const char *file, bool long_too,
 		    struct pf_err *err);
-	/* Print such a header, before the bytes of VALUE, which the file calls NAME. */
-	void (*print_head)(struct pf_buf *out, const struct pf_value *value,
-			   const char *name);
 	/* The array that a whole content is.  NULL: it is none, or not always one. */
 	int (*meaning)(struct pf_buffer *buffer, struct pf_meaning *ret,
 		       struct pf_err *err);

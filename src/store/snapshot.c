@@ -60,8 +60,10 @@ static void show_content_locked(struct pf_buffer *b, struct pf_snapshot *snapsho
 void pf_snapshot_head(struct pf_buf *head, const struct pf_value *v,
 		      enum pf_format format, const char *name)
 {
-	if (pf_formats[format].print_head)
-		pf_formats[format].print_head(head, v, name);
+	if (format == PF_FORMAT_NPY)
+		pf_npy_print(head, v->dtype, &v->shape);
+	else if (format == PF_FORMAT_SAFETENSORS)
+		pf_safetensors_print(head, name, v->dtype, &v->shape);
 }
 
 /* Render the whole file if its bytes are not the array's: text, packed elements. */
