@@ -191,20 +191,6 @@ static unsigned resource_of(const struct pf_execution *e, size_t row,
 				 pf_execution_device(e, row), what);
 }
 
-/* Count E, which is loaded, on its devices.  -EDQUOT. */
-static int count_on_devices(struct pf_execution *e, struct pf_err *err)
-{
-	int r = 0;
-
-	while (e->account && e->n_counted < e->n_rows && r == 0) {
-		r = pf_account_charge(e->account,
-				      resource_of(e, e->n_counted, PF_DEVICE_EXECUTIONS),
-				      1, err);
-		e->n_counted += r == 0;
-	}
-	return r;
-}
-
 /* The same program may be loaded on other devices next. */
 static void leave_devices(struct pf_execution *e)
 {
@@ -877,11 +863,17 @@ static int check_placed(struct pf_execution *e, struct pf_err *err)
 	return 1;
 }
 
+/* Count E on its devices, and get in line there. */
 static int enter_queue(struct pf_execution *e, struct pf_err *err)
 {
-	int r = count_on_devices(e, err);
+	for (; e->account && e->n_counted < e->n_rows; e->n_counted++) {
+		unsigned resource = resource_of(e, e->n_counted, PF_DEVICE_EXECUTIONS);
+		int r = pf_account_charge(e->account, resource, 1, err);
 
-	return r < 0 ? r : acquire_slot(e);
+		if (r < 0)
+			return r;
+	}
+	return acquire_slot(e);
 }
 
 /* Continue E from its stage.  True if this call sent E, which may be freed by then. */

@@ -54,13 +54,6 @@ void pf_loaded_limit(unsigned n)
 	atomic_store(&all.limit, n ? n : default_limit());
 }
 
-static unsigned limit(void)
-{
-	if (!atomic_load(&all.limit))
-		pf_loaded_limit(0);
-	return atomic_load(&all.limit);
-}
-
 bool pf_loaded_use(struct pf_loaded *l)
 {
 	uint64_t now = atomic_load_explicit(&all.loads, memory_order_relaxed);
@@ -118,7 +111,9 @@ static void loaded_add(struct pf_loaded *l)
 	atomic_store(&l->used, atomic_fetch_add(&all.loads, 1) + 1);
 	has = pf_worker_alive(l->worker, PF_ALIVE_EXECUTABLES, PF_NO_DEVICE);
 	LIST_INSERT_HEAD(&all.list, l, entry);
-	for (; has > limit(); has--)
+	if (!atomic_load(&all.limit))
+		pf_loaded_limit(0);
+	for (; has > atomic_load(&all.limit); has--)
 		unload_oldest_locked(l);
 }
 
