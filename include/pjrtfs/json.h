@@ -70,6 +70,31 @@ int pf_json_number(struct pf_json_reader *rd, int64_t *ret, const char *want);
  * -ENOMEM: as pf_json_parse, and *RET is NULL. */
 int pf_json_value(struct pf_json_reader *rd, struct json_object **ret);
 
+/* --- piece by piece: where an object ends ------------------------------------------- */
+
+/* How far an object was scanned, whose bytes come in pieces; all zeros is its start. */
+struct pf_json_scan {
+	enum {
+		PF_JSON_SCAN_START,
+		PF_JSON_SCAN_KEY,
+		PF_JSON_SCAN_VALUE,
+		PF_JSON_SCAN_AFTER,
+		PF_JSON_SCAN_STRING,
+		PF_JSON_SCAN_ESCAPE,
+		PF_JSON_SCAN_WORD,
+	} state;
+	unsigned depth;   /* 0: before the object, or behind it */
+	uint64_t objects; /* a bit for each depth: in an object, not an array */
+};
+
+/*
+ * Scan the LEN bytes at TEXT, the next ones, up to the end of the object: *RET of them, all or up to
+ * its closing brace.  False: the byte at *RET cannot follow what came before.  This copies nothing,
+ * and only looks for brackets, strings, and whether a value may come: that is as much as it takes to
+ * see at once that bytes never become an object; the rest of the grammar is pf_json_parse's.
+ */
+bool pf_json_scan(struct pf_json_scan *scan, const char *text, size_t len, size_t *ret);
+
 /* --- objects ------------------------------------------------------------------------ */
 
 /* What O (may be NULL) has under KEY if it is of TYPE, borrowed; else NULL. */

@@ -7,7 +7,6 @@
  * followed by the release of the open file at once: each function that uses the control
  * after an answer is called with a reference on the open file.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
@@ -45,20 +44,13 @@ struct queue {
 	unsigned n;
 };
 
-/* How far a JSON object was scanned; all zeros is its start. */
-struct scan {
-	enum { START, KEY, VALUE, AFTER, STRING, ESCAPE, WORD } state;
-	unsigned depth;
-	uint64_t objects; /* a bit for each depth: in an object, not an array */
-};
-
 struct control {
 	struct pf_stream stream; /* its lock protects the fields below */
 	struct pf_open *of;      /* borrowed: it owns the control */
 
 	/* The beginning of a command whose end was not written yet. */
 	struct pf_buf part;
-	struct scan scan;
+	struct pf_json_scan scan;
 	bool skipping; /* after an error, up to the next newline */
 
 	struct queue queue;
@@ -70,8 +62,8 @@ struct control {
 	size_t owed_len; /* bytes of their texts */
 
 	bool looping; /* a thread is in run_locked and will see what was queued */
-	bool closed;  /* the last descriptor was closed */
-	int failed;   /* write-only: -errno that all later writes get */
+	bool closed;        /* the last descriptor was closed */
+	int failed;         /* write-only: -errno that all later writes get */
 
 	/* Replies not read yet: out's bytes from out_head on.  A reply that found no memory is
 	 * dropped, and out has failed. */
@@ -234,7 +226,7 @@ static void reset(struct control *c)
 	c->part.failed = false;
 	if (c->part.cap > KEPT)
 		pf_buf_release(&c->part);
-	c->scan = (struct scan){ 0 };
+	c->scan = (struct pf_json_scan){ 0 };
 }
 
 /* Queue the part and the N bytes at SRC, a command. */
@@ -325,63 +317,6 @@ static int parse_line(struct control *c, const char *src, size_t len, size_t *us
 	return end ? accept(c, src, *used - 1, items) : keep(c, src, len, items);
 }
 
-/*
- * Where a JSON object ends, found without a copy: brackets, strings, and whether a value may
- * come.  That is as much as it takes to see at once that a line never becomes a command, so that
- * the next line can; the rest of the grammar is pf_json_parse's.  Can C follow?
- */
-static bool scan(struct scan *s, char c)
-{
-	bool object = s->objects & 1, value = s->state == VALUE;
-
-	if (s->state == STRING || s->state == ESCAPE) {
-		if (s->state == STRING && c == '"')
-			s->state = AFTER;
-		else
-			s->state = s->state == STRING && c == '\\' ? ESCAPE : STRING;
-		return (unsigned char)c >= ' ';
-	}
-	if (s->state == WORD &&
-	    (isalnum((unsigned char)c) || c == '.' || c == '+' || c == '-'))
-		return true;
-	if (s->state == WORD)
-		s->state = AFTER;
-	switch (c) {
-	case ' ':
-	case '\t':
-	case '\r':
-	case '\n':
-		return true;
-	case '{':
-	case '[':
-		value |= s->state == START && c == '{';
-		s->objects = s->objects << 1 | (c == '{');
-		s->state = c == '{' ? KEY : VALUE;
-		return value && ++s->depth <= PF_JSON_DEPTH;
-	case '}':
-	case ']':
-		if (!s->depth || object != (c == '}'))
-			return false;
-		s->objects >>= 1;
-		s->depth--;
-		s->state = AFTER;
-		return true;
-	case ',':
-	case ':':
-		if (s->state != AFTER)
-			return false;
-		s->state = c == ',' && object ? KEY : VALUE;
-		return true;
-	case '"':
-		value |= s->state == KEY;
-		s->state = STRING;
-		return value;
-	default:
-		s->state = WORD;
-		return value && (c == '-' || isalnum((unsigned char)c));
-	}
-}
-
 /* Byte AT of the LEN bytes at SRC cannot follow what came before it: the parser says why. */
 static int refuse_syntax(struct control *c, const char *src, size_t at, size_t len,
 			 struct queue *items)
@@ -417,16 +352,9 @@ static int parse_object(struct control *c, const char *src, size_t len, size_t *
 			space++;
 	src += space;
 	len -= space;
-	while (n < len && (!n || c->scan.depth)) {
-		/* Most bytes are in strings. */
-		while (c->scan.state == STRING && n + 1 < len &&
-		       (unsigned char)src[n] >= ' ' && src[n] != '"' && src[n] != '\\')
-			n++;
-		if (!scan(&c->scan, src[n])) {
-			*used = space + n + 1;
-			return refuse_syntax(c, src, n, len, items);
-		}
-		n++;
+	if (!pf_json_scan(&c->scan, src, len, &n)) {
+		*used = space + n + 1;
+		return refuse_syntax(c, src, n, len, items);
 	}
 	*used = space + n;
 	return n && !c->scan.depth ? accept(c, src, n, items) : keep(c, src, len, items);

@@ -185,4 +185,44 @@ TEST(what_lacks_a_part_has_no_text)
 	pf_buf_release(&out);
 }
 
+TEST(an_object_in_two_pieces_ends_where_it_ends)
+{
+	static const char text[] =
+		"{\"a}\\\"\": [-1, {\"b\": null}], \"c\": \"]\"}{\"d\"";
+	const size_t end = (size_t)(strrchr(text, '{') - text);
+	size_t first, second = 0;
+
+	for (size_t cut = 1; cut < sizeof(text); cut++) {
+		struct pf_json_scan s = { 0 };
+
+		ck_assert(pf_json_scan(&s, text, cut, &first));
+		ck_assert_uint_eq(first, cut < end ? cut : end);
+		ck_assert_int_eq(s.depth == 0, first == end);
+		if (first == end)
+			continue;
+		ck_assert(pf_json_scan(&s, text + cut, sizeof(text) - 1 - cut, &second));
+		ck_assert_uint_eq(cut + second, end);
+		ck_assert_uint_eq(s.depth, 0);
+	}
+}
+
+static const struct {
+	const char *text;
+	size_t at;
+} no_objects[] = {
+	{ "x", 0 },        { "[1]", 0 },        { "{1", 1 },
+	{ "{\"a\" 1", 5 }, { "{\"a\":1]", 6 },  { "{\"a\nb\"", 3 },
+	{ "{,", 1 },       { "{\"a\":1:,", 7 }, { "{\"a\":(", 5 },
+};
+
+TEST_EACH(what_becomes_no_object_is_seen_at_once, no_objects)
+{
+	struct pf_json_scan s = { 0 };
+	size_t n;
+
+	ck_assert(
+		!pf_json_scan(&s, no_objects[_i].text, strlen(no_objects[_i].text), &n));
+	ck_assert_uint_eq(n, no_objects[_i].at);
+}
+
 UNIT_FIXTURE(setup, teardown)
