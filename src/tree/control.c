@@ -61,7 +61,7 @@ struct control {
 	struct queue owed;
 	size_t owed_len; /* bytes of their texts */
 
-	bool looping; /* a thread is in run_locked and will see what was queued */
+	bool a_thread_runs; /* it is in run_locked, and will see what was queued */
 	bool closed;        /* the last descriptor was closed */
 	int failed;         /* write-only: -errno that all later writes get */
 
@@ -565,17 +565,27 @@ static void run_command(struct control *c, struct pf_command *command)
 }
 
 /*
- * Run queued commands until one of them is answered later.  One thread at a time: if a command is
- * answered within kind->command, or on another thread before that returns, the thread that
- * called it runs the next one.
+ * Run queued commands until one of them is answered later.  Which thread runs the next one depends on
+ * when pf_command_done comes, which calls this too:
+ *
+ *   within kind->command    this thread is the one that runs (a_thread_runs), so the inner call does
+ *                           nothing, and the loop goes on when kind->command returns: many commands
+ *                           need no deep stack
+ *   on another thread,      the other one does nothing either, as c->running is over and a thread
+ *   before that returns     runs; the loop goes on
+ *   after that has returned the loop has ended, as c->running is not over: the thread that answers
+ *                           runs the next one
+ *
+ * The reply to a write is sent, and the item freed, by whichever ends the write's last command
+ * (finish_locked): in the first two cases the command is gone when kind->command returns.
  */
 static void run_locked(struct control *c)
 {
 	struct queued *item;
 
-	if (c->looping)
+	if (c->a_thread_runs)
 		return;
-	c->looping = true;
+	c->a_thread_runs = true;
 	while (!c->running && (item = queue_pop(&c->queue))) {
 		c->running = item;
 		if (item->refused.code) {
@@ -587,7 +597,7 @@ static void run_locked(struct control *c)
 		run_command(c, &item->command);
 		pf_lock(&c->stream.lock);
 	}
-	c->looping = false;
+	c->a_thread_runs = false;
 }
 
 void pf_command_done(struct pf_command *command, const struct pf_err *err,
