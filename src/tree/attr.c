@@ -164,75 +164,6 @@ static off_t shown_size(struct pf_node *node)
 	return r < 0 || buf.failed ? 0 : (off_t)buf.len;
 }
 
-/* The entry of PID among the threads that have looked NODE up; the tree's lock is held. */
-static struct pf_asker *find_asker(struct pf_node *node, pid_t pid)
-{
-	for (unsigned i = 0; i < PF_N_ASKERS; i++)
-		if (node->priv->askers[i].pid == pid)
-			return &node->priv->askers[i];
-	return NULL;
-}
-
-/*
- * The kernel looks a name up each time that it is used.  To open a file takes one lookup; a
- * thread that made two may have called stat(2) before.
- */
-void pf_node_note_asker(struct pf_node *node, pid_t pid)
-{
-	struct pf_node_priv *priv = node->priv;
-	struct pf_asker *asker;
-
-	PF_LOCK_SCOPE(&node->tree->lock);
-	asker = find_asker(node, pid);
-	if (asker)
-		asker->again = true;
-	else
-		priv->askers[priv->next_asker++ % PF_N_ASKERS] =
-			(struct pf_asker){ .pid = pid };
-}
-
-/* Does PID call stat(2), which looks the name up first, and not fstat(2)?  Or does no open of NODE
- * have a size that is not known? */
-static bool shows_size(struct pf_node *node, pid_t pid)
-{
-	struct pf_open *of;
-
-	PF_LOCK_SCOPE(&node->tree->lock);
-	if (find_asker(node, pid))
-		return true;
-	for (of = LIST_FIRST(&node->priv->opens); of; of = LIST_NEXT(of, sibling))
-		if (of->unsized)
-			return false;
-	return true;
-}
-
-bool pf_node_goes_by_size(struct pf_node *node, pid_t pid)
-{
-	struct pf_asker *asker;
-	bool ret;
-
-	PF_LOCK_SCOPE(&node->tree->lock);
-	asker = find_asker(node, pid);
-	ret = !pid || (asker && asker->again);
-	if (asker)
-		*asker = (struct pf_asker){ .pid = -1 };
-	return ret;
-}
-
-/*
- * Set the size of NODE in ST, for PID, if only a reader learns it.  A program that has the file
- * open would seek beyond its end if it saw a larger size, and stop early at a smaller one; if it
- * sees 0, which files in /proc have, it reads up to the end.
- */
-static void bound_size(struct pf_node *node, pid_t pid, struct stat *st)
-{
-	uint64_t bound = node->kind->size_bound(node);
-
-	node->priv->bounded = bound != 0;
-	if (bound)
-		st->st_size = shows_size(node, pid) ? (off_t)bound : 0;
-}
-
 /* May a front end cache NODE's attributes until it is notified? */
 static bool keeps_attr(const struct pf_node *node)
 {
@@ -265,7 +196,7 @@ void pf_node_stat(struct pf_node *node, pid_t pid, struct stat *st)
 	if (st->st_size < 0)
 		st->st_size = shown_size(node);
 	if (node->kind->size_bound)
-		bound_size(node, pid, st);
+		pf_node_bound_size(node, pid, st);
 	st->st_blocks = (st->st_size + 511) / 512;
 }
 

@@ -223,11 +223,18 @@ int pf_kind_holds(const struct pf_kind *kind, uint64_t len, uint64_t off,
 /* The attributes of NODE as thread PID sees them (0: not known). */
 void pf_node_stat(struct pf_node *node, pid_t pid, struct stat *st);
 
-/* PID has looked up the name of NODE, whose kind has size_bound. */
+/* --- size_unknown.c, for nodes whose kind has size_bound ------------------------------ */
+
+/* PID has looked up the name of NODE. */
 void pf_node_note_asker(struct pf_node *node, pid_t pid);
 
 /* PID opens NODE: may it have called stat(2) since it last opened it? */
 bool pf_node_goes_by_size(struct pf_node *node, pid_t pid);
+
+/* Set the size of NODE in ST, for PID, if only a reader learns it. */
+void pf_node_bound_size(struct pf_node *node, pid_t pid, struct stat *st);
+
+/* --------------------------------------------------------------------------------------- */
 
 /* names.c: NAME of DIR, listed or not, with a reference.  NAMES_HELD: the caller holds the name
  * lock.  -ENOENT, -ENOTDIR, -ENAMETOOLONG, or the error of the directory's lookup. */
