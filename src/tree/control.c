@@ -519,6 +519,7 @@ static void finish_locked(struct control *c, struct queued *item,
 {
 	struct waiting *w = item->write;
 	bool fails = err && !pf_open_reads(c->of);
+	bool json = c->of->node->kind->json;
 	struct pf_err why = PF_ERR_INIT;
 
 	c->running = NULL;
@@ -526,7 +527,9 @@ static void finish_locked(struct control *c, struct queued *item,
 		add_reply_locked(c, line, len);
 	pf_last_reply_save(c->of->node, c->of->cred.uid, c->of->cred.sid, line, len);
 	if (fails) {
-		pf_err_set(&why, err->code, "%s", err->text); /* in one line */
+		/* In one line; that of a kind without json is for people. */
+		pf_err_set(&why, err->code, "%.*s", json ? PF_ERR_TEXT : (int)len,
+			   json ? err->text : line);
 		c->failed = why.code;
 		reset(c);
 		drop_queued_locked(c, NULL);
