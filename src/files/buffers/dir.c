@@ -159,10 +159,6 @@ static int rename_directory(struct pf_node *node, struct pf_node *to, const char
 
 	if (r < 0)
 		return r;
-	if (target && !buffers_is_directory(target))
-		return pf_err_set(err, -ENOTDIR, "%s is a file", name);
-	if (target && pf_dir_count(target))
-		return pf_err_set(err, -ENOTEMPTY, "%s is not empty", name);
 	r = move_node(node, to, name);
 	if (r == 0 && target && target != node)
 		checkpoint_gone(target);
@@ -245,8 +241,6 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 
 	if (r < 0)
 		return r;
-	if (target && buffers_is_directory(target))
-		return pf_err_set(err, -EISDIR, "%s is a directory", name);
 	r = check_formats(node, format, device, &built, err);
 	if (r == 0 && target && view_of(target)->inode != inode)
 		r = checkpoint_dissolve(target, err);
@@ -330,10 +324,6 @@ static int move(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
 				  name);
 	if (flags & RENAME_EXCHANGE)
 		return exchange(node, target, err);
-	if (target && (flags & RENAME_NOREPLACE))
-		return pf_err_set(err, -EEXIST, "%s exists", name);
-	if (flags & ~(unsigned)RENAME_NOREPLACE)
-		return -EINVAL;
 	if (target == node) {
 		/* The stem found it: it is the same file, or the same array in another format. */
 		char now[PF_NAME_MAX + 1];

@@ -250,9 +250,7 @@ static int rename_directory(struct pf_node *node, struct pf_node *to, const char
 	struct pf_node *taken = files_find_stem(to, name, strlen(name));
 	int r;
 
-	if (target && !S_ISDIR(target->kind->mode))
-		return -ENOTDIR;
-	if (target && (pf_dir_count(target) || pf_dir_count(target->object)))
+	if (target && pf_dir_count(target->object))
 		return -ENOTEMPTY;
 	if (taken)
 		return pf_err_set(err, -EEXIST, "%s: there is a program of that name",
@@ -301,8 +299,6 @@ static int may_rename(struct pf_node *node, struct pf_node *to, const char *name
 	struct pf_attr attr;
 	int r = 0;
 
-	if (target && S_ISDIR(target->kind->mode))
-		return -EISDIR;
 	pf_node_attr(node, &attr);
 	if (was != format && format == PF_PROGRAM_NATIVE)
 		r = files_may_load(fs_of(node), attr.uid, err);
@@ -392,12 +388,8 @@ static int programs_rename(struct pf_node *dir, struct pf_node *node, struct pf_
 				  "%s: a program cannot be moved there: copy "
 				  "it",
 				  name);
-	if (target && (flags & RENAME_NOREPLACE))
-		return -EEXIST;
-	if (flags & ~(unsigned)RENAME_NOREPLACE)
+	if (flags & RENAME_EXCHANGE)
 		return -EINVAL;
-	if (target == node)
-		return 0;
 	return S_ISDIR(node->kind->mode) ? rename_directory(node, to, name, target, err)
 					 : rename_program(node, to, name, target, err);
 }

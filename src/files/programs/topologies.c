@@ -183,13 +183,9 @@ static int topologies_rename(struct pf_node *dir, struct pf_node *node,
 	r = stem_of(name, stem, err);
 	if (r < 0)
 		return r;
-	target = pf_dir_lookup(to, name);
-	if (target && (flags & RENAME_NOREPLACE))
-		return -EEXIST;
-	if (flags & ~(unsigned)RENAME_NOREPLACE)
+	if (flags & RENAME_EXCHANGE)
 		return -EINVAL;
-	if (target == node)
-		return 0;
+	target = pf_dir_lookup(to, name);
 	pf_node_name(node, before);
 	(void)stem_of(before, before, NULL);
 	/* A plugin took them, or options do not find them. */
