@@ -304,13 +304,17 @@ static ssize_t options_write(struct pf_open *of, const void *src, size_t len,
 /* Make TEXT, what was written to OF, the options; a message becomes JSON first. */
 static int set_options(struct pf_open *of, const struct pf_buf *text, struct pf_err *err)
 {
-	struct pf_executable *x = program_of(of->node)->x;
+	struct program *program = program_of(of->node);
+	struct pf_executable *x = program->x;
 	pf_autobuf struct pf_buf json = PF_BUF_INIT;
 	struct json_object *o = NULL;
 	int r = 0;
 
 	if (of->node->kind == &options_pb) {
 		r = pf_options_decode(text->data, text->len, &o, err);
+		/* jaxlib puts all flags of its process there, mostly the defaults. */
+		if (r == 0 && !files_owns_mount(program->fs, of->cred.uid))
+			json_object_object_del(o, "debug_options");
 		if (r == 0)
 			pf_json_print_line(o, &json);
 		json_object_put(o);
