@@ -109,19 +109,11 @@ void pf_instance_leave(struct pf_instance *instance, unsigned ms)
 	pf_instance_nudge(instance);
 }
 
-/* Must INSTANCE end though calls are under way? */
-static bool must_leave(const struct pf_instance *instance)
-{
-	int64_t at = atomic_load(&instance->leaves_at);
-
-	return at && pf_now_ms() >= at;
-}
-
 void pf_instance_count_seconds(struct pf_instance *instance)
 {
 	uint64_t beats = atomic_load(instance->channel.beats);
 	unsigned before = atomic_load(&instance->silent_s), now = before + 1;
-	int64_t ms = pf_now_ms();
+	int64_t ms = pf_now_ms(), leaves_at = atomic_load(&instance->leaves_at);
 	bool report;
 
 	if (ms < instance->next_second_ms)
@@ -139,7 +131,7 @@ void pf_instance_count_seconds(struct pf_instance *instance)
 		 (instance->limits.silent_s && now == instance->limits.silent_s);
 	if (has_overrun(instance, atomic_fetch_add(&instance->seconds, 1) + 1))
 		report = !atomic_exchange(&instance->overran, true) || report;
-	if (must_leave(instance))
+	if (leaves_at && ms >= leaves_at)
 		report = !atomic_exchange(&instance->stopped, true) || report;
 	report = has_idled(instance) || report;
 	if (report)

@@ -229,6 +229,13 @@ static inline void pf_instance_nudge(const struct pf_instance *instance)
 /* The instance NUMBER of the plugin NAME, with one reference and nothing else yet.  NULL: no memory. */
 struct pf_instance *pf_instance_alloc(const char *name, uint64_t number, int broken_fd);
 
+/* The plugin has N devices, before others have the instance.  -ENOMEM. */
+int pf_instance_set_devices(struct pf_instance *instance, unsigned n);
+
+/* How many objects WHAT are alive on DEVICE, or PF_NO_DEVICE. */
+unsigned pf_instance_alive_on(const struct pf_instance *instance, enum pf_alive what,
+			      unsigned device);
+
 /* --- calls.c: requests, and the thread that takes the replies ------------------------ */
 
 /*
@@ -327,15 +334,6 @@ bool pf_instance_retire(struct pf_instance *instance);
 /* Have the monitor retire INSTANCE when no call is under way, or end it after MS milliseconds; a later
  * call changes nothing.  The worker's lock is held. */
 void pf_instance_leave(struct pf_instance *instance, unsigned ms);
-
-/* --- instance_alive.c ----------------------------------------------------------------- */
-
-/* The plugin has N devices, before others have the instance.  -ENOMEM. */
-int pf_instance_set_devices(struct pf_instance *instance, unsigned n);
-
-/* How many objects WHAT are alive on DEVICE, or PF_NO_DEVICE. */
-unsigned pf_instance_alive_on(const struct pf_instance *instance, enum pf_alive what,
-			      unsigned device);
 
 /* --- late.c: calls whose callers gave up ---------------------------------------------- */
 

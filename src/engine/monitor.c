@@ -367,14 +367,6 @@ static void end_group(struct pf_worker *w, const struct pf_err *sent, struct pf_
 	pf_report_group(w->telemetry, w->label, false, why);
 }
 
-/* Were calls under way that plugins die of when INSTANCE ended? */
-static bool had_suspects(struct pf_instance *instance)
-{
-	return pf_instance_lost(instance, PF_OP_COMPILE) ||
-	       pf_instance_lost(instance, PF_OP_LOAD) ||
-	       pf_instance_lost(instance, PF_OP_EXECUTE);
-}
-
 /* The process is dead (DIED) or must be ended: end the instance, with *WHY.  True: calls that it
  * died of, or may have died of, were failed.  *DEATHS in a row are 0 if the process has worked. */
 static bool reap(struct pf_worker *w, bool died, unsigned *deaths, struct pf_err *why)
@@ -414,7 +406,10 @@ static bool reap(struct pf_worker *w, bool died, unsigned *deaths, struct pf_err
 	w->why = *why;
 	pf_unlock(&w->lock);
 	pf_instance_end(instance, &bare, why);
-	suspects = had_suspects(instance);
+	/* Plugins die of these. */
+	suspects = pf_instance_lost(instance, PF_OP_COMPILE) ||
+		   pf_instance_lost(instance, PF_OP_LOAD) ||
+		   pf_instance_lost(instance, PF_OP_EXECUTE);
 	if (atomic_load(&instance->executed))
 		*deaths = 0;
 	pf_instance_unref(instance);
@@ -422,14 +417,6 @@ static bool reap(struct pf_worker *w, bool died, unsigned *deaths, struct pf_err
 }
 
 /* --- restart ----------------------------------------------------------------------- */
-
-/* Wait MS milliseconds; false: stop_fd was written to. */
-static bool pause_ms(struct pf_worker *w, int ms)
-{
-	struct pollfd p = { .fd = w->stop_fd, .events = POLLIN };
-
-	return poll(&p, 1, ms) <= 0;
-}
 
 static void first_start_done(struct pf_worker *w, int r, const struct pf_err *err)
 {
@@ -474,12 +461,13 @@ static void give_up(struct pf_worker *w, const struct pf_err *why)
  */
 static bool restart(struct pf_worker *w, bool at_once, unsigned *deaths)
 {
+	struct pollfd stop = { .fd = w->stop_fd, .events = POLLIN };
 	struct pf_err err = PF_ERR_INIT;
 
 	for (;; at_once = false) {
 		int ms = *deaths > 8 ? BACKOFF_MAX_MS : BACKOFF_FIRST_MS << *deaths;
 
-		if (!pause_ms(w, *deaths && !at_once ? ms : 0))
+		if (poll(&stop, 1, *deaths && !at_once ? ms : 0) > 0)
 			return false;
 		*deaths += !at_once;
 		w->again = true;

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <linux/capability.h>
+#include <linux/landlock.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,12 +140,15 @@ static void set_limits(const struct pf_sandbox *s)
 
 int pf_sandbox_enter(struct pf_sandbox *s, const char *plugin, struct pf_err *err)
 {
+	long abi;
 	int r;
 
 	pf_oom_score_add(1); /* before leave_root, after which /proc/self is root's */
 	if (s->mode == PF_SANDBOX_OFF)
 		return 0;
-	s->landlock = pf_sandbox_landlock();
+	abi = syscall(SYS_landlock_create_ruleset, NULL, 0,
+		      LANDLOCK_CREATE_RULESET_VERSION);
+	s->landlock = abi > 0 ? (int)abi : 0;
 	if (!s->landlock && (s->read || s->write))
 		return pf_err_set(
 			err, -ENOSYS,

@@ -62,9 +62,6 @@ struct json_object *pf_sandbox_json(const struct pf_sandbox *sandbox);
 
 /* --- for the files of the sandbox --------------------------------------------------- */
 
-/* The ABI of the kernel's Landlock; 0: it has none. */
-int pf_sandbox_landlock(void);
-
 /*
  * The rules while PLUGIN is loaded: no file can be written.  With PLUGIN NULL those once it is: in
  * a strict sandbox few files can be read.

@@ -206,14 +206,6 @@ static const char *const strict_files[] = {
 	"/sys/devices/system/node",
 };
 
-int pf_sandbox_landlock(void)
-{
-	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0,
-			   LANDLOCK_CREATE_RULESET_VERSION);
-
-	return abi > 0 ? (int)abi : 0;
-}
-
 int pf_sandbox_restrict_files(const struct pf_sandbox *s, const char *plugin,
 			      struct pf_err *err)
 {
