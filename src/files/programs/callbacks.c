@@ -8,19 +8,6 @@
 
 #include "internal.h"
 
-bool files_program_may_answer(struct program *program, const struct pf_cred *cred)
-{
-	struct pf_attr attr;
-
-	PF_NAMES_SCOPE(program->fs->tree);
-	if (program->node)
-		return pf_node_may(program->node, cred, W_OK);
-	if (!program->executable)
-		return false;
-	pf_node_attr(program->executable, &attr);
-	return cred->uid == 0 || cred->uid == attr.uid;
-}
-
 void callback_node_free(struct pf_node *node)
 {
 	struct callback *callback = node->object;

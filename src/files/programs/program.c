@@ -131,6 +131,16 @@ void program_binding(struct program *program, uid_t uid, struct pf_buf *ret)
 		pf_buf_puts(ret, b->line);
 }
 
+char *program_options(struct program *program)
+{
+	struct pf_buf text = PF_BUF_INIT;
+
+	pf_executable_options(program->x, &text);
+	if (text.failed || !text.len)
+		pf_buf_release(&text);
+	return text.data;
+}
+
 static void program_free(struct program *program)
 {
 	pf_file_discharge(&program->charge);
