@@ -439,7 +439,7 @@ int pf_name_check(const char *name, struct pf_err *err);
  * -ENAMETOOLONG: the tree would be deeper than PF_DEPTH_MAX.  All functions here refuse that,
  * without a sentence, so that functions that walk down the tree may recurse.
  */
-int pf_dir_room(struct pf_node *dir, struct pf_node *node, struct pf_err *err);
+int pf_dir_check_depth(struct pf_node *dir, struct pf_node *node, struct pf_err *err);
 
 /*
  * Link NODE into DIR as NAME.  With REPLACE, a node of that name is unlinked (and lives while it

@@ -275,7 +275,7 @@ struct pf_value *pf_value_of_backing(const struct pf_array_type *type,
 				     struct pf_backing *backing, struct pf_place place);
 
 /* The host memory that an array of LEN bytes takes at PLACE; 0: the device has its own. */
-uint64_t pf_value_room(struct pf_place place, uint64_t len);
+uint64_t pf_value_space(struct pf_place place, uint64_t len);
 
 /* The bytes that are charged for its device's copy. */
 uint64_t pf_value_own(struct pf_value *value);

@@ -511,7 +511,7 @@ int state_file_load_dir(struct pf_node *dir, const char *name, int fd,
 	pf_tree_lock_names(dir->tree);
 	r = pf_name_check(name, err);
 	if (r == 0)
-		r = pf_dir_room(dir, NULL, err);
+		r = pf_dir_check_depth(dir, NULL, err);
 	if (r == 0)
 		r = dir->kind->dir->mkdir(dir, name, kept.attr.mode & 07777, &kept.owner,
 					  ret, err);

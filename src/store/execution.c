@@ -411,7 +411,7 @@ static int size_results(struct pf_execution *e, uint8_t bit, uint64_t *all,
 		if (e->take) /* the reply holds small results */
 			e->outs[i].own = len > PF_WIRE_INLINE ? pf_pool_bytes(len) : 0;
 		else
-			e->outs[i].own = pf_value_room(place, len);
+			e->outs[i].own = pf_value_space(place, len);
 	}
 	for (size_t i = 0; i < e->n_args && !e->lent; i++) {
 		struct pf_exec_result *out = made_of(e, i, bit);

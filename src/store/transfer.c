@@ -377,7 +377,7 @@ static void upload_end(struct transfer *t, int code, const struct pf_err *err,
 		if (made->where == PF_WHERE_POOL && v->len && !pf_value_host_locked(v))
 			pf_value_set_pool_locked(v, t->instance, made->off, false);
 		v->own = alias_off == PF_NO_OFFSET
-				 ? pf_value_room(pf_value_place(v), v->len)
+				 ? pf_value_space(pf_value_place(v), v->len)
 				 : 0;
 	}
 	end_unlock(t);
@@ -491,7 +491,7 @@ static int reserve(struct transfer *t, struct pf_err *err)
 static int charge(struct transfer *t, struct pf_err *err)
 {
 	struct pf_value *v = t->value;
-	uint64_t room = pf_value_room(pf_value_place(v), v->len);
+	uint64_t room = pf_value_space(pf_value_place(v), v->len);
 	int r;
 
 	if (t->charged || !room)

@@ -115,7 +115,7 @@ void pf_value_set_pool_locked(struct pf_value *v, struct pf_instance *instance,
 	pf_instance_hold(instance, off);
 }
 
-uint64_t pf_value_room(struct pf_place place, uint64_t len)
+uint64_t pf_value_space(struct pf_place place, uint64_t len)
 {
 	if (!pf_description_is_host(pf_worker_description(place.worker), place.device,
 				    place.memory))

@@ -96,7 +96,7 @@ static int make_dir(struct pf_node *dir, const char *name, mode_t mode,
 		return -EEXIST;
 	if (!ops || !ops->mkdir)
 		return pf_dir_refuses(dir, err);
-	r = pf_dir_room(dir, NULL, err);
+	r = pf_dir_check_depth(dir, NULL, err);
 	if (r < 0)
 		return r;
 	r = ops->mkdir(dir, name, mode & 07777, cred, ret, err);
@@ -200,9 +200,9 @@ static int rename_name(struct pf_node *dir, const char *name, struct pf_node *to
 		return -ENOENT;
 	}
 	if (S_ISDIR(node->kind->mode) && dir != to)
-		r = pf_dir_room(to, node, err);
+		r = pf_dir_check_depth(to, node, err);
 	if (r == 0 && old && S_ISDIR(old->kind->mode) && (flags & RENAME_EXCHANGE))
-		r = pf_dir_room(dir, old, err);
+		r = pf_dir_check_depth(dir, old, err);
 	if (r < 0)
 		return r;
 	return ops && ops->rename ? ops->rename(dir, node, to, to_name, flags, err)

@@ -203,7 +203,7 @@ static unsigned height_locked(const struct pf_node *node)
 	return most + 1;
 }
 
-static int room_locked(const struct pf_node *dir, const struct pf_node *node)
+static int check_depth_locked(const struct pf_node *dir, const struct pf_node *node)
 {
 	unsigned height = node ? height_locked(node) : 1;
 
@@ -212,12 +212,12 @@ static int room_locked(const struct pf_node *dir, const struct pf_node *node)
 	return depth_locked(dir) + height <= PF_DEPTH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-int pf_dir_room(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
+int pf_dir_check_depth(struct pf_node *dir, struct pf_node *node, struct pf_err *err)
 {
 	int r;
 
 	pf_lock(&dir->tree->lock);
-	r = room_locked(dir, node);
+	r = check_depth_locked(dir, node);
 	pf_unlock(&dir->tree->lock);
 	return r == 0 ? 0
 		      : pf_err_set(err, r, "more than %d directories one in another",
@@ -322,7 +322,7 @@ static int link_locked(struct pf_node *dir, char **name, struct pf_node *node,
 	old = find_locked(dir, *name);
 	if (old && !replace)
 		return -EEXIST;
-	r = room_locked(dir, node);
+	r = check_depth_locked(dir, node);
 	if (r == 0)
 		r = attach_locked(dir, node, name);
 	if (r < 0)
@@ -406,7 +406,7 @@ static int prepare_locked(struct move *m)
 		return -ENAMETOOLONG;
 	if (from == m->to && !strcmp(m->node->priv->name, m->name))
 		return 0;
-	if (from != m->to && room_locked(m->to, m->node) < 0)
+	if (from != m->to && check_depth_locked(m->to, m->node) < 0)
 		return -ENAMETOOLONG;
 	m->copy = strdup(m->name);
 	if (!m->copy)

@@ -106,7 +106,7 @@ static int enter(struct build *b, struct pf_node *dir, const char *path, size_t 
 	if (file)
 		return pf_err_set(err, -EINVAL,
 				  "%s is both a tensor and a directory of tensors", name);
-	r = pf_dir_room(dir, NULL, err);
+	r = pf_dir_check_depth(dir, NULL, err);
 	if (r < 0)
 		return r;
 	*ret = directory_new(b);
@@ -358,7 +358,7 @@ static int link_instead(struct pf_node *file, struct pf_node *dir, struct pf_err
 	    !pf_buffer_is_tensors(buffer_of(file)))
 		return 1;
 	stem[len] = '\0';
-	r = pf_dir_room(parent, dir, err);
+	r = pf_dir_check_depth(parent, dir, err);
 	if (r < 0)
 		return pf_err_wrap(err, r, "directory %s", stem);
 	r = pf_dir_link(parent, stem, dir, false);

@@ -389,7 +389,7 @@ int files_make_directory(const struct device *device, const char *name,
 	PF_NAMES_SCOPE(dir->tree);
 	there = buffers_find_directory(dir, last, strlen(last));
 	if (!there)
-		r = pf_dir_room(dir, NULL, err);
+		r = pf_dir_check_depth(dir, NULL, err);
 	if (r == 0 && !there)
 		r = buffers_mkdir(dir, last, 0777 & ~cred->umask, cred, &made, err);
 	if (made)

@@ -558,7 +558,7 @@ int files_add_executable(struct pf_node *dir, const char *stem, struct program *
 		files_follow_program(program->node, node);
 	else
 		program_save(node);
-	r = pf_dir_room(dir, node, err);
+	r = pf_dir_check_depth(dir, node, err);
 	if (r < 0) {
 		pf_node_unref(node);
 		return r;

@@ -257,7 +257,7 @@ static int rename_directory(struct pf_node *node, struct pf_node *to, const char
 				  name);
 	r = files_check_as(to, name, err);
 	if (r == 0)
-		r = pf_dir_room(files_mirror_of(to), node->object, err);
+		r = pf_dir_check_depth(files_mirror_of(to), node->object, err);
 	return r < 0 ? r
 		     : pf_dir_move_both(node, to, name, node->object, files_mirror_of(to),
 					name);
@@ -311,9 +311,9 @@ static int may_rename(struct pf_node *node, struct pf_node *to, const char *name
 	if (was != PF_PROGRAM_NONE && format != PF_PROGRAM_NONE && was != format)
 		return pf_err_set(err, -EOPNOTSUPP,
 				  "%s: a rename does not convert a program", name);
-	return format == PF_PROGRAM_NONE
-		       ? 0
-		       : pf_dir_room(files_mirror_of(to), program->executable, err);
+	if (format == PF_PROGRAM_NONE)
+		return 0;
+	return pf_dir_check_depth(files_mirror_of(to), program->executable, err);
 }
 
 static int rename_program(struct pf_node *node, struct pf_node *to, const char *name,

@@ -219,15 +219,15 @@ TEST(directories_have_a_maximum_depth)
 	struct pf_node *loose = pf_node_new(tree, &dir, NULL, (mode_t)-1, NULL);
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *above = pf_node_parent(last);
 
-	ck_assert_int_eq(pf_dir_room(last, NULL, &err), -ENAMETOOLONG);
+	ck_assert_int_eq(pf_dir_check_depth(last, NULL, &err), -ENAMETOOLONG);
 	ck_assert_ptr_nonnull(strstr(err.text, "more than 256 directories"));
 	ck_assert_int_eq(pf_dir_link(last, "more", loose, false), -ENAMETOOLONG);
-	ck_assert_int_eq(pf_dir_room(last, file_there, NULL), 0);
+	ck_assert_int_eq(pf_dir_check_depth(last, file_there, NULL), 0);
 
 	/* Directories in a directory count too. */
-	ck_assert_int_eq(pf_dir_room(above, NULL, NULL), 0);
-	ck_assert_int_eq(pf_dir_room(above, c, NULL), 0);
-	ck_assert_int_eq(pf_dir_room(above, b, NULL), -ENAMETOOLONG);
+	ck_assert_int_eq(pf_dir_check_depth(above, NULL, NULL), 0);
+	ck_assert_int_eq(pf_dir_check_depth(above, c, NULL), 0);
+	ck_assert_int_eq(pf_dir_check_depth(above, b, NULL), -ENAMETOOLONG);
 	ck_assert_int_eq(pf_dir_move(b, above, "b"), -ENAMETOOLONG);
 	ck_assert_int_eq(pf_dir_exchange(b, last), -ENAMETOOLONG);
 	ck_assert_int_eq(pf_dir_move(b, top, "still there"), 0);
