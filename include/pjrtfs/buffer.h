@@ -314,7 +314,7 @@ struct pf_more {
  * Take a snapshot of BUFFER, as FORMAT; NAME is that of the array in a .safetensors file.
  * 0; -ENODATA: the buffer has no value that FORMAT can show; -errno: the value's bytes were not
  * fetched, see pf_snapshot_pin.  Text is rendered here, which takes time (pf_snapshot_is_slow).
- * Not for JSON: pf_buffer_describe.
+ * Not for JSON: pf_buffer_json.
  */
 int pf_snapshot_open(struct pf_buffer *buffer, enum pf_format format, const char *name,
 		     struct pf_snapshot *ret, struct pf_err *err);
@@ -372,7 +372,7 @@ uint64_t pf_snapshot_size(struct pf_buffer *buffer, enum pf_format format,
 /* 0: pf_snapshot_size is the size.  Else the size is not known, and no larger than this. */
 uint64_t pf_snapshot_bound(struct pf_buffer *buffer, enum pf_format format);
 
-/* Append x.json's object (a line) about the buffer called NAME. */
-void pf_buffer_describe(struct pf_buffer *buffer, const char *name, struct pf_buf *out);
+/* x.json's object about the buffer called NAME.  The caller's; without memory incomplete, or NULL. */
+struct json_object *pf_buffer_json(struct pf_buffer *buffer, const char *name);
 
 #endif

@@ -342,9 +342,11 @@ void pf_executable_fact(struct pf_executable *executable, const char *key,
  * ready, or was not compiled in this mount. */
 void pf_executable_given(struct pf_executable *executable, struct pf_buf *out);
 
-/* Append signature.json (an empty object if nothing is compiled), or info.json: one line. */
+/* Append signature.json (an empty object if nothing is compiled): one line. */
 void pf_executable_signature(struct pf_executable *executable, struct pf_buf *out);
-void pf_executable_info(struct pf_executable *executable, struct pf_buf *out);
+
+/* info.json's object.  The caller's; without memory incomplete, or NULL. */
+struct json_object *pf_executable_json(struct pf_executable *executable);
 
 /*
  * EXECUTABLE as a file (.pjrtexe): an entry of the cache (cache.h), which holds the plugin's

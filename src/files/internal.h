@@ -187,7 +187,8 @@ static inline struct json_object *attributes_of(struct json_object *attributes)
 		return 0;                                                                \
 	}                                                                                \
 	FILES_TEXT(id, file, id##_show, NULL)
-#define PF_FIELD_JSON(id, file, object)                                                  \
+#define PF_FIELD_JSON(id, file, object) PF_FIELD_JSON_OF(id, file, object, NULL)
+#define PF_FIELD_JSON_OF(id, file, object, free_fn)                                      \
 	static int id##_show(struct pf_node *node, struct pf_buf *out,                   \
 			     struct pf_err *err)                                         \
 	{                                                                                \
@@ -198,7 +199,7 @@ static inline struct json_object *attributes_of(struct json_object *attributes)
 		json_object_put(o_);                                                     \
 		return 0;                                                                \
 	}                                                                                \
-	FILES_TEXT(id, file, id##_show, NULL)
+	FILES_TEXT(id, file, id##_show, free_fn)
 
 /* Make a node and link it for good; *RET (may be NULL) gets a reference.  0 or -ENOMEM. */
 int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind,

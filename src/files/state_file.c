@@ -121,25 +121,14 @@ static int open_node(struct pf_node *node, int flags, struct pf_open **ret,
 
 /* --- saving ------------------------------------------------------------------------- */
 
-/* The state of NODE, an array, in TEXT; "" without memory. */
-static const char *state_of(struct pf_node *node, struct pf_buf *text)
-{
-	int r = node->kind->get_xattr(node, "user.pjrtfs.state", text, NULL);
-
-	return r < 0 || text->failed ? "" : text->data;
-}
-
 bool state_file_is_lost(struct pf_node *node)
 {
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-
-	return node->kind->get_xattr && !strcmp(state_of(node, &text), "lost");
+	return node->kind->get_xattr && !strcmp(files_buffer_state(node), "lost");
 }
 
 /* Is the node's present content to be kept, now? */
 static enum state_saved may_save(struct pf_node *node, struct pf_node_changes *ret)
 {
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	const char *state;
 
 	pf_node_changes(node, ret);
@@ -149,12 +138,12 @@ static enum state_saved may_save(struct pf_node *node, struct pf_node_changes *r
 		return STATE_LATER;
 	if (!node->kind->get_xattr)
 		return STATE_SAVED;
-	state = state_of(node, &text);
+	state = files_buffer_state(node);
 	if (!strcmp(state, "error") || !strcmp(state, "lost") ||
 	    !strcmp(state, "donated"))
 		return STATE_NEVER;
 	/* Incomplete: a commit is under way, or its writer was killed. */
-	return !*state || !strcmp(state, "incomplete") ? STATE_LATER : STATE_SAVED;
+	return !strcmp(state, "incomplete") ? STATE_LATER : STATE_SAVED;
 }
 
 /* An enum state_saved, or -errno of the disk. */
@@ -457,7 +446,8 @@ static int load_later(struct pf_node *dir, const char *name, int fd,
 	pf_autobuf struct pf_buf dtype = PF_BUF_INIT, shape = PF_BUF_INIT,
 				 memory = PF_BUF_INIT;
 	struct backed b = { .fd = fd, .backing = backing };
-	struct json_object *o = NULL;
+	struct pf_json_reader rd;
+	struct json_object *o;
 	struct stat st;
 	int r = -EINVAL;
 
@@ -468,7 +458,9 @@ static int load_later(struct pf_node *dir, const char *name, int fd,
 	b.size = (uint64_t)st.st_size;
 	if (get_attr(fd, array_attrs[2], &memory))
 		b.memory = memory.data;
-	o = json_tokener_parse(shape.data);
+	rd = (struct pf_json_reader){ shape.data, shape.data, shape.data + shape.len,
+				      SIZE_MAX, NULL };
+	(void)pf_json_value(&rd, &o); /* without one it is NULL, and no shape */
 	if (b.dtype != PF_DTYPE_INVALID)
 		r = files_parse_shape(o, &b.shape, NULL);
 	json_object_put(o);

@@ -126,7 +126,7 @@ static void describe_segments(struct json_object *o, const struct pf_buffer *b)
 	pf_json_add(o, "segments", list);
 }
 
-void pf_buffer_describe(struct pf_buffer *b, const char *name, struct pf_buf *out)
+struct json_object *pf_buffer_json(struct pf_buffer *b, const char *name)
 {
 	struct json_object *o = json_object_new_object();
 	struct pf_err err;
@@ -148,8 +148,7 @@ void pf_buffer_describe(struct pf_buffer *b, const char *name, struct pf_buf *ou
 				   : pf_format_extension(b->format) + 1);
 	pf_json_add_string(o, "made_by", pf_buffer_maker(b));
 	pf_json_add_time(o, "made", &b->made);
-	pf_json_print_line(o, out);
-	json_object_put(o);
+	return o;
 }
 
 /* --- executables ------------------------------------------------------------------------ */
@@ -212,7 +211,7 @@ void pf_executable_given(struct pf_executable *x, struct pf_buf *out)
 		pf_buf_append(out, l->options.data, l->options.len);
 }
 
-void pf_executable_info(struct pf_executable *x, struct pf_buf *out)
+struct json_object *pf_executable_json(struct pf_executable *x)
 {
 	struct json_object *o = json_object_new_object();
 	const struct pf_loaded *l;
@@ -248,6 +247,5 @@ void pf_executable_info(struct pf_executable *x, struct pf_buf *out)
 		json_object_object_foreach(x->calls, fact, value)
 			pf_json_add_copy(o, fact, value);
 	}
-	pf_json_print_line(o, out);
-	json_object_put(o);
+	return o;
 }

@@ -180,4 +180,7 @@ int files_sharding_devices(struct pf_fs *fs, const struct device *device,
 			   struct json_object *list, struct pf_device_names *ret,
 			   struct pf_err *err);
 
+/* The state of NODE, a file of an array: "ready".  Static. */
+const char *files_buffer_state(struct pf_node *node);
+
 #endif

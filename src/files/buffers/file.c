@@ -240,16 +240,19 @@ static int find(const char *name)
 /* x.json's object. */
 static struct json_object *describe_json(struct pf_node *node)
 {
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-	struct pf_buffer *b = buffer_of(node);
-	struct json_object *o;
+	struct json_object *o = pf_buffer_json(buffer_of(node), "");
 
-	pf_buffer_describe(b, "", &text);
-	if (text.failed || pf_json_parse(text.data, text.len, &o, NULL) < 0)
-		return NULL;
 	/* The inode's number, which no other inode has. */
-	pf_json_add(o, "id", json_object_new_int64((int64_t)view_of(node)->inode->id));
-	return o;
+	pf_json_add_int(o, "id", (int64_t)view_of(node)->inode->id);
+	if (pf_json_complete(o))
+		return o;
+	json_object_put(o);
+	return NULL;
+}
+
+const char *files_buffer_state(struct pf_node *node)
+{
+	return pf_buffer_state_name(buffer_of(node));
 }
 
 static int buffer_get_xattr(struct pf_node *node, const char *name, struct pf_buf *out,
@@ -436,9 +439,12 @@ static void buffer_release(struct pf_open *of)
 static void describe_text(struct pf_node *node, struct pf_buf *out)
 {
 	char name[PF_NAME_MAX + 1];
+	struct json_object *o;
 
 	inode_stem(node, name);
-	pf_buffer_describe(buffer_of(node), name, out);
+	o = pf_buffer_json(buffer_of(node), name);
+	pf_json_print_line(o, out);
+	json_object_put(o);
 }
 
 /* An open that waits: for the writer of another view, then until the array is fetched or

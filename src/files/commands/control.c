@@ -43,8 +43,7 @@ static int op_stat(struct task *task, struct json_object *o, struct pf_err *err)
 	};
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *b = NULL;
 	PF_CLEANUP(program_unrefp) struct program *program = NULL;
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-	struct json_object *reply, *about;
+	struct json_object *reply;
 	int r = command_parse(task->fs, o, keys, err);
 
 	if (r < 0)
@@ -59,16 +58,11 @@ static int op_stat(struct task *task, struct json_object *o, struct pf_err *err)
 		r = files_find_buffer(device, buffer, &task->cred, R_OK, &b, err);
 	if (r < 0)
 		return r;
-	if (executable)
-		pf_executable_info(program->x, &text);
-	else
-		pf_buffer_describe(b, buffer, &text);
-	r = text.failed ? pf_err_set(err, -ENOMEM, "no memory for the description")
-			: pf_json_parse(text.data, text.len, &about, err);
-	if (r < 0)
-		return r;
 	reply = reply_new();
-	pf_json_add(reply, executable ? "executable" : "buffer", about);
+	if (executable)
+		pf_json_add(reply, "executable", pf_executable_json(program->x));
+	else
+		pf_json_add(reply, "buffer", pf_buffer_json(b, buffer));
 	task_done(task, NULL, reply);
 	return 0;
 }

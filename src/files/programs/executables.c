@@ -209,7 +209,8 @@ static int error_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 	FILES_TEXT(id, file, id##_show, program_node_free)
 
 JSON_OF(signature, "signature.json", pf_executable_signature(x, out));
-JSON_OF(info, "info.json", pf_executable_info(x, out));
+PF_FIELD_JSON_OF(info, "info.json", pf_executable_json(program_of(node)->x),
+		 program_node_free);
 JSON_OF(cost, "cost.json", pf_executable_fact(x, "cost", out));
 JSON_OF(memory, "memory.json", pf_executable_fact(x, "memory", out));
 

@@ -164,11 +164,14 @@ TEST(only_conversions_are_slow)
 TEST(known_types_and_shapes_are_reported)
 {
 	pf_autobuf struct pf_buf out = PF_BUF_INIT;
+	struct json_object *o;
 
 	make_buffer(PF_FORMAT_RAW);
 	declare(PF_DTYPE_F32, 1, 4, 0);
 	put(numbers, 12, 0);
-	pf_buffer_describe(buffer, "x", &out);
+	o = pf_buffer_json(buffer, "x");
+	pf_json_print_line(o, &out);
+	json_object_put(o);
 	ck_assert_ptr_nonnull(strstr(out.data, "\"name\":\"x\""));
 	ck_assert_ptr_nonnull(strstr(out.data, "\"state\":\"incomplete\""));
 	ck_assert_ptr_nonnull(

@@ -12,6 +12,7 @@ static void check_state(const char *state)
 TEST_ON_PLUGINS(a_source_becomes_a_runnable_program)
 {
 	pf_autobuf struct pf_buf signature = PF_BUF_INIT, info = PF_BUF_INIT;
+	struct json_object *o;
 	struct pf_loaded *l;
 
 	start_worker(plugins[_i]);
@@ -33,7 +34,9 @@ TEST_ON_PLUGINS(a_source_becomes_a_runnable_program)
 	pf_buf_consume(&signature, signature.len);
 	pf_executable_signature(x, &signature);
 	ck_assert_ptr_nonnull(strstr(signature.data, "\"inputs\":["));
-	pf_executable_info(x, &info);
+	o = pf_executable_json(x);
+	pf_json_print_line(o, &info);
+	json_object_put(o);
 	ck_assert_ptr_nonnull(strstr(info.data, "\"state\":\"ready\""));
 	ck_assert_ptr_eq(strchr(info.data, '\n'), info.data + info.len - 1);
 }

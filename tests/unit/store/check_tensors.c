@@ -97,6 +97,7 @@ TEST(a_file_of_several_tensors_is_no_array)
 	struct pf_snapshot view;
 	struct pf_segment of_content;
 	struct pf_value *v;
+	struct json_object *o;
 	pf_autobuf struct pf_buf json = PF_BUF_INIT;
 
 	compose(TWO, 12);
@@ -107,7 +108,9 @@ TEST(a_file_of_several_tensors_is_no_array)
 	ck_assert(pf_buffer_is_tensors(buffer));
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "ready");
 	ck_assert_int_eq(pf_buffer_value(buffer, &v, &err), -EISDIR);
-	pf_buffer_describe(buffer, "x", &json);
+	o = pf_buffer_json(buffer, "x");
+	pf_json_print_line(o, &json);
+	json_object_put(o);
 	ck_assert_ptr_nonnull(strstr(json.data, "\"tensors\":2"));
 
 	ok(pf_buffer_tensors(buffer, &place, &t, &err));
