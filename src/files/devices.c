@@ -26,6 +26,55 @@ static const struct pf_device_desc *desc_of(struct pf_node *node)
 	return desc_of_device(node->object);
 }
 
+/* --- by name ------------------------------------------------------------------------ */
+
+static void no_device(const struct pf_fs *fs, const char *name, size_t len,
+		      struct pf_err *err)
+{
+	enum { SHOWN = 8 };
+	pf_autobuf struct pf_buf list = PF_BUF_INIT;
+	unsigned n = fs->n_devices;
+
+	for (unsigned i = 0; i < n && i < SHOWN; i++) {
+		const char *before = i + 1 == n ? " and " : ", ";
+
+		pf_buf_printf(&list, "%s%s", i ? before : "", fs->devices[i].name);
+	}
+	if (n > SHOWN)
+		pf_buf_printf(&list, " and %u more in devices/", n - SHOWN);
+	pf_err_set(err, -ENODEV, "there is no device %.*s; there %s %s",
+		   len < 64 ? (int)len : 64, name, n == 1 ? "is" : "are",
+		   list.data ? list.data : "");
+}
+
+int files_refuse_remote(const struct device *device, struct pf_err *err)
+{
+	const struct pf_description *d = pf_worker_description(device->worker);
+
+	return pf_err_set(err, -EREMOTE,
+			  "device %s belongs to process %lld of the group: only that "
+			  "one can use it",
+			  device->name,
+			  (long long)d->devices[device->index].process_index);
+}
+
+struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len,
+				 struct pf_err *err)
+{
+	for (unsigned i = 0; i < fs->n_devices; i++)
+		if (strlen(fs->devices[i].name) == len &&
+		    !memcmp(fs->devices[i].name, name, len))
+			return &fs->devices[i];
+	for (unsigned i = 0; i < fs->n_remote; i++)
+		if (strlen(fs->remote[i].name) == len &&
+		    !memcmp(fs->remote[i].name, name, len)) {
+			files_refuse_remote(&fs->remote[i], err);
+			return NULL;
+		}
+	no_device(fs, name, len, err);
+	return NULL;
+}
+
 /* --- memory_stats.json: each open fetches it from the plugin ------------------------ */
 
 static void print_unavailable(const char *why, struct pf_buf *out)

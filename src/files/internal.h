@@ -243,6 +243,9 @@ void files_abandon(const struct pf_fs *fs, struct pf_worker *worker,
 /* WORK is of the executable NAME. */
 void files_name_work(struct pf_sched_work *work, const char *name);
 
+/* Append a line for each trouble that CRED may see, what loses most first.  -ENOMEM. */
+int files_troubles(struct pf_fs *fs, const struct pf_cred *cred, struct pf_buf *out);
+
 /* Append a line on an execution that no process has waited for during a minute, or a sixtieth of
  * config.abandoned_ms, with its name if CRED may see it.  True: there is one; -ENOMEM. */
 int files_print_left(struct pf_fs *fs, const struct pf_cred *cred, struct pf_buf *out);
@@ -254,8 +257,14 @@ struct pf_account *files_account(const struct pf_fs *fs, uid_t uid);
 int files_parse_shape(struct json_object *list, struct pf_shape *ret, struct pf_err *err);
 
 /* Answer a read of LEN bytes at OFF of the SIZE bytes at DATA (NULL: there are none). */
-void files_reply_part(struct pf_reply *reply, const void *data, uint64_t size, size_t len,
-		      uint64_t off);
+static inline void files_reply_part(struct pf_reply *reply, const void *data,
+				    uint64_t size, size_t len, uint64_t off)
+{
+	uint64_t left = data && off < size ? size - off : 0;
+
+	pf_reply_data(reply, left ? (const char *)data + off : NULL,
+		      len < left ? len : left);
+}
 
 /* Does UID own the mount (config.uid, which started it, whoever owns its root by now), or is root? */
 bool files_owns_mount(const struct pf_fs *fs, uid_t uid);
@@ -325,6 +334,10 @@ void files_print_conversions(struct pf_buf *out);
 /* --- the fixed part of the tree ----------------------------------------------------- */
 
 extern const struct pf_kind kind_trace;
+
+extern const struct pf_kind kind_readme;
+extern const struct pf_kind kind_health;
+extern const struct pf_kind kind_metrics;
 
 /* deaths.c */
 extern const struct pf_kind kind_restarts;

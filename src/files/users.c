@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* users/UID/: what a user has, and may have at most. */
+/* Users; users/UID/: what one has, and may have at most. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,6 +7,16 @@
 #include <string.h>
 
 #include "internal.h"
+
+struct pf_account *files_account(const struct pf_fs *fs, uid_t uid)
+{
+	return pf_account_of(fs->quotas, uid);
+}
+
+bool files_owns_mount(const struct pf_fs *fs, uid_t uid)
+{
+	return uid == 0 || uid == fs->config.uid;
+}
 
 /* --- the files: their object is a limit ----------------------------------------------- */
 

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* README: what to do first. */
+#include "internal.h"
+
+static void print_devices(const struct pf_fs *fs, const char *m, struct pf_buf *out)
+{
+	pf_buf_printf(
+		out,
+		"Devices (the first is the default, whose buffers/ is %s/buffers):\n", m);
+	for (unsigned i = 0; i < fs->n_devices; i++) {
+		const struct device *d = &fs->devices[i];
+
+		pf_buf_printf(out, "  %s  %s\n", d->name,
+			      pf_worker_description(d->worker)->devices[d->index].kind);
+	}
+	for (unsigned i = 0; i < fs->config.n_failed; i++)
+		pf_buf_printf(out, "Plugin %s did not start; why: %s/plugins/%s/error\n",
+			      fs->config.failed[i].name, m, fs->config.failed[i].name);
+}
+
+static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	struct pf_fs *fs = fs_of(node);
+	const char *m = fs->config.mountpoint ? fs->config.mountpoint : "MOUNTPOINT";
+
+	(void)err;
+	pf_buf_puts(out, "This is pjrtfs: accelerators as files.\n\n");
+	print_devices(fs, m, out);
+	pf_buf_printf(
+		out,
+		"\nTry it; these lines work when pasted:\n\n"
+		"  cat > %s/programs/add.mlir <<'END'\n"
+		"  func.func @main(%%x: tensor<3xf32>, %%y: tensor<3xf32>) -> tensor<3xf32> {\n"
+		"    %%z = stablehlo.add %%x, %%y : tensor<3xf32>\n"
+		"    return %%z : tensor<3xf32>\n"
+		"  }\n"
+		"  END\n"
+		"  echo 1 2 3 > %s/buffers/x.txt\n"
+		"  echo 10 20 30 > %s/buffers/y.txt\n"
+		"  echo 'x y -> z' > %s/executables/add/run\n"
+		"  cat %s/buffers/z.txt\n\n",
+		m, m, m, m, m);
+	pf_buf_printf(
+		out,
+		"Write a program into programs/ as NAME.mlir, .mlirbc, .hlo.pb or .jax_exported:\n"
+		"closing the file compiles it, but none that is called otherwise.  Write an array\n"
+		"into buffers/ (.npy, .txt, .raw or .safetensors): closing the file puts it on\n"
+		"the device.  Every array can be read as x.npy, x.txt, x.raw, x.safetensors, and\n"
+		"x.json describes it.\n"
+		"control takes JSON commands, one object each; its reply is read back:\n\n"
+		"  exec 3<>%s/control\n"
+		"  echo '{\"op\":\"execute\",\"executable\":\"add\",\"inputs\":[\"x\",\"y\"],"
+		"\"outputs\":[\"z\"]}' >&3\n"
+		"  cat <&3\n\n"
+		"Several commands in one: {\"op\":\"batch\",\"steps\":[...]}; \"async\":true makes a\n"
+		"job in jobs/.  From a program of yours executables/NAME/call is the fastest way:\n"
+		"write the inputs as .npy, read the outputs as .npy, on one descriptor.\n\n"
+		"When a command fails, this says why:\n\n"
+		"  cat %s/error\n\n"
+		"Older failures are in:\n"
+		"  executables/NAME/error      a program that did not compile\n"
+		"  cat executables/NAME/run    the reply to your last run\n"
+		"  buffers/NAME.json           an array, or a NAME, that was refused\n"
+		"  plugins/NAME/log            what the plugin printed\n"
+		"  tail -f events              all of these, and all other events\n"
+		"  trace.json                  the same on a time line (ui.perfetto.dev)\n\n"
+		"These lines convert files of other formats:\n\n",
+		m, m);
+	files_print_conversions(out);
+	pf_buf_puts(out, "\nThe manual: man 1 pjrtfs, man 5 pjrtfs.\n");
+	return 0;
+}
+
+const struct pf_kind kind_readme = { .name = "README",
+				     .mode = S_IFREG | 0444,
+				     .show = readme_show };
