@@ -158,7 +158,9 @@ struct pf_dir_ops {
 	/* Unlink NODE, a directory that holds no nodes but its kind's children: the tree has
 	 * answered ENOTEMPTY for others, as it does when rename replaces a directory. */
 	int (*rmdir)(struct pf_node *dir, struct pf_node *node, struct pf_err *err);
-	/* Move NODE of DIR to NAME in TO (any directory); FLAGS as renameat2(2). */
+	/* Move NODE of DIR to NAME in TO (any directory); FLAGS as renameat2(2).  The tree has
+	 * answered where both names lead to one node; EEXIST with RENAME_NOREPLACE; ENOENT with
+	 * RENAME_EXCHANGE, and without it EISDIR, ENOTDIR and ENOTEMPTY. */
 	int (*rename)(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
 		      const char *name, unsigned flags, struct pf_err *err);
 };
