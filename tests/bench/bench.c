@@ -237,15 +237,12 @@ double bench_release(unsigned n)
 
 void bench_start_daemon(void)
 {
-	char cache[96], plugin[512];
-	const char *argv[14] = { bench.daemon, "--plugin", plugin, bench.mnt };
-	int n = 4;
+	char plugin[512];
+	const char *argv[14] = { bench.daemon, "--plugin", plugin, "--no-cache",
+				 bench.mnt };
+	int n = 5;
 
 	snprintf(plugin, sizeof(plugin), BENCH_PLUGIN "=%s", bench.plugin);
-	snprintf(cache, sizeof(cache), "%s/cache", bench.dir);
-	argv[n++] = bench.cached ? "--cache-dir" : "--no-cache";
-	if (bench.cached)
-		argv[n++] = cache;
 	if (bench.sandbox) {
 		argv[n++] = "--sandbox";
 		argv[n++] = bench.sandbox;

@@ -31,7 +31,6 @@ enum {
 /* The command line's options, and the mount. */
 struct bench {
 	const char *sandbox; /* the workers'; NULL: the default */
-	bool cached;         /* whether the daemon has a cache, in DIR/cache */
 	bool shared;         /* whether all users may use the mount, */
 	bool isolated;       /* each in processes of their own */
 	bool quick;          /* only see that all works: little data, few rounds */

@@ -77,11 +77,6 @@ static void op_direct(void)
 
 /* --- through the mount ------------------------------------------------------------------- */
 
-static void op_null(void)
-{
-	bench_null(control);
-}
-
 static void op_call(void)
 {
 	struct matrix z;
@@ -113,15 +108,13 @@ static void op_buffers(void)
 	expect_sum(sum, "buffers");
 }
 
-enum { FIRST_DIRECT = 5, FIRST_CALL }; /* rows: a program's first operations */
+enum { FIRST_DIRECT = 4, FIRST_CALL }; /* rows: a program's first operations */
 static struct bench_table table = {
 	.title = "Call: F32[2,3] addition, arrays in and out; 5 processes a mount",
 	.mean = true,
 	.rows = {
 		{ "direct: upload x 2, execute, ToHostBuffer", .operation = op_direct,
 		  .base = "to direct" },
-		{ "control: empty line, read", .operation = op_null,
-		  .base = "to empty line" },
 		{ "call: write x and y, read z", .operation = op_call },
 		{ "control: execute with x, y in place, reply", .operation = op_control },
 		{ "write x.npy, y.npy; run; read z.raw", .operation = op_buffers },
@@ -146,18 +139,6 @@ static void measure(void)
 	table.rows[FIRST_CALL].sample[now] = bench_mean(op_call, FIRST);
 	table.rows[FIRST_DIRECT].sample[now] = bench_mean(op_direct, FIRST);
 	bench_rounds(&table, now, now + 1);
-}
-
-/* Calls in a second: the whole loop, not its median. */
-static void count(void)
-{
-	open_files();
-	for (unsigned round = 0; round < 3; round++) {
-		printf("%-44s %9.0f a second\n", "call",
-		       1 / bench_mean(op_call, table.inner * 5));
-		printf("%-44s %9.0f a second\n", "control, execute",
-		       1 / bench_mean(op_control, table.inner * 5));
-	}
 }
 
 /* The processor time of the process whose id is in the file NAME, in seconds. */
@@ -201,7 +182,6 @@ int main(int argc, char **argv)
 		bench_in_child(measure, CHILD_S);
 	}
 	bench_print(&table);
-	bench_in_child(count, CHILD_S);
 	print_idle("the daemon, without clients", "pid");
 	print_idle("the worker, without clients", "plugins/" BENCH_PLUGIN "/pid");
 	return 0;

@@ -143,7 +143,7 @@ static struct result run_beside(void)
 
 /* ----------------------------------------------------------------------------------------- */
 
-/* The rows of three tables, one for each count. */
+/* The rows of two tables, one for each count. */
 #define COUNT_ROWS                                                                       \
 	{                                                                                \
 		{ "1 client", .base = "to 1 client" }, { "2 clients" }, { "4 clients" }, \
@@ -157,9 +157,6 @@ static struct bench_table rate = {
 	.rows = COUNT_ROWS,
 }, median = {
 	.title = "Clients: median time of a call",
-	.rows = COUNT_ROWS,
-}, tail = {
-	.title = "Clients: p99 of the time of a call",
 	.rows = COUNT_ROWS,
 }, beside = {
 	.title = "Clients: a call beside a client that moves 64 MiB",
@@ -181,7 +178,6 @@ static void measure(unsigned round)
 		r = run_clients(counts[i]);
 		rate.rows[i].sample[round] = r.each;
 		median.rows[i].sample[round] = r.median;
-		tail.rows[i].sample[round] = r.p99;
 	}
 	for (unsigned i = 0; i < 2; i++) {
 		r = i ? run_beside() : run_clients(1);
@@ -192,7 +188,7 @@ static void measure(unsigned round)
 
 int main(int argc, char **argv)
 {
-	struct bench_table *const tables[] = { &rate, &median, &tail, &beside };
+	struct bench_table *const tables[] = { &rate, &median, &beside };
 
 	bench_begin(argc, argv);
 	seconds = bench.quick ? 0.2 : 2;
@@ -201,13 +197,13 @@ int main(int argc, char **argv)
 	bench_npy_header(large, LARGE / sizeof(float));
 	for (size_t i = 0; i < LARGE; i++)
 		large[BENCH_NPY + i] = (char)(i % 63);
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned i = 0; i < 3; i++)
 		bench_prepare(tables[i], 2, 9);
 	bench_mount();
 	bench_put_program("add", bench_add);
 	for (unsigned r = 0; r < rate.rounds; r++)
 		measure(r);
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < 3; i++) {
 		bench_print(tables[i]);
 		for (unsigned k = 0; i == 0 && k < COUNTS; k++)
 			printf("%-44s %9.0f calls a second\n", rate.rows[k].what,

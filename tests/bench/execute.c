@@ -16,10 +16,9 @@
 enum { BATCH = 100, REPEAT = 100 };
 enum { INNER = 400, PROCESSES = 9, PER_PROCESS = 5, CHILD_S = 120 };
 
-static unsigned from, to;    /* rounds of the process that measures */
-static int run, control;     /* descriptors */
-static char *batch;          /* a line */
-static int ping[2], pong[2]; /* pipes to another process, and back */
+static unsigned from, to; /* rounds of the process that measures */
+static int run, control;  /* descriptors */
+static char *batch;       /* a line */
 static PJRT_LoadedExecutable *program;
 static PJRT_Buffer *arguments[2];
 
@@ -37,33 +36,6 @@ static void op_direct(void)
 
 	expect_five(*direct_pointer(z), "direct");
 	direct_free(z);
-}
-
-/* Two questions to another process and their answers: what no pair of requests can beat. */
-static void op_pipe(void)
-{
-	char byte = 0;
-
-	for (int i = 0; i < 2; i++)
-		if (write(ping[1], &byte, 1) != 1 || read(pong[0], &byte, 1) != 1)
-			bench_die("the other end of a pipe is gone");
-}
-
-static void start_echo(void)
-{
-	char byte;
-
-	if (pipe2(ping, O_CLOEXEC) || pipe2(pong, O_CLOEXEC))
-		bench_die("no pipe");
-	if (bench_fork()) {
-		close(ping[0]);
-		return;
-	}
-	close(ping[1]);
-	while (read(ping[0], &byte, 1) == 1)
-		if (write(pong[1], &byte, 1) != 1)
-			break;
-	_exit(0);
 }
 
 /* --- through the mount ------------------------------------------------------------------- */
@@ -114,27 +86,16 @@ static void op_repeat(void)
 	bench_ask(run, "s y -> s repeat=100\n", "ok: s F32[]");
 }
 
-static void op_run_read(void)
-{
-	float value = 0;
-
-	op_run();
-	bench_get(bench_path("buffers/z.raw"), &value, sizeof(value));
-	expect_five(value, "z.raw");
-}
-
 static struct bench_table table = {
 	.title = "Execute: scalar f32 addition, arguments in place",
 	.rows = {
 		{ "direct: execute, await, read the pointer", .operation = op_direct,
 		  .base = "to direct" },
-		{ "two round trips through a pipe", .operation = op_pipe },
 		{ "control: empty line, read", .operation = op_null,
 		  .base = "to empty line" },
 		{ "run: 'x y -> z', read the reply", .operation = op_run },
 		{ "control: {\"op\":\"execute\"}, read the reply",
 		  .operation = op_control },
-		{ "run, read reply; open, read, close z.raw", .operation = op_run_read },
 		{ "a step of a batch of 100, each fed the last", .operation = op_batch,
 		  .parts = BATCH },
 		{ "a repetition of 100: 's y -> s repeat=100'", .operation = op_repeat,
@@ -146,7 +107,6 @@ static void measure(void)
 {
 	const float x = 2, y = 3;
 
-	start_echo();
 	direct_open(bench.plugin);
 	program = direct_compile(bench_add);
 	arguments[0] = direct_upload(&x, 0);
@@ -159,7 +119,6 @@ static void measure(void)
 		op_run();
 	}
 	bench_rounds(&table, from, to);
-	op_run_read();
 	free(batch);
 }
 

@@ -70,21 +70,6 @@ static double over(void)
 	return t / inner;
 }
 
-/* Write a new file; the removal counts, too, because memory is freed there. */
-static double fresh(void)
-{
-	static unsigned name;
-	double t = bench_now();
-
-	for (unsigned i = 0; i < inner; i++) {
-		const char *path = path_of("n", name++);
-
-		write_file(path);
-		bench_unlink(path);
-	}
-	return (bench_now() - t) / inner;
-}
-
 static double read_again(void)
 {
 	const char *path = path_of("f", 0);
@@ -137,7 +122,6 @@ static const struct {
 	double (*run)(void);
 } operations[] = {
 	{ "Files: open, write 4 KiB over the same name, close", over },
-	{ "Files: open, write 4 KiB to a new name, close, unlink", fresh },
 	{ "Files: open, read 4 KiB, close", read_again },
 	{ "Files: stat", stat_again },
 	{ "Files: list a directory, with the attributes of each file", list },

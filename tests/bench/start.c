@@ -11,8 +11,6 @@
 #include "bench.h"
 #include "direct.h"
 
-enum { LOOPS = 50 };
-
 /* The direct process: MODE is "load" or "add". */
 static int be_direct(const char *mode, const char *plugin)
 {
@@ -90,13 +88,6 @@ static const struct {
 	{ ":", "" },
 	{ "cd %s/executables/add; echo 'x y -> z' > run; read -r l < run; echo \"$l\"",
 	  "ok: z F32[]" },
-	{ "cd %s; echo 'x y -> z' > executables/add/run; cat buffers/z.txt", "5\n" },
-	{ "cd %s/executables/add; for ((i = 0; i < 50; i++)); do echo 'x y -> z' > run; "
-	  "read -r l < run; done; echo \"$l\"",
-	  "ok: z F32[]" },
-	{ "f=/dev/shm/${0##*/}-$$; for ((i = 0; i < 50; i++)); do echo 'x y -> z' > $f; "
-	  "read -r l < $f; done; rm $f; echo \"$l\"",
-	  "x y -> z" },
 };
 
 static double once(void)
@@ -121,11 +112,6 @@ static struct bench_table table = {
 		  .base = "to direct process", .apart = true },
 		{ "bash -c :", once, .which = 0 },
 		{ "bash: echo > run; read < run", once, .which = 1 },
-		{ "bash: echo > run; cat z.txt", once, .which = 2 },
-		{ "in bash's loop: echo > run; read < run", once, .which = 3,
-		  .parts = LOOPS, .apart = true },
-		{ "in bash's loop: the same with a tmpfs file", once, .which = 4,
-		  .parts = LOOPS, .base = "to tmpfs file" },
 	},
 };
 

@@ -13,7 +13,7 @@
 #include "bench.h"
 #include "direct.h"
 
-enum { CHILD_S = 300, SMALL_INNER = 100 };
+enum { CHILD_S = 300 };
 
 static uint64_t n;        /* floats of a large array */
 static size_t size;       /* bytes of its .npy */
@@ -21,7 +21,6 @@ static char *file, *dst;  /* the .npy, and room for another */
 static float *data;       /* its numbers */
 static char tmpfs[64];    /* the path of a memfd of the same bytes, */
 static int memfd;         /* which is overwritten */
-static uint64_t small;    /* floats of the small array that is measured now */
 static char program[512]; /* adds the array to itself */
 static PJRT_LoadedExecutable *twice;
 static PJRT_Buffer *x;
@@ -76,47 +75,6 @@ static double up_new(void)
 	t = bench_put(bench_path(name), file, size);
 	bench_unlink(bench_path(name));
 	return t;
-}
-
-/* --- small ------------------------------------------------------------------------------- */
-
-static void small_direct(void)
-{
-	direct_free(direct_upload(data, small));
-}
-
-static const char *small_path;
-
-static void small_write(void)
-{
-	bench_put(small_path, file, BENCH_NPY + small * sizeof(float));
-}
-
-static double small_files(const char *path)
-{
-	double t;
-
-	small_path = path;
-	bench_npy_header(file, small);
-	t = bench_typical(small_write, SMALL_INNER);
-	bench_npy_header(file, n);
-	return t;
-}
-
-static double small_tmpfs(void)
-{
-	char path[96];
-	double t;
-
-	snprintf(path, sizeof(path), "/dev/shm/pjrtfs-bench-%d", (int)getpid());
-	t = small_files(path);
-	unlink(path);
-	return t;
-}
-
-static double small_mount(void)
-{
-	return small_files(bench_path("buffers/small.npy"));
 }
 
 /* --- out --------------------------------------------------------------------------------- */
@@ -218,17 +176,7 @@ static struct bench_table up = {
 		{ "mount: first read of z.npy", down_first, .rate = true },
 		{ "mount: second read", down_again, .rate = true },
 	},
-}, smalls[] = {
-	{ .title = "In: a .npy of 4 KiB", .bytes = 4096 },
-	{ .title = "In: a .npy of 1 MiB", .bytes = 1 << 20 },
 };
-static const struct bench_row small_rows[] = {
-	{ "direct: BufferFromHostBuffer, copy", .operation = small_direct,
-	  .base = "to direct" },
-	{ "tmpfs: open, write, close", small_tmpfs, .base = "to tmpfs" },
-	{ "mount: open, write, close", .run = small_mount },
-};
-static struct bench_table *const tables[] = { &up, &smalls[0], &smalls[1], &down };
 
 static void measure(void)
 {
@@ -258,10 +206,8 @@ static void measure(void)
 	printf("\nThe first of all: write %.1f ms, execute %.1f ms, read %.1f ms\n",
 	       first[0] * 1e3, first[1] * 1e3, first[2] * 1e3);
 
-	for (int i = 0; i < 4; i++) {
-		small = tables[i]->bytes / sizeof(float);
-		bench_rounds(tables[i], 0, tables[i]->rounds);
-	}
+	bench_rounds(&up, 0, up.rounds);
+	bench_rounds(&down, 0, down.rounds);
 }
 
 int main(int argc, char **argv)
@@ -285,15 +231,11 @@ int main(int argc, char **argv)
 	snprintf(title_up, sizeof(title_up),
 		 "In: a .npy of %u MiB, written in 1 MiB pieces", mib);
 	snprintf(title_down, sizeof(title_down), "Out: the result of x + x, %u MiB", mib);
-	for (int i = 0; i < 2; i++) {
-		memcpy(smalls[i].rows, small_rows, sizeof(small_rows));
-		smalls[i].inner = SMALL_INNER;
-	}
-	for (int i = 0; i < 4; i++)
-		bench_prepare(tables[i], 2, 9);
+	bench_prepare(&up, 2, 9);
+	bench_prepare(&down, 2, 9);
 	bench_mount();
 	bench_in_child(measure, CHILD_S);
-	for (int i = 0; i < 4; i++)
-		bench_print(tables[i]);
+	bench_print(&up);
+	bench_print(&down);
 	return 0;
 }
