@@ -110,40 +110,19 @@ void event_carry(PJRT_Event *event, PJRT_Error *e)
 	error_free(e);
 }
 
-/* Apply OP's entry to the event of LATE.  Is it ready later, if ever? */
-static bool event_fault(struct late *late, enum op op, bool *never)
+/* Apply OP's entry to the event of LATE.  Is it ready later? */
+static bool event_fault(struct late *late, enum op op)
 {
-	PJRT_Event *event = late->event;
-	char fault[TEXT_LEN];
 	const char *arg;
-	bool held;
 
-	if (!find_fault(op, fault))
+	if (!find_fault(op, late->fault))
 		return false;
-	if ((arg = fault_arg(fault, "event-error")))
-		event_carry(event, error_from(arg, op));
-	held = fault_arg(fault, "held-event") ||
-	       (op == EVENT && fault_arg(fault, "held"));
-	arg = fault_arg(fault, "late-event");
-	if (!arg && op == EVENT)
-		arg = fault_arg(fault, "slow");
-	if (held || arg) {
-		late->ms = held ? -1 : strtol(arg, NULL, 10);
-		late->op = op;
-		late->call = last_call(op);
-		memcpy(late->fault, fault, TEXT_LEN);
-		return true;
-	}
-	if (op != EVENT)
-		return false;
-	die(fault);
-	if ((arg = fault_arg(fault, "error")))
-		event_carry(event, error_from(arg, op));
-	if ((arg = fault_arg(fault, "enospc-at")) && is_last_call(arg, op))
-		event_carry(event, error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
-					     "faulty: out of memory at event %s", arg));
-	*never = fault_arg(fault, "hang");
-	return *never;
+	if ((arg = fault_arg(late->fault, "event-error")))
+		event_carry(late->event, error_from(arg, op));
+	late->ms = -1;
+	late->op = op;
+	late->call = last_call(op);
+	return fault_arg(late->fault, "held-event");
 }
 
 PJRT_Event *event_alloc(void)
@@ -162,14 +141,12 @@ PJRT_Event *event_alloc(void)
 PJRT_Event *event_new(enum op op, PJRT_Error *why)
 {
 	struct late late = { .event = event_alloc() };
-	bool never = false;
 
-	count_call(EVENT);
 	event_carry(late.event, why);
-	if (!event_fault(&late, EVENT, &never) && !event_fault(&late, op, &never))
-		event_fire(late.event);
-	else if (!never)
+	if (event_fault(&late, op))
 		fire_later(&late);
+	else
+		event_fire(late.event);
 	return late.event;
 }
 

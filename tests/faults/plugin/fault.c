@@ -19,9 +19,9 @@
 enum { SPEC_LEN = 4096 };
 
 static const char *const op_names[N_OPS] = {
-	"init",      "client", "compile",       "execute", "upload",  "download",
-	"pointer",   "copy",   "uninitialized", "stats",   "event",   "api",
-	"serialize", "load",   "open",          "send",    "receive", "destroy",
+	"init",    "client", "compile", "execute", "upload",  "download",
+	"pointer", "copy",   "stats",   "event",   "api",     "serialize",
+	"load",    "open",   "send",    "receive", "destroy",
 };
 static atomic_long calls[N_OPS];
 
@@ -208,11 +208,6 @@ void die(const char *fault)
 long count_call(enum op op)
 {
 	return atomic_fetch_add(&calls[op], 1) + 1;
-}
-
-bool is_last_call(const char *arg, enum op op)
-{
-	return last_call(op) == strtol(arg, NULL, 10);
 }
 
 static void print_lines(const char *arg)

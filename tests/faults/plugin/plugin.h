@@ -32,12 +32,10 @@
  *   copy         PJRT_Buffer_CopyToDevice and CopyToMemory.  Within one device the daemon
  *                takes INVALID_ARGUMENT for the refusal that the API allows, and copies
  *                through the host
- *   uninitialized  PJRT_Client_CreateUninitializedBuffer
  *   stats        PJRT_Device_MemoryStats (UNIMPLEMENTED when left alone)
  *   serialize    PJRT_Executable_Serialize (UNIMPLEMENTED when left alone, so that no cache
  *                hides a fault of compile; serialize=works)
  *   load         PJRT_Executable_DeserializeAndLoad
- *   event        every event that is made
  *   api          GetPjrtApi
  *   open         the library's constructor: dlopen(3)
  *   send         PJRT_Transfers_PJRT_Client_CrossHostSendBuffers
@@ -49,15 +47,12 @@
  *                             text is a newline
  *   enospc-at:N               RESOURCE_EXHAUSTED at the op's Nth call, counted from 1
  *                             over all calls of this process
- *   hang[:text]               text on standard error; the call never returns; event=hang:
- *                             never ready
- *   slow:MS                   the call takes that long; event=slow is late-event
+ *   hang[:text]               text on standard error; the call never returns
+ *   slow:MS                   the call takes that long
  *   abort[:text]              text on standard error, then abort()
  *   segv                      SIGSEGV
  *   exit[:status]             exit(), with 1 unless told
- *   late-event:MS             (execute, upload, download, copy, uninitialized, event)
- *                             ready that much later
- *   event-error:CODE[:text]   (the same) the event carries an error; event=error too
+ *   event-error:CODE[:text]   (execute, upload, download, copy) the event carries an error
  *   print:N[:text]            N lines "text 1", "text 2" ... on standard error; goes on
  *   attempts:DIR              makes a thread that tries what the system lets it do, with the
  *                             files in DIR; attempts: has it do so, and waits; goes on
@@ -71,8 +66,8 @@
  *   held[:WORD]               the call goes on when the op has this fault no more, with the fault
  *                             that it has then, unless that holds calls, too.  The line WORD is
  *                             appended to PJRTFS_FAULTY_FILE.reached for each call that is
- *                             held; event=held is held-event
- *   held-event[:WORD]         (execute, upload, download, copy, uninitialized, event) the same
+ *                             held
+ *   held-event[:WORD]         (execute, upload, download, copy) the same
  *                             of the event: it is not ready, and then perhaps an event-error
  *   late:MS:fault             that fault, so much later
  *   nth:N:fault               that fault at the op's Nth call only, counted from 1; else
@@ -94,7 +89,8 @@
  *   error:CODE[:text], abort, segv, exit, hang, held[:WORD]   as above
  *   nothing                   succeeds without doing anything: results stay NULL
  *   short[:N]                 does not write the last field, or N bytes, of its arguments
- *   late-event:MS, event-error:CODE[:text]   as above, of the event that it gives
+ *   event-error:CODE[:text]   as above, of the event that it gives
+ *   late-event:MS             that event is ready so much later
  *   no-event                  gives no event of the work that it has done
  *   no-list                   does nothing, but says that its list has one element
  *   missing                   when the plugin is loaded: its table has NULL there
@@ -147,7 +143,6 @@ enum op {
 	DOWNLOAD,
 	POINTER,
 	COPY,
-	UNINITIALIZED,
 	STATS,
 	EVENT,
 	API,
@@ -180,9 +175,6 @@ const char *fault_arg(const char *fault, const char *name);
 
 /* Count a call of OP.  Returns which it is, from 1. */
 long count_call(enum op op);
-
-/* Is the call of OP that was counted last the one that ARG, a number, says? */
-bool is_last_call(const char *arg, enum op op);
 
 /* An error from "CODE" or "CODE:text". */
 PJRT_Error *error_from(const char *arg, enum op op);

@@ -129,15 +129,12 @@ PJRT_Error *faulty_Buffer_CopyToMemory(PJRT_Buffer_CopyToMemory_Args *args)
 PJRT_Error *faulty_Client_CreateUninitializedBuffer(
 	PJRT_Client_CreateUninitializedBuffer_Args *args)
 {
-	PJRT_Error *e = inject(UNINITIALIZED);
+	PJRT_Error *e = buffer_new(memory_of(args->device, args->memory),
+				   args->shape_element_type, args->shape_dims,
+				   args->shape_num_dims, &args->buffer);
 
-	if (!e)
-		e = buffer_new(memory_of(args->device, args->memory),
-			       args->shape_element_type, args->shape_dims,
-			       args->shape_num_dims, &args->buffer);
 	if (e)
 		return e;
-	args->buffer->made_by = UNINITIALIZED;
 	memset(args->buffer->data, 0xa5, args->buffer->size);
 	return NULL;
 }
