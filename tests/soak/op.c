@@ -89,8 +89,6 @@ void wrong(const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	say("WRONG %s: %s: %s", speaker(), me ? me->doing : "", text);
-	if (me)
-		me->wrong++;
 	if (++all->n_wrong >= WRONG_AT_MOST)
 		all->stop = true;
 }

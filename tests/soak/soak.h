@@ -127,9 +127,7 @@ struct client {
 	char doing[128];
 	unsigned long done[N_OPS], failed[N_OPS], refused[ERRNOS];
 	uint64_t slowest[N_OPS]; /* ns */
-	unsigned long lost, quarantined, wrong, interrupted;
-	bool ready; /* the first life has made what it needs */
-	bool ended;
+	unsigned long lost, quarantined, interrupted;
 	struct thing things[THINGS];
 };
 
