@@ -64,19 +64,6 @@ TEST(byte_by_byte)
 	ck_assert_uint_lt(buf.cap, 300000);
 }
 
-TEST(reserve_then_fill)
-{
-	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
-	char *p = pf_buf_reserve(&buf, 5);
-
-	ck_assert_ptr_nonnull(p);
-	ck_assert_uint_eq(buf.len, 0);
-	ck_assert_str_eq(buf.data, "");
-	memcpy(p, "hello", 5);
-	buf.len += 5;
-	check_string(&buf, "hello");
-}
-
 TEST(consume_more_than_everything)
 {
 	pf_autobuf struct pf_buf buf = PF_BUF_INIT;

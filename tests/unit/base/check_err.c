@@ -69,7 +69,10 @@ TEST_EACH(a_message_keeps_its_lines, messages)
 	ck_assert_int_eq(err.code, -EIO);
 	ck_assert_int_eq(err.pjrt_code, -1);
 	ck_assert_str_eq(err.text, messages[_i].want);
-	pf_err_wrap(&err, -EIO, "of\n%s", "it");
+	err.pjrt_code = 3;
+	ck_assert_int_eq(pf_err_wrap(&err, -EIO, "of\n%s", "it"), -EIO);
+	ck_assert_int_eq(err.code, -EIO);
+	ck_assert_int_eq(err.pjrt_code, 3);
 	snprintf(want, sizeof(want), "of it: %s", messages[_i].want);
 	ck_assert_str_eq(err.text, want);
 	err.text[pf_err_clean(err.text, strlen(err.text))] = '\0';
@@ -77,27 +80,6 @@ TEST_EACH(a_message_keeps_its_lines, messages)
 	ck_assert_int_eq(pf_err_set_lines(NULL, -EIO, "lost", 4), -EIO);
 	ck_assert_int_eq(pf_err_set_lines(&err, -EIO, NULL, 0), -EIO);
 	ck_assert_str_eq(err.text, "");
-}
-
-static const struct {
-	int code;
-	const char *text, *prefix, *want;
-} wraps[] = {
-	{ -EINVAL, "rank 2, want 1", "ctl", "ctl: rank 2, want 1" },
-	{ -ENOENT, "no such buffer", "run add: a0", "run add: a0: no such buffer" },
-	{ -EIO, "", "compile", "compile: " },
-};
-
-TEST_EACH(wrap_keeps_code_and_prefixes_text, wraps)
-{
-	struct pf_err err = PF_ERR_INIT;
-	int r = pf_err_set(&err, wraps[_i].code, "%s", wraps[_i].text);
-
-	err.pjrt_code = 3;
-	ck_assert_int_eq(pf_err_wrap(&err, r, "%s", wraps[_i].prefix), wraps[_i].code);
-	ck_assert_int_eq(err.code, wraps[_i].code);
-	ck_assert_int_eq(err.pjrt_code, 3);
-	ck_assert_str_eq(err.text, wraps[_i].want);
 }
 
 TEST(arguments_may_be_the_old_text)

@@ -153,16 +153,6 @@ TEST(copies_share_nothing)
 	json_object_put(sorted);
 }
 
-TEST(a_line_ends_in_a_newline)
-{
-	struct pf_buf out = PF_BUF_INIT;
-
-	pf_json_print_line(object, &out);
-	pf_buf_append(&out, "", 1);
-	ck_assert_str_eq(out.data, "{}\n");
-	pf_buf_release(&out);
-}
-
 TEST(what_lacks_a_part_has_no_text)
 {
 	struct json_object *list = json_object_new_array();

@@ -109,23 +109,6 @@ TEST(inode_numbers_are_not_reused)
 	ck_assert_int_eq(freed, 100);
 }
 
-TEST(attributes_keep_the_type)
-{
-	struct pf_node *node = linked(pf_tree_root(tree), "a", &file);
-	struct pf_cred cred = { .uid = 11, .gid = 12 };
-	struct pf_attr attr;
-
-	pf_node_attr(node, &attr);
-	attr.mode = S_IFDIR | 0640;
-	attr.uid = 1;
-	attr.gid = 12;
-	pf_node_set_attr(node, &attr);
-	pf_node_attr(node, &attr);
-	ck_assert_uint_eq(attr.mode, S_IFREG | 0640);
-	ck_assert(pf_node_may(node, &cred, R_OK));
-	ck_assert(!pf_node_may(node, &cred, W_OK));
-}
-
 /* The file belongs to user 10, group 20. */
 static const struct {
 	uid_t uid;

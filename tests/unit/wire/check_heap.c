@@ -222,24 +222,6 @@ TEST(an_extent_grows_into_free_granules_behind_it)
 	check_empty();
 }
 
-TEST(an_extent_shrinks)
-{
-	struct pf_extent a = take(4096), large = take(LARGE), b;
-
-	pf_heap_shrink(&heap, &a, 4095);
-	ck_assert_uint_eq(a.len, 4096);
-	pf_heap_shrink(&heap, &a, 300);
-	ck_assert_uint_eq(a.len, 512);
-	ck_assert_uint_eq(pf_heap_length(&heap, a.off), 512);
-	pf_heap_shrink(&heap, &large, 0);
-	ck_assert_uint_eq(large.len, 2 * MIB);
-	b = take(LARGE - 2 * MIB);
-	give(a.off, true);
-	give(b.off, true);
-	give(large.off, true);
-	check_empty();
-}
-
 /* The bytes that stay resident, at most MOST, after some time. */
 static void check_resident(uint64_t most)
 {

@@ -36,17 +36,6 @@ static const size_t lengths[] = {
 	0, 1, 7, 8, 9, 63, 64, 65, 4095, 100000, PF_RING_MESSAGE - 1, PF_RING_MESSAGE,
 };
 
-TEST(the_layout_is_as_expected)
-{
-
-	ck_assert_int_eq(pf_ring_post(&ring, "0123456789", 10, NULL, 0), 0);
-	ck_assert_uint_eq(words()[HEAD], 8 + 16);
-	ck_assert_uint_eq(words()[TAIL], 0);
-	ck_assert_uint_eq(words()[BYTES], 10);
-	ck_assert_int_eq(pf_ring_take(&ring, got, sizeof(got)), 10);
-	ck_assert_uint_eq(words()[TAIL], 8 + 16);
-}
-
 /* One message of LEN bytes, in two parts, that begins at position AT. */
 static void pass_one(uint64_t at, size_t len, size_t split)
 {
