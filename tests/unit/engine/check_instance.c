@@ -4,26 +4,6 @@
 
 #include "instance_fixture.h"
 
-TEST(a_call_is_answered)
-{
-	struct question q;
-
-	for (uint64_t i = 1; i < 100; i++) {
-		const struct pf_req_id *req = (const void *)message;
-
-		ask(&q, i * 1000);
-		ck_assert_uint_eq(take_request(), sizeof(*req));
-		ck_assert_uint_eq(req->id, i * 1000);
-		ck_assert_uint_eq(req->head.op, PF_OP_BUFFER_READ);
-		ck_assert_uint_ne(req->head.tag, 0);
-		answer_rightly(req->head.tag);
-		event_wait(&q.answered);
-		ck_assert_int_eq(q.code, 0);
-		ck_assert_uint_eq(q.len, sizeof(struct pf_rep_block));
-		ck_assert_uint_eq(((struct pf_rep_block *)q.reply)->off, 4096);
-	}
-}
-
 TEST(answers_may_come_in_any_order)
 {
 	static struct question q[200];

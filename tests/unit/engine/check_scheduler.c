@@ -261,26 +261,6 @@ TEST(a_list_has_the_first_requests)
 	ck_assert_uint_eq(entries[0].work.of, 9);
 }
 
-TEST(at_most_max_held_requests_are_granted)
-{
-	open_config(&(struct pf_sched_config){
-		.n_queues = 1, .slots = 1, .max_held = 40, .long_ms = 1 });
-	for (char i = 0; i < 64; i++)
-		take(i, (uid_t)i, 0);
-	wait_for(40);
-	usleep(50000); /* real time: the timer grants more if anything does */
-	ck_assert_uint_eq(atomic_load(&n_granted), 40); /* max_held */
-	end(0);
-	wait_for(41);
-	usleep(50000); /* real time: the timer grants more if anything does */
-	ck_assert_uint_eq(atomic_load(&n_granted), 41);
-	/* only what was granted is released */
-	for (char i = 1; i < 64; i++) {
-		wait_for((size_t)i + 1);
-		end(i);
-	}
-}
-
 enum { SLOWLY_MS = 20 };
 
 /* User 4 waits for ever, and the answer takes longer than a slot is held for long. */

@@ -181,19 +181,6 @@ TEST_EACH(running_calls_fail_with_the_stderr_tail, deaths)
 	ck_assert_int_eq(event_count(&q.answered), 1);
 }
 
-TEST(callers_get_the_plugins_errors)
-{
-	struct question q;
-
-	begin("compile=error:UNIMPLEMENTED:no such op", &q);
-	event_wait(&q.answered);
-	ck_assert_int_eq(q.code, -EOPNOTSUPP);
-	ck_assert_int_eq(q.err.pjrt_code, 12);
-	ck_assert_ptr_nonnull(strstr(q.err.text, "no such op"));
-	ck_assert(pf_instance_alive(first));
-	end();
-}
-
 TEST(stopping_ends_running_calls)
 {
 	static struct question q[40];

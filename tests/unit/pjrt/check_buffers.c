@@ -29,25 +29,6 @@ TEST_ON_PLUGINS(every_memory_takes_copies)
 	end(&f);
 }
 
-/* A copy is none of the host memory that its source is an alias of. */
-TEST_ON_PLUGINS(copies_share_nothing)
-{
-	static _Alignas(64) char bytes[MANY];
-	struct fixture f = begin(plugins[_i]);
-	struct PJRT_Buffer *source, *made;
-	char first = 7;
-
-	bytes[0] = first;
-	source = upload(&f, &f.here, bytes, MANY, PF_DTYPE_S8, &bytes_many);
-	ck_assert_ptr_eq(pj_buffer_address(f.plugin, source), bytes);
-	made = copy(&f, &f.here, source);
-	bytes[0] = 9;
-	ck_assert_mem_eq(pj_buffer_address(f.plugin, made), &first, 1);
-	pj_buffer_destroy(f.plugin, made);
-	pj_buffer_destroy(f.plugin, source);
-	end(&f);
-}
-
 /* Types of less than a byte that have negative values. */
 static bool signed_bits(int t)
 {

@@ -37,13 +37,6 @@ TEST_EACH(extensions_name_formats, names)
 
 /* --- raw bytes ----------------------------------------------------------------------- */
 
-TEST(undeclared_bytes_are_bytes)
-{
-	make_buffer(PF_FORMAT_RAW);
-	put("hello", 5, 0);
-	check_value(commit(), PF_DTYPE_U8, "U8[5]", "hello", 5);
-}
-
 TEST(declared_bytes_have_a_size)
 {
 	make_buffer(PF_FORMAT_RAW);

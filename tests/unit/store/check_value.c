@@ -293,22 +293,6 @@ TEST(a_donated_value_cannot_be_read)
 	ck_assert_str_eq(err.text, "its value was donated to an execution and is gone");
 }
 
-TEST(a_pinned_value_keeps_its_bytes)
-{
-	start_worker(faulty_plugin());
-	v = matrix(counts);
-	place_value(v);
-	pf_value_pin(v);
-	pf_value_pin(v);
-	ck_assert_int_eq(pf_value_donate(v), PF_DONATION_COPIED);
-	pf_value_donated(v, true);
-	ck_assert_mem_eq(pf_value_host(v), counts, 24);
-	pf_value_unpin(v);
-	ck_assert_mem_eq(pf_value_host(v), counts, 24);
-	pf_value_unpin(v);
-	ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_DONATED);
-}
-
 /* --- threads ------------------------------------------------------------------------- */
 
 static void *use_main(void *arg)

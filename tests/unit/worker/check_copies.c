@@ -180,15 +180,3 @@ TEST_ON_PLUGINS(created_arrays_are_zeros)
 	ck_assert_uint_eq(array()->len, 0);
 	stop_ok();
 }
-
-#ifndef PF_SANITIZE /* whose allocators end the process */
-TEST_ON_PLUGINS(arrays_larger_than_memory_are_refused)
-{
-
-	start(plugins[_i]);
-	ck_assert_int_eq(make(50, PF_DTYPE_S8, INT64_C(1) << 50, INT64_C(1) << 50),
-			 -ENOSPC);
-	ck_assert_int_eq(make(50, PF_DTYPE_F32, 1, 4), 0);
-	stop_ok();
-}
-#endif
