@@ -7,13 +7,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "unit.h"
+#include "work_dir.h"
 
-static char top[64], dir[80];
+static char dir[80]; /* in work_dir */
 static struct pf_cache *cache;
 static int warnings;
 
@@ -40,27 +37,17 @@ static inline void open_cache(uint64_t max)
 
 static inline void setup(void)
 {
-	strcpy(top, "/tmp/pjrtfs-cache-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(top));
-	snprintf(dir, sizeof(dir), "%s/a/b", top);
+	work_dir_begin();
+	snprintf(dir, sizeof(dir), "%s/a/b", work_dir);
 	warnings = 0;
 	open_cache(UINT64_MAX);
-}
-
-static inline int remove_one(const char *path, const struct stat *st, int flag,
-			     struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(path);
 }
 
 static inline void teardown(void)
 {
 	pf_cache_close(cache);
 	cache = NULL;
-	nftw(top, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	work_dir_end();
 }
 
 static inline void reopen(uint64_t max)

@@ -20,12 +20,12 @@ static inline void make_files(void)
 {
 	work_dir_begin();
 	make_dirs("m/");
-	put("plugins/cpu/pjrt_plugin.so", LIBRARY);
-	put("plugins/gpu/pjrt_plugin.so", LIBRARY);
-	put("plugins/flat.so", LIBRARY);
-	put("plugins/empty.so", "");
-	put("other/cpu.so", LIBRARY);
-	put("file", LIBRARY);
+	put_file("plugins/cpu/pjrt_plugin.so", LIBRARY);
+	put_file("plugins/gpu/pjrt_plugin.so", LIBRARY);
+	put_file("plugins/flat.so", LIBRARY);
+	put_file("plugins/empty.so", "");
+	put_file("other/cpu.so", LIBRARY);
+	put_file("file", LIBRARY);
 	setenv("PJRTFS_PLUGIN_PATH", "plugins", 1);
 	setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
 }

@@ -29,7 +29,7 @@ static inline void make_dirs(const char *path)
 }
 
 /* Write TEXT to PATH, whose directories are made. */
-static inline void put(const char *path, const char *text)
+static inline void put_file(const char *path, const char *text)
 {
 	FILE *f;
 
@@ -40,21 +40,33 @@ static inline void put(const char *path, const char *text)
 	ck_assert_int_eq(fclose(f), 0);
 }
 
-static inline void work_dir_begin(void)
+/* Remove PATH and all below it. */
+static inline void remove_tree(const char *path)
+{
+	char command[256];
+
+	snprintf(command, sizeof(command),
+		 "PATH=/usr/bin:/bin rm -rf --one-file-system '%s'", path);
+	ck_assert_int_eq(system(command), 0);
+}
+
+/* Make the directory, without working in it. */
+static inline void work_dir_make(void)
 {
 	strcpy(work_dir, "/tmp/pjrtfs-check.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(work_dir));
+}
+
+static inline void work_dir_begin(void)
+{
+	work_dir_make();
 	ck_assert_int_eq(chdir(work_dir), 0);
 }
 
 static inline void work_dir_end(void)
 {
-	char command[128];
-
 	ck_assert_int_eq(chdir("/"), 0);
-	snprintf(command, sizeof(command),
-		 "PATH=/usr/bin:/bin rm -rf --one-file-system '%s'", work_dir);
-	ck_assert_int_eq(system(command), 0);
+	remove_tree(work_dir);
 }
 
 #endif

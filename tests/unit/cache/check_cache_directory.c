@@ -72,7 +72,7 @@ TEST(a_read_only_directory_gives_hits)
 	struct pf_cache_stats s;
 
 	ck_assert_int_eq(put(1, 10), 0);
-	ck_assert_int_eq(chmod(top, 0755), 0);
+	ck_assert_int_eq(chmod(work_dir, 0755), 0);
 	change_mode("..", 0755);
 	change_mode("entries", 0555);
 	change_mode("tmp", 0555);
@@ -196,7 +196,7 @@ TEST(a_removed_directory_is_made_again)
 {
 	ck_assert_int_eq(put(1, 10), 0);
 	for (int i = 0; i < 2; i++) {
-		ck_assert_int_eq(nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+		remove_tree(dir);
 		ck_assert_int_eq(get(1, 10), 0);
 		ck_assert_int_eq(put(1, 10), 0);
 		ck_assert_int_eq(get(1, 10), 1);
@@ -211,13 +211,9 @@ TEST(a_plugin_is_hashed_once)
 	static const uint8_t abc[] = { 0xba, 0x78, 0x16, 0xbf };
 	uint8_t sha[PF_SHA256] = { 0 }, again[PF_SHA256] = { 0 };
 	struct stat st, newer;
-	char path[128];
-	FILE *f;
+	const char *path = "plugin.so";
 
-	snprintf(path, sizeof(path), "%s/plugin.so", top);
-	f = fopen(path, "w");
-	fputs("abc", f);
-	fclose(f);
+	put_file(path, "abc");
 	ck_assert_int_eq(stat(path, &st), 0);
 	ck_assert_int_eq(pf_cache_file_digest(cache, path, &st, sha, NULL), 0);
 	ck_assert_mem_eq(sha, abc, sizeof(abc));
@@ -231,19 +227,15 @@ TEST(a_plugin_is_hashed_once)
 	ck_assert_int_eq(pf_cache_file_digest(cache, path, &st, again, NULL), 0);
 	ck_assert_mem_eq(sha, again, PF_SHA256);
 	/* A file that has changed since is not hashed. */
-	f = fopen(path, "w");
-	fputs("abd", f);
-	fclose(f);
+	put_file(path, "abd");
 	ck_assert_int_eq(stat(path, &newer), 0);
 	ck_assert_int_eq(pf_cache_file_digest(cache, path, &newer, again, NULL), 0);
 	ck_assert_mem_ne(sha, again, PF_SHA256);
 	newer.st_size++;
 	ck_assert_int_eq(pf_cache_file_digest(cache, path, &newer, again, NULL), -ESTALE);
 	/* A memory that is damaged only costs time. */
-	snprintf(path, sizeof(path), "%s/plugins", dir);
-	ck_assert_int_eq(truncate(path, 30), 0);
+	ck_assert_int_eq(truncate("a/b/plugins", 30), 0);
 	reopen(UINT64_MAX);
-	snprintf(path, sizeof(path), "%s/plugin.so", top);
 	ck_assert_int_eq(stat(path, &newer), 0);
 	ck_assert_int_eq(pf_cache_file_digest(cache, path, &newer, again, NULL), 0);
 }

@@ -2,10 +2,7 @@
 /* Keys: everything that decides what a compile gives is part of them. */
 #include "pjrtfs/cache.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "unit.h"
+#include "work_dir.h"
 
 static struct pf_cache_inputs some(void)
 {
@@ -104,28 +101,14 @@ TEST(a_key_is_64_hexadecimal_digits)
 		ck_assert_msg(!pf_cache_key_parse(bad[i], &key), "%s", bad[i]);
 }
 
-static void write_file(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "w");
-
-	ck_assert_ptr_nonnull(f);
-	fputs(text, f);
-	fclose(f);
-}
-
 TEST(the_host_string_describes_only_generated_code)
 {
-	char path[] = "/tmp/pjrtfs-cpuinfo-XXXXXX";
 	pf_autobuf struct pf_buf out = PF_BUF_INIT, none = PF_BUF_INIT;
-	int fd = mkstemp(path);
 
-	ck_assert_int_ge(fd, 0);
-	close(fd);
-	write_file(path,
-		   "processor\t: 0\nmodel name\t: X\ncpu MHz\t\t: 1\nflags\t\t: a b\n\n"
-		   "processor\t: 1\nflags\t\t: c\n");
-	pf_cache_host(path, &out);
-	unlink(path);
+	put_file("cpuinfo",
+		 "processor\t: 0\nmodel name\t: X\ncpu MHz\t\t: 1\nflags\t\t: a b\n\n"
+		 "processor\t: 1\nflags\t\t: c\n");
+	pf_cache_host("cpuinfo", &out);
 	ck_assert_ptr_nonnull(strstr(out.data, "model name\t: X\nflags\t\t: a b\n"));
 	ck_assert_ptr_null(strstr(out.data, "MHz"));
 	ck_assert_ptr_null(strstr(out.data, ": c"));
@@ -138,21 +121,17 @@ TEST(the_host_string_describes_only_generated_code)
 
 TEST(the_environment_has_sorted_compiler_variables)
 {
-	char path[] = "/tmp/pjrtfs-flags-XXXXXX", flags[64];
 	pf_autobuf struct pf_buf out = PF_BUF_INIT;
 	char *environ1[] = { (char *)"PATH=/bin", (char *)"XLA_FLAGS=--b",
 			     (char *)"TF_XLA_FLAGS=--a", (char *)"HOME=/XLA_", NULL };
-	char *environ2[] = { flags, NULL };
-	int fd = mkstemp(path);
+	char *environ2[] = { (char *)"XLA_FLAGS=flags", NULL };
 
-	ck_assert_int_ge(fd, 0);
-	close(fd);
 	pf_cache_environment(environ1, &out);
 	ck_assert_str_eq(out.data, "TF_XLA_FLAGS=--a\nXLA_FLAGS=--b\n");
 	pf_buf_release(&out);
-	write_file(path, "--from_a_file");
-	snprintf(flags, sizeof(flags), "XLA_FLAGS=%s", path);
+	put_file("flags", "--from_a_file");
 	pf_cache_environment(environ2, &out);
-	unlink(path);
 	ck_assert_ptr_nonnull(strstr(out.data, "\n--from_a_file"));
 }
+
+UNIT_FIXTURE(work_dir_begin, work_dir_end)

@@ -31,7 +31,7 @@ static void have_home(void)
 /* Put TEXT, with ' for ", into PATH. */
 static void put_json(const char *path, const char *text)
 {
-	put(path, quoted(text));
+	put_file(path, quoted(text));
 }
 
 static const char *member(struct json_object *json, const char *key)

@@ -58,11 +58,11 @@ TEST_EACH(the_smallest_cgroup_limit_applies, cases)
 {
 	char path[256];
 
-	put("proc/self/mountinfo", cases[_i].mounts);
-	put("proc/self/cgroup", cases[_i].groups);
+	put_file("proc/self/mountinfo", cases[_i].mounts);
+	put_file("proc/self/cgroup", cases[_i].groups);
 	for (size_t k = 0; k < 3 && cases[_i].files[k].path; k++) {
 		snprintf(path, sizeof(path), "sys/fs/cgroup%s", cases[_i].files[k].path);
-		put(path, cases[_i].files[k].text);
+		put_file(path, cases[_i].files[k].text);
 	}
 	ck_assert_uint_eq(memory_limit_cgroup(work_dir), cases[_i].limit);
 }

@@ -76,7 +76,7 @@ static const struct {
 
 static void write_config(const char *text)
 {
-	put("file", quoted(text ? text : ""));
+	put_file("file", quoted(text ? text : ""));
 	ck_assert_int_eq(chmod("file", 0600), 0);
 }
 
@@ -237,7 +237,7 @@ TEST(advice_is_given)
 	if (!strstr(err.text, " was found in "))
 		ck_assert_ptr_nonnull(strstr(err.text, "; \"pjrtfs-fetch-plugins cpu\" "
 						       "brings one"));
-	put(package, LIBRARY);
+	put_file(package, LIBRARY);
 	setenv("VIRTUAL_ENV", "venv", 1);
 	for (int i = 0; i < 2; i++) {
 		ck_assert_int_eq(parse(i ? "cpu m" : "m"), -ENOENT);
@@ -247,7 +247,7 @@ TEST(advice_is_given)
 			      "%s", err.text);
 	}
 	ck_assert_int_eq(parse("xla_cpu m"), 0);
-	put("here.so", LIBRARY);
+	put_file("here.so", LIBRARY);
 	ck_assert_int_eq(parse("here.so m"), -ENOENT);
 	ck_assert_ptr_nonnull(strstr(err.text, "; a path has a slash: ./here.so"));
 	ck_assert_int_eq(parse("xla_cup m"), -ENOENT);
@@ -266,10 +266,12 @@ TEST(kinds_have_names)
 	setenv("VIRTUAL_ENV", "venv", 1);
 	ck_assert_int_eq(parse("rocm m"), -ENOENT);
 	ck_assert_ptr_nonnull(strstr(err.text, "; for an AMD GPU, \"pip install "));
-	put("venv/lib/python3.11/site-packages/jax_plugins/xla_cuda9/xla_cuda_plugin.so",
-	    LIBRARY);
-	put("venv/lib/python3.11/site-packages/jax_plugins/xla_cuda13/xla_cuda_plugin.so",
-	    LIBRARY);
+	put_file(
+		"venv/lib/python3.11/site-packages/jax_plugins/xla_cuda9/xla_cuda_plugin.so",
+		LIBRARY);
+	put_file(
+		"venv/lib/python3.11/site-packages/jax_plugins/xla_cuda13/xla_cuda_plugin.so",
+		LIBRARY);
 	for (size_t i = 0; i < PF_ARRAY_SIZE(kinds); i++) {
 		ck_assert_msg(parse(i ? "gpu m" : "cuda m") == 0, "%s", err.text);
 		ck_assert_str_eq(o.plugins[0].name, kinds[i]);
@@ -280,7 +282,7 @@ TEST(kinds_have_names)
 
 TEST(libtpu_has_what_it_needs)
 {
-	put("plugins/libtpu.so", LIBRARY);
+	put_file("plugins/libtpu.so", LIBRARY);
 	ck_assert_msg(parse("tpu=plugins/libtpu.so m") == 0, "%s", err.text);
 	ck_assert_str_eq(plain(o.plugins[0].sandbox), quoted("{'sandbox':'device'}"));
 	ck_assert_ptr_nonnull(strstr(plain(o.plugins[0].env),

@@ -118,8 +118,8 @@ static struct pf_discover_config fill_every_place(void)
 	static const char *const config_dirs[] = { "cf", NULL };
 
 	for (size_t i = 0; i < ARRAY_SIZE(everywhere); i++)
-		put(everywhere[i].path,
-		    everywhere[i].text ? everywhere[i].text : LIBRARY);
+		put_file(everywhere[i].path,
+			 everywhere[i].text ? everywhere[i].text : LIBRARY);
 	setenv("HOME", work_dir, 1);
 	setenv("PJRTFS_PLUGIN_PATH", "env", 1);
 	setenv("PJRT_NAMES_AND_LIBRARY_PATHS", "jax:a/jax.so", 1);
@@ -204,13 +204,13 @@ TEST(the_newest_of_one_place_is_picked)
 	struct pf_discovery *d;
 	int asked = 0;
 
-	put("own/pjrt_c_api_cpu_v0.8_plugin.so", LIBRARY);
-	put("own/pjrt_c_api_cpu_v0.9_plugin.so", LIBRARY);
-	put("own/pjrt_c_api_cpu_v0.10_plugin.so", LIBRARY);
-	put("own/pjrt_c_api_cpu_plugin.so", LIBRARY);
-	put("own/gpu.so", LIBRARY);
-	put("own/gpu/pjrt_plugin.so", LIBRARY);
-	put("own/one.so", LIBRARY);
+	put_file("own/pjrt_c_api_cpu_v0.8_plugin.so", LIBRARY);
+	put_file("own/pjrt_c_api_cpu_v0.9_plugin.so", LIBRARY);
+	put_file("own/pjrt_c_api_cpu_v0.10_plugin.so", LIBRARY);
+	put_file("own/pjrt_c_api_cpu_plugin.so", LIBRARY);
+	put_file("own/gpu.so", LIBRARY);
+	put_file("own/gpu/pjrt_plugin.so", LIBRARY);
+	put_file("own/one.so", LIBRARY);
 	d = discover(&c);
 	f = pf_discovery_pick(d, "cpu", NULL, NULL);
 	ck_assert_str_eq(f->version, "0.10");
@@ -239,9 +239,9 @@ TEST(bad_files_do_not_hide_good_ones)
 					.own_only = true };
 	struct pf_discovery *d;
 
-	put("d/cpu.so", LIBRARY);
-	put("d/text_pjrt.so", "no library");
-	put("d/empty_pjrt.so", "");
+	put_file("d/cpu.so", LIBRARY);
+	put_file("d/text_pjrt.so", "no library");
+	put_file("d/empty_pjrt.so", "");
 	ck_assert_int_eq(mkfifo("d/fifo_pjrt.so", 0600), 0);
 	ck_assert_int_eq(symlink("self_pjrt.so", "d/self_pjrt.so"), 0);
 	ck_assert_int_eq(symlink("nowhere", "d/gone_pjrt.so"), 0);
@@ -296,7 +296,7 @@ TEST_EACH(jax_lists_are_read, jax_lists)
 	struct pf_discovery *d;
 	const struct pf_search_place *p = NULL;
 
-	put("x.so", LIBRARY);
+	put_file("x.so", LIBRARY);
 	setenv("PJRT_NAMES_AND_LIBRARY_PATHS", jax_lists[_i].list, 1);
 	d = discover(&c);
 	for (unsigned i = 0; i < d->n_places; i++)
@@ -319,9 +319,9 @@ TEST(there_are_limits)
 
 	for (int i = 0; i < PF_DISCOVER_FILES + 5; i++) {
 		snprintf(path, sizeof(path), "many/libpjrt_%d.so", i);
-		put(path, LIBRARY);
+		put_file(path, LIBRARY);
 	}
-	put("one/libpjrt_one.so", LIBRARY);
+	put_file("one/libpjrt_one.so", LIBRARY);
 	setenv("LD_LIBRARY_PATH", "one:many", 1);
 	d = discover(&c);
 	ck_assert_uint_eq(d->n_files, PF_DISCOVER_FILES);
@@ -351,7 +351,7 @@ TEST(a_directory_is_read_up_to_a_limit)
 	char path[64];
 
 	make_dirs("large/x");
-	put("small/cpu.so", LIBRARY);
+	put_file("small/cpu.so", LIBRARY);
 	for (int i = 0; i < PF_DISCOVER_ENTRIES + 1; i++) {
 		snprintf(path, sizeof(path), "large/%d", i);
 		close(open(path, O_CREAT | O_WRONLY, 0600));
@@ -373,8 +373,8 @@ TEST(a_path_that_is_too_long_is_skipped)
 	struct pf_discovery *d;
 
 	snprintf(path, sizeof(path), "d/%0*d.so", NAME_MAX - 3, 0);
-	put(path, LIBRARY);
-	put("d/cpu.so", LIBRARY);
+	put_file(path, LIBRARY);
+	put_file("d/cpu.so", LIBRARY);
 	for (size_t n = 1; n < PATH_MAX - NAME_MAX - 8; n += 2)
 		strcpy(dir + n, "/.");
 	d = discover(&c);
@@ -411,7 +411,7 @@ TEST(python_packages_are_found)
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		snprintf(path, sizeof(path), "%s/%s", site, files[i].path);
-		put(path, files[i].text ? files[i].text : LIBRARY);
+		put_file(path, files[i].text ? files[i].text : LIBRARY);
 	}
 	/* Another name of the same directory, as in virtual environments. */
 	ck_assert_int_eq(symlink("lib", "v*[e]{nv}/lib64"), 0);
@@ -457,15 +457,15 @@ TEST_EACH(python_installations_are_found, interpreters)
 	     *word;
 	struct pf_discovery *d;
 
-	put("base/lib/python3.9/site-packages/p/libpjrt_base.so", LIBRARY);
-	put("base/bin/python3", "");
+	put_file("base/lib/python3.9/site-packages/p/libpjrt_base.so", LIBRARY);
+	put_file("base/bin/python3", "");
 	chmod("base/bin/python3", 0700);
 	make_dirs("link/x");
 	ck_assert_int_eq(symlink("../base/bin/python3", "link/python3"), 0);
-	put("venv/lib/python3.9/site-packages/p/libpjrt_venv.so", LIBRARY);
+	put_file("venv/lib/python3.9/site-packages/p/libpjrt_venv.so", LIBRARY);
 	make_dirs("venv/bin/x");
 	ck_assert_int_eq(symlink("../../base/bin/python3", "venv/bin/python3"), 0);
-	put("venv/pyvenv.cfg", "");
+	put_file("venv/pyvenv.cfg", "");
 
 	while ((word = strsep(&at, ":")))
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s/%s",

@@ -3,47 +3,38 @@
  * tests/integration/ffi-register.sh has those that cannot be called. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "unit.h"
+#include "work_dir.h"
 
 #include "engine/internal.h"
 #include "pjrtfs/json.h"
 #include "pjrtfs/library.h"
 
-static char dir[32];
 static struct pf_libraries *libs;
 
 static void open_libraries(void)
 {
-	snprintf(dir, sizeof(dir), "/tmp/pjrtfs-test.XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(dir));
+	work_dir_make();
 	libs = pf_libraries_new();
 }
 
 static void close_libraries(void)
 {
-	char command[64];
-
 	pf_libraries_free(libs);
-	snprintf(command, sizeof(command), "rm -r %s", dir);
-	ck_assert_int_eq(system(command), 0);
+	remove_tree(work_dir);
 }
 
 UNIT_FIXTURE(open_libraries, close_libraries)
 
-/* The path of a library called NAME in dir: the head of this program, which is all that is read. */
+/* The path of a library called NAME in work_dir: the head of this program, which is all that is read. */
 static const char *library(const char *name)
 {
 	static char path[64];
 	char head[4096];
 	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), to;
 
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	snprintf(path, sizeof(path), "%s/%s", work_dir, name);
 	to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
 	ck_assert_int_eq(read(from, head, sizeof(head)), sizeof(head));
 	ck_assert_int_eq(write(to, head, sizeof(head)), sizeof(head));

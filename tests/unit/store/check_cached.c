@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs from the cache have the facts that they had when they were compiled. */
-#include <ftw.h>
-
 #include "values_fixture.h"
+#include "work_dir.h"
 
 static const char *const programs[] = {
 	/* unused, donated, a predicate, a zero-size array */
@@ -43,25 +42,14 @@ static const char *const options[ARRAY_SIZE(programs)] = {
 	NULL, NULL, NULL, "{\"num_replicas\":2,\"device_assignment\":[[1],[0]]}"
 };
 
-static char dir[64];
-
 static void open_all(void)
 {
-	struct pf_cache_config config = { .dir = dir, .max = UINT64_MAX };
+	struct pf_cache_config config = { .dir = work_dir, .max = UINT64_MAX };
 
 	open_arena();
 	err = (struct pf_err)PF_ERR_INIT;
-	strcpy(dir, "/tmp/pjrtfs-cached-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(dir));
+	work_dir_make();
 	ck_assert_int_eq(pf_cache_open(&config, &cache, NULL), 0);
-}
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(path);
 }
 
 static void close_all(void)
@@ -69,7 +57,7 @@ static void close_all(void)
 	close_values();
 	pf_cache_close(cache);
 	cache = NULL;
-	nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	remove_tree(work_dir);
 }
 
 /* Compile program N, which must have come from where USE says; its facts are appended. */
