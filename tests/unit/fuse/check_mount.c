@@ -77,16 +77,18 @@ static int open_in(const char *name, int flags)
 	return fd;
 }
 
-/* Another process uses the mount: this one has to answer its requests. */
-static pid_t start(void (*fn)(int go, int done), int *go, int *done)
+static pid_t other;              /* 0 in itself */
+static int from_other, to_other; /* pipes between the two processes */
+
+/* Let another process use the mount, by FN. */
+static void start(void (*fn)(void))
 {
 	int there[2], back[2], in, out;
-	pid_t pid;
 
 	ck_assert_int_eq(pipe(there), 0);
 	ck_assert_int_eq(pipe(back), 0);
-	pid = fork();
-	if (pid == 0) {
+	other = fork();
+	if (other == 0) {
 		alarm(PATIENCE_S);
 		signal(SIGBUS, SIG_DFL); /* a sanitizer would report it, and exit */
 		/* A process that has the connection open too would wait for itself at the end. */
@@ -97,45 +99,41 @@ static pid_t start(void (*fn)(int go, int done), int *go, int *done)
 		     close_range((unsigned)in + 1, (unsigned)out - 1, 0)) ||
 		    close_range((unsigned)out + 1, ~0U, 0))
 			_exit(104);
-		fn(in, out);
+		from_other = in;
+		to_other = out;
+		fn();
 		_exit(0);
 	}
 	close(there[0]);
 	close(back[1]);
-	*go = there[1];
-	*done = back[0];
-	return pid;
+	to_other = there[1];
+	from_other = back[0];
 }
 
-static void step(int fd)
+static void step(void)
 {
-	if (write(fd, "", 1) != 1)
+	if (write(to_other, "", 1) != 1)
 		_exit(102);
 }
 
-static void await(int fd)
-{
-	char c;
-
-	if (read(fd, &c, 1) != 1)
-		_exit(103);
-}
-
-static int end(pid_t pid)
+/* The status with which the other process ends. */
+static int end(void)
 {
 	int status;
 
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(waitpid(other, &status, 0), other);
 	return status;
 }
 
-/* The same in the process that answers: if the other one has ended, report its status. */
-static void await_from(pid_t pid, int fd)
+static void await(void)
 {
 	char c;
 
-	if (read(fd, &c, 1) != 1)
-		ck_abort_msg("the other process ended with status 0x%x", end(pid));
+	if (read(from_other, &c, 1) == 1)
+		return;
+	if (!other)
+		_exit(103);
+	ck_abort_msg("the other process ended with status 0x%x", end());
 }
 
 static void expect(bool ok, int code)
@@ -304,18 +302,16 @@ static char *map_file(int flags, int *fd)
 	return p;
 }
 
-static void write_mapped(int go, int done)
+static void write_mapped(void)
 {
 	int fd;
 	char *p = map_file(O_RDWR, &fd);
 
-	(void)go;
-	(void)done;
 	expect(p[SIZE - 1] == 'a', 1);
 	p[0] = 'b';
 	expect(msync(p, SIZE, MS_SYNC) == 0, 2);
-	step(done);
-	await(go);
+	step();
+	await();
 	close(fd);
 	p[SIZE - 1] = 'c';
 	expect(munmap(p, SIZE) == 0, 3);
@@ -334,18 +330,17 @@ static bool has_mappings(void)
 
 TEST(a_mapping_writes_the_file)
 {
-	int go, done;
-	pid_t pid = start(write_mapped, &go, &done);
 	if (!has_mappings())
 		return;
-	await_from(pid, done);
+	start(write_mapped);
+	await();
 	pf_lock(&lock);
 	ck_assert_int_eq(content[0], 'b');
 	ck_assert_int_eq(fsyncs, 1);
 	ck_assert_int_eq(flushes, 0);
 	pf_unlock(&lock);
-	step(go);
-	ck_assert_int_eq(end(pid), 0);
+	step();
+	ck_assert_int_eq(end(), 0);
 	/* RELEASE is sent before munmap returns, and answered soon. */
 	for (int i = 0; i < PATIENCE_S * 100 && flushes < 2; i++)
 		usleep(10000);
@@ -356,14 +351,14 @@ TEST(a_mapping_writes_the_file)
 	pf_unlock(&lock);
 }
 
-static void watch(int go, int done)
+static void watch(void)
 {
 	int fd;
 	const volatile char *p = map_file(O_RDONLY, &fd);
 
 	expect(p[0] == 'a', 1);
-	step(done);
-	await(go);
+	step();
+	await();
 	while (p[0] != 'z')
 		usleep(1000);
 }
@@ -371,24 +366,24 @@ static void watch(int go, int done)
 TEST(a_mapping_shows_changes_of_the_file)
 {
 	struct pf_node *node = pf_dir_lookup(pf_tree_root(tree), "file");
-	int go, done;
-	pid_t pid = start(watch, &go, &done);
+
 	if (!has_mappings())
 		return;
-	await_from(pid, done);
+	start(watch);
+	await();
 	pf_lock(&lock);
 	content[0] = 'z';
 	pf_unlock(&lock);
 	pf_node_changed(node, true);
 	pf_node_changed(node, false);
-	step(go);
-	ck_assert_int_eq(end(pid), 0);
+	step();
+	ck_assert_int_eq(end(), 0);
 	pf_node_unref(node);
 }
 
 enum { STEPS = 200 };
 
-static void look(int go, int done)
+static void look(void)
 {
 	char path[64];
 	struct stat st;
@@ -397,8 +392,8 @@ static void look(int go, int done)
 	for (unsigned i = 0; i < STEPS; i++) {
 		expect(stat(path, &st) == 0, 1);
 		expect(st.st_nlink == 2 + i, 2);
-		step(done);
-		await(go);
+		step();
+		await();
 	}
 }
 
@@ -416,25 +411,23 @@ static void link_dir(struct pf_node *in, int number)
 TEST(a_listing_has_exactly_the_linked_names)
 {
 	struct pf_node *in = pf_dir_lookup(pf_tree_root(tree), "dir");
-	int go, done;
-	pid_t pid = start(look, &go, &done);
 
+	start(look);
 	for (int i = 0; i < STEPS; i++) {
-		await_from(pid, done);
+		await();
 		link_dir(in, i);
-		step(go);
+		step();
 	}
-	ck_assert_int_eq(end(pid), 0);
+	ck_assert_int_eq(end(), 0);
 	pf_node_unref(in);
 }
 
-static void fault(int go, int done)
+static void fault(void)
 {
 	int fd;
 	const volatile char *p = map_file(O_RDONLY, &fd);
 
-	(void)go;
-	step(done);
+	step();
 	expect(p[0] == 'a', 1);
 }
 
@@ -443,13 +436,11 @@ TEST(stopping_waits_for_no_page)
 {
 	struct pf_node *node = pf_dir_lookup(pf_tree_root(tree), "file");
 	bool waits = false;
-	int go, done;
-	pid_t pid;
 	if (!has_mappings())
 		return;
 	parking = true;
-	pid = start(fault, &go, &done);
-	await_from(pid, done);
+	start(fault);
+	await();
 	while (!waits) {
 		usleep(1000);
 		PF_LOCK_SCOPE(&lock);
@@ -464,18 +455,16 @@ TEST(stopping_waits_for_no_page)
 		pf_reply_code(parked[--n_parked], -EIO);
 	/* No process answers its last FLUSH: it ends with the connection. */
 	pf_mount_free(mount);
-	ck_assert_int_eq(WTERMSIG(end(pid)), SIGBUS);
+	ck_assert_int_eq(WTERMSIG(end()), SIGBUS);
 	pf_tree_free(tree);
 	setup(); /* for teardown */
 }
 
-static void touch_control(int go, int done)
+static void touch_control(void)
 {
 	int fd = open_in("control", O_RDWR);
 	char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), reply[8];
 
-	(void)go;
-	(void)done;
 	expect(p != MAP_FAILED, 1);
 	expect(write(fd, "x\n", 2) == 2, 2);
 	expect(read(fd, reply, 8) == 5 && !memcmp(reply, "done\n", 5), 3);
@@ -484,19 +473,17 @@ static void touch_control(int go, int done)
 
 TEST(a_control_file_has_no_pages)
 {
-	int go, done;
 	if (!has_mappings())
 		return;
-	ck_assert_int_eq(WTERMSIG(end(start(touch_control, &go, &done))), SIGBUS);
+	start(touch_control);
+	ck_assert_int_eq(WTERMSIG(end()), SIGBUS);
 }
 
-static void copy_part(int go, int done)
+static void copy_part(void)
 {
 	off_t from = 0, to = 100;
 	int fd = open_in("file", O_RDWR);
 
-	(void)go;
-	(void)done;
 	expect(pwrite(fd, "copied", 6, 0) == 6, 1);
 	expect(copy_file_range(fd, &from, fd, &to, 6, 0) == 6, 2);
 	expect(posix_fallocate(fd, 0, 1) != ENOSYS, 3);
@@ -504,20 +491,17 @@ static void copy_part(int go, int done)
 
 TEST(copies)
 {
-	int go, done;
-
-	ck_assert_int_eq(end(start(copy_part, &go, &done)), 0);
+	start(copy_part);
+	ck_assert_int_eq(end(), 0);
 	PF_LOCK_SCOPE(&lock);
 	ck_assert_mem_eq(content + 100, "copieda", 7);
 }
 
-static void use_xattrs(int go, int done)
+static void use_xattrs(void)
 {
 	int fd = open_in("file", O_RDWR);
 	char value[32];
 
-	(void)go;
-	(void)done;
 	expect(fgetxattr(fd, "user.dtype", NULL, 0) == 3, 1);
 	expect(fgetxattr(fd, "user.dtype", value, 2) < 0 && errno == ERANGE, 2);
 	expect(fgetxattr(fd, "user.dtype", value, 3) == 3 && !memcmp(value, "F32", 3), 3);
@@ -534,9 +518,8 @@ static void use_xattrs(int go, int done)
 
 TEST(attributes_by_name)
 {
-	int go, done;
-
-	ck_assert_int_eq(end(start(use_xattrs, &go, &done)), 0);
+	start(use_xattrs);
+	ck_assert_int_eq(end(), 0);
 }
 
 enum { GONE = 256 /* names that the kernel drops at once */ };
@@ -553,7 +536,7 @@ static bool is_deleted(int fd)
 	return strstr(target, " (deleted)") != NULL;
 }
 
-static void hold_names(int go, int done)
+static void hold_names(void)
 {
 	char name[16];
 	int fds[GONE + 1];
@@ -562,8 +545,8 @@ static void hold_names(int go, int done)
 		snprintf(name, sizeof(name), "dir/%d", i);
 		fds[i] = open_in(name, O_PATH);
 	}
-	step(done);
-	await(go);
+	step();
+	await();
 	while (!is_deleted(fds[1]))
 		usleep(1000);
 	expect(!is_deleted(fds[0]), 2);
@@ -573,13 +556,11 @@ static void hold_names(int go, int done)
 TEST(the_kernel_drops_names_that_are_gone_but_not_those_that_came_back)
 {
 	struct pf_node *in = pf_dir_lookup(pf_tree_root(tree), "dir"), *node;
-	int go, done;
-	pid_t pid;
 
 	for (int i = 0; i <= GONE; i++)
 		link_dir(in, i);
-	pid = start(hold_names, &go, &done);
-	await_from(pid, done);
+	start(hold_names);
+	await();
 	for (int i = 0; i <= GONE; i++) {
 		char name[16];
 
@@ -590,8 +571,8 @@ TEST(the_kernel_drops_names_that_are_gone_but_not_those_that_came_back)
 		if (i == 0)
 			link_dir(in, i);
 	}
-	step(go);
-	ck_assert_int_eq(end(pid), 0);
+	step();
+	ck_assert_int_eq(end(), 0);
 	pf_node_unref(in);
 }
 
@@ -603,18 +584,18 @@ static int by_poll(int fd, int ms)
 	return poll(&p, 1, ms);
 }
 
-static void poll_state(int go, int done)
+static void poll_state(void)
 {
-	int fd = open_in("state", O_RDONLY), other = open_in("plain", O_RDONLY),
+	int fd = open_in("state", O_RDONLY), without = open_in("plain", O_RDONLY),
 	    twin = dup(fd);
 	char text[16] = "";
 
 	expect(pread(fd, text, sizeof(text), 0) == 8 && !strcmp(text, "running\n"), 1);
-	expect(by_poll(other, 0) == 1, 2);
+	expect(by_poll(without, 0) == 1, 2);
 	expect(by_poll(fd, 0) == 0, 3);
 	expect(by_poll(fd, 50) == 0, 4);
-	step(done);
-	await(go);
+	step();
+	await();
 	expect(by_poll(fd, -1) == 1, 5);
 	expect(by_poll(twin, 0) == 1, 6);
 	memset(text, 0, sizeof(text));
@@ -629,13 +610,13 @@ static void await_poll(unsigned n)
 }
 
 /* Let the other process go on to its poll without end. */
-static void await_sleep(pid_t pid, int go, int done)
+static void await_sleep(void)
 {
 	unsigned n;
 
-	await_from(pid, done);
+	await();
 	n = polls;
-	step(go);
+	step();
 	await_poll(n);
 }
 
@@ -643,39 +624,36 @@ static void await_sleep(pid_t pid, int go, int done)
 TEST(an_event_wakes_a_polling_process)
 {
 	struct pf_node *node = pf_dir_lookup(pf_tree_root(tree), "state");
-	int go, done;
-	pid_t pid = start(poll_state, &go, &done);
 	unsigned n;
 
-	await_sleep(pid, go, done);
+	start(poll_state);
+	await_sleep();
 	n = polls;
 	pf_node_ready(node); /* wakes the process without an event: it polls again */
 	await_poll(n);
 	ready = true;
 	pf_node_ready(node);
-	ck_assert_int_eq(end(pid), 0);
+	ck_assert_int_eq(end(), 0);
 	pf_node_unref(node);
 }
 
-static void poll_on(int go, int done)
+static void poll_on(void)
 {
 	int fd = open_in("state", O_RDONLY);
 
 	by_poll(fd, 0);
-	step(done);
-	await(go);
+	step();
+	await();
 	by_poll(fd, -1);
 }
 
 /* A caller that sleeps when the mount ends: no leak, no crash. */
 TEST(unmounting_wakes_a_polling_process)
 {
-	int go, done;
-	pid_t pid = start(poll_on, &go, &done);
-
-	await_sleep(pid, go, done);
+	start(poll_on);
+	await_sleep();
 	teardown();
-	end(pid);
+	end();
 	setup(); /* what the fixture takes down */
 }
 
