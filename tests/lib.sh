@@ -155,20 +155,6 @@ forget_mounts()
 	done < <(grep ' fuse\.pjrtfs ' /proc/self/mounts || :)
 }
 
-# own_namespace OPTION...: go on in namespaces of the test's own, which unshare(1) makes with the
-# options; skip the test if it cannot.
-own_namespace()
-{
-	if [ -z "${inside:-}" ]; then
-		requires unshare "$@" true
-		trap - EXIT
-		cd "$build"
-		rm -r "$work"
-		inside=yes exec unshare "$@" bash "$0"
-	fi
-	forget_mounts
-}
-
 # isolated: tests/run gave this test namespaces of its own; for requires.
 isolated()
 {
@@ -359,11 +345,11 @@ kill_worker()
 	eventually grep -qx ready "$of/state"
 }
 
-# put_add: the program add, and its inputs x and y, are in the mount.
+# put_add [MNT]: the program add, and its inputs x and y, are in the mount.
 put_add()
 {
-	bounded cp "$data/add.mlir" "$mnt/programs/"
-	bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+	bounded cp "$data/add.mlir" "${1:-$mnt}/programs/"
+	bounded cp "$data/x.npy" "$data/y.npy" "${1:-$mnt}/buffers/"
 }
 
 # like_add NAME: another program than add, which does the same, in the file NAME.mlir.

@@ -8,13 +8,6 @@ chmod 755 "$work" # other users take part
 # x + y of the data
 sum=$'11 22 33\n44 55 66'
 
-# prepare [MNT]: the program add, and the arrays x and y.
-prepare()
-{
-	bounded cp "$data/add.mlir" "${1:-$mnt}/programs/"
-	bounded cp "$data/x.npy" "$data/y.npy" "${1:-$mnt}/buffers/"
-}
-
 # computes: a run of add makes z of x and y.
 computes()
 {

@@ -204,7 +204,7 @@ holder=
 LD_PRELOAD=$build/tests/tools/no_resend.so mount_pjrtfs --keep --sandbox off
 ls -l "/proc/$(bounded cat "$mnt/pid")/fd" >fds
 [ "$(grep -c /dev/fuse fds)" -ge 2 ] || fail "the connection was not cloned: $(cat fds)"
-prepare
+put_add
 for _ in 1 2 3; do
 	server=$(bounded cat "$mnt/pid")
 	(exec timeout "$patience" tail -f "$mnt/events") >/dev/null 2>reader &

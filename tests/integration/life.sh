@@ -33,7 +33,7 @@ export PJRTFS_CACHE_DIR=$work/cache
 
 use()
 {
-	prepare
+	put_add
 	computes
 }
 

@@ -102,7 +102,7 @@ fi
 if [ -w /dev/fuse ]; then
 	export VIRTUAL_ENV=$work/venv
 	mount_pjrtfs xla_cpu,fast
-	prepare
+	put_add
 	computes
 	bounded test -d "$mnt/devices/fast/0"
 fi

@@ -4,7 +4,7 @@
 . "$srcdir/tests/words.sh"
 mount_pjrtfs --memory-limit 64M
 b=$mnt/buffers
-prepare
+put_add
 
 head -c 16777216 /dev/zero | npy '<f4' '(4194304,)' >16M.npy
 head -c 100663296 /dev/zero | npy '<f4' '(25165824,)' >96M.npy

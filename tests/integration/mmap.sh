@@ -10,7 +10,7 @@ mount_pjrtfs
 # Files that are read directly can be mapped since Linux 6.6.
 requires "$python" -c 'import mmap, os, sys
 mmap.mmap(os.open(sys.argv[1], os.O_RDONLY), 0, mmap.MAP_SHARED, mmap.PROT_READ)' "$mnt/README"
-prepare
+put_add
 cat >cases.py <<'END'
 import ctypes, mmap, os, signal, sys, time
 import numpy as np

@@ -4,10 +4,9 @@
 # and mounted by it.  In a mount namespace of its own, so that /dev/fuse can be open to users.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
-own_namespace --mount --propagation private
+requires isolated
 requires_mount
 requires type mount.fuse3
-requires test "$(id -u)" = 0
 unset XDG_CONFIG_HOME XDG_CACHE_HOME PJRTFS_CACHE_DIR
 export PATH=$build:$PATH
 mnt=$work/mnt
@@ -57,7 +56,7 @@ handed_in()
 	eventually test -e "$mnt/pid"
 	daemon=$(bounded cat "$mnt/pid")
 	shows "$mnt/health" ok
-	prepare
+	put_add
 	computes
 	tells "$mnt/README" 'cat > MOUNTPOINT/programs/add.mlir'
 	for pid in $(pgrep -P "$daemon"); do # independent of the plugin

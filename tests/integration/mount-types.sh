@@ -5,10 +5,9 @@
 # the installed helpers in /sbin of a mount namespace of its own.
 # shellcheck disable=SC2016 # what eval expands
 . "$srcdir/tests/words.sh"
-own_namespace --mount --propagation private
+requires isolated
 requires_mount
 requires type mount.fuse3
-requires test "$(id -u)" = 0
 unset XDG_CONFIG_HOME XDG_CACHE_HOME PJRTFS_CACHE_DIR
 plugin=${plugin:-cpu}
 mnt=$work/mnt

@@ -8,16 +8,14 @@
 requires test -w /dev/fuse
 requires redis-server --version
 requires mpirun --version
-# Neither the server nor the ranks meet others, and none stays.
-if [ -n "$others" ]; then space=(); else space=(--user --map-root-user); fi
-own_namespace "${space[@]}" --net --mount --pid --fork --kill-child --mount-proc
-ip link set lo up
+requires isolated
 export PATH=$build:$PATH TMPDIR=$work/tmp PJRTFS_CACHE_DIR=$work/cache PJRTFS_FAULTY_FILE=$faults
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 mkdir tmp
 cp "$data/x.npy" .
 secret=thuCh4ae
 redis-server --requirepass $secret --save '' >redis.log 2>&1 &
+at_end "kill $!"
 # ask_redis WORD...: what the server answers
 ask_redis()
 {

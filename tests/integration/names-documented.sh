@@ -6,7 +6,7 @@
 requires test "$(id -u)" = 0 # another user has a worker, too
 mount_pjrtfs -o allow_other,mode=1777 --isolate user
 p=${plugin:-cpu}
-prepare
+put_add
 mkdir "$mnt/buffers/m" "$mnt/programs/m"
 cp "$data/x.npy" "$mnt/devices/$p/1/buffers/"
 cp "$data/add.mlir" "$mnt/programs/m/"

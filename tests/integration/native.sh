@@ -20,7 +20,7 @@ loads()
 
 # -- without a cache the plugin serializes it; what was loaded gives its own bytes back
 mount_pjrtfs --no-cache
-prepare
+put_add
 bounded cat "$mnt/executables/add/serialized" >one.pjrtexe
 [ "$(stat -c %s one.pjrtexe)" -gt 1000 ] || fail "only $(stat -c %s one.pjrtexe) bytes"
 loads one.pjrtexe
@@ -53,7 +53,7 @@ unmount_pjrtfs
 # -- through the cache, also where the program came from it
 for round in compiled cached; do
 	mount_pjrtfs
-	prepare
+	put_add
 	# a plugin may serialize otherwise each time: what is kept counts
 	eventually jq -e '.entries >= 1' "$mnt/cache/stats.json" >/dev/null
 	bounded cat "$mnt/executables/add/serialized" >"$round.pjrtexe"

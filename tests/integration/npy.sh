@@ -25,7 +25,7 @@ uploaded fortran.npy F32 '[2,3]' $'1 3 5\n2 4 6'
 bounded cmp "$b/a.raw" <(packed 'f<*' 1 3 5 2 4 6)
 packed 'C*' {0..23} | npy '|u1' '(2, 3, 4)' True >fortran3.npy
 uploaded fortran3.npy U8 '[2,3,4]' $'0 6 12 18\n2 8 14 20\n4 10 16 22\n\n1 7 13 19\n3 9 15 21\n5 11 17 23'
-prepare
+put_add
 bounded cp fortran.npy "$b/f.npy"
 run add 'f x -> sum'
 shows "$b/sum.txt" $'2 5 8\n6 9 12'

@@ -4,7 +4,7 @@
 # Memory runs short in a control group: the kernel kills a worker, then the daemon, and never the
 # holder; users get EIO for what was under way, and all files stay.
 . "$srcdir/tests/words.sh"
-own_namespace --mount --propagation private
+requires isolated
 requires_mount
 group=
 end_group()
@@ -46,7 +46,7 @@ mount_pjrtfs --keep --memory-limit 8G
 p=${plugin:-cpu}
 b=$mnt/buffers
 holder=$daemon
-prepare
+put_add
 n=$((1 << 27)) # 512 MiB
 cat >large.mlir <<END_OF_PROGRAM
 func.func @main() -> tensor<${n}xf32> {

@@ -7,7 +7,7 @@ mount_pjrtfs
 p=${plugin:-cpu}
 to=$mnt/programs
 b=$mnt/buffers
-prepare
+put_add
 run add 'x y -> z'
 
 # Other users work meanwhile: their requests may wait, but none is lost.

@@ -21,7 +21,7 @@ jq -e --arg p "$plugins/cpu-0.106/pjrt_plugin.so" 'any(.plugins[]; .path == $p a
 	.name == "cpu-0.106")' found >/dev/null || fail "not found: $(cat found)"
 
 # -- a plugin by its name, with create options; arrays, programs and descriptors are as before
-prepare
+put_add
 exec 3<"$b/x.npy"
 bounded mkdir "$p/more"
 shows "$p/more/state" new

@@ -19,7 +19,7 @@ has() # UID RESOURCE NUMBER
 {
 	bounded grep -qx "$3" "$u/$1/$2.current"
 }
-prepare
+put_add
 own_data
 
 # -- a user has a directory once there is something to show; no other user reads it

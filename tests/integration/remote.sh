@@ -34,7 +34,7 @@ done
 echo 'no program' >bad.mlir
 command='{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["z"]}'
 reply='^{"ok":true,"outputs":\[{"name":"z"'
-prepare
+put_add
 # by_sshfs OPTIONS REFUSED REPLIES: a refused line of run ends with REFUSED; are there replies?
 # shellcheck disable=SC2086 # a list of words
 by_sshfs()

@@ -8,7 +8,7 @@
 requires sort -CV <<<$'6.9\n'"$(uname -r)"
 replacements=${PJRTFS_KILLS:-20}
 mount_pjrtfs --keep
-prepare
+put_add
 "$patient" $((patience * 6 + replacements * 2)) \
 	python3 -B "$top/tests/tools/survive_clients.py" "$mnt" "$replacements" USR2
 computes

@@ -6,7 +6,7 @@
 . "$srcdir/tests/words.sh"
 mount_pjrtfs
 r=$mnt/executables/add/run
-prepare
+put_add
 
 # -- echo, and what it says when read
 echo 'x y -> z' >"$r"

@@ -103,7 +103,7 @@ rm -r venv
 if [ "$(id -u)" = 0 ]; then
 	mount_pjrtfs --sandbox-uid 65534
 	tells "/proc/$(cat "$mnt/plugins/$name/pid")/status" '^Uid:.65534.65534.65534.65534$'
-	prepare
+	put_add
 	computes
 	unmount_pjrtfs
 fi

@@ -8,7 +8,7 @@ requires busybox true
 mount_pjrtfs
 b=$mnt/buffers
 x=$mnt/executables/add
-prepare
+put_add
 printf '11 22 33\n44 55 66\n' >sum
 
 # fresh: a new, unread result named z

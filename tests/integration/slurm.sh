@@ -9,9 +9,7 @@ requires redis-server --version
 for program in munged slurmctld slurmd; do
 	requires test -x /usr/sbin/$program
 done
-# All processes are the test's: none is left out where the test looks, and none stays.
-if [ -n "$others" ]; then space=(--mount --pid); else space=(--user --map-current-user --mount --pid); fi
-own_namespace "${space[@]}" --fork --kill-child --mount-proc
+requires isolated
 requires_mount
 export PJRTFS_PLUGIN_PATH=$plugins PATH=$build:$PATH PJRTFS_CACHE_DIR=$work/cache
 export TMPDIR=$work/tmp SLURM_CONF=$work/slurm/slurm.conf
@@ -74,7 +72,7 @@ service()
 	services+=($!)
 }
 # Slurm resolves names only where a device has an address beside the loopback's.
-if [ -n "$others" ] && [ "$(ip -o link | wc -l)" = 1 ]; then
+if [ "$(ip -o link | wc -l)" = 1 ]; then
 	ip link add slurm0 type veth peer name slurm1
 	ip address add 192.0.2.1/24 dev slurm0
 	ip link set slurm0 up

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # --state-dir on a disk that is full or fails: users notice nothing, health does.
 . "$srcdir/tests/lib.sh"
-own_namespace --mount --propagation private
+requires isolated
 mkdir disk
 requires mount -t tmpfs -o size=4M,mode=700 tmpfs disk
 state=$work/disk/state

@@ -242,7 +242,7 @@ unmount_pjrtfs
 # -- a copy of DIR at any moment is a state: each file is whole
 rm -r "$state"
 begin
-prepare
+put_add
 eventually kept buffers/y.npy buffers/x.npy programs/add.mlir
 (
 	trap 'exit 0' TERM

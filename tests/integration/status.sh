@@ -19,7 +19,7 @@ status()
 }
 
 mount_pjrtfs "$name" --devices 9
-prepare
+put_add
 run add 'x y -> z'
 ask '{"op":"stat","buffer":"z","async":true}' >out
 eventually grep -qx "done" "$mnt/jobs/1/state"

@@ -5,7 +5,7 @@
 # its sandbox, and what dies or hangs is started again; users have mounts of their own.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
-own_namespace --mount --propagation private
+requires isolated
 requires_mount
 requires systemd-analyze --version
 requires test -x /lib/systemd/systemd

@@ -14,7 +14,7 @@ page()
 	bounded "$top_program" --json --delay 0.1 "$mnt" >page.json && jq -e "$1" page.json
 }
 
-prepare
+put_add
 # (the program is ready before its entry of the cache is written, which queue shows)
 eventually page '.health == "ok" and .queue == [] and .jobs == [] and .memory_used > 0'
 job=$(ask '{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["x"],"repeat":1000000000,"async":true}' |

@@ -15,7 +15,7 @@ spans()
 spans cat "$mnt/trace.json"
 equal "spans of an empty mount" "$(cat spans)" ''
 
-prepare
+put_add
 run add 'x y -> z'
 run add 'x y -> x repeat=100'
 cat "$data/x.npy" "$data/y.npy" >inputs
@@ -52,7 +52,7 @@ fi
 
 # -- executions wait for a slot; arrays of a device's own memory are copied to the host
 mount_pjrtfs faulty
-prepare
+put_add
 faults execute=held
 for i in $(seq 40); do
 	ask '{"op":"execute","executable":"add","inputs":["x","y"],"outputs":["w'"$i"'"],"async":true}' >/dev/null

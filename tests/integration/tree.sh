@@ -77,7 +77,7 @@ fails_with 'mv: ' mv "$mnt/programs" "$mnt/buffers/"
 fails_with 'No such file' cat "$mnt/nothing"
 
 # -- stat's size is what a reader gets, before and after there is something
-prepare
+put_add
 run add 'x y -> z'
 eventually grep -q '"entries":1' "$mnt/cache/stats.json" # it is put there behind
 check_sizes()

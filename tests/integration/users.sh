@@ -12,7 +12,7 @@ denied()
 	ask_as "$@" >reply
 	tells reply '"errno":"EACCES"'
 }
-prepare
+put_add
 own_data
 
 # -- a user without write permission on a directory makes no files in it

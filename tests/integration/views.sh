@@ -6,7 +6,7 @@
 . "$srcdir/tests/words.sh"
 mount_pjrtfs
 b=$mnt/buffers
-prepare
+put_add
 tail -c 24 "$data/x.npy" >x.raw
 
 # -- reading: unlisted, each with a size and an inode of its own

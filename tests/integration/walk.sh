@@ -3,7 +3,7 @@
 # Tools that walk the whole mount end, and find what is there, while it is busy.
 . "$srcdir/tests/words.sh"
 mount_pjrtfs
-prepare
+put_add
 mkdir "$mnt/buffers/ns"
 cp "$data/x.npy" "$mnt/buffers/ns/"
 run add 'x y -> z'

@@ -16,7 +16,7 @@ kill_worker()
 	lib_gone "$pid"
 	eventually eval "[ \$(cat '$at/pid') != $pid ] || ! grep -qx ready '$at/state'"
 }
-prepare
+put_add
 head -c 4194304 /dev/urandom >large.raw
 npy '<i4' '(1048576,)' <large.raw >large.npy
 echo 'func.func @main(%x: tensor<1048576xi32>) -> tensor<1048576xi32> {

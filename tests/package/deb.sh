@@ -9,7 +9,7 @@
 requires command -v dh
 requires command -v lintian
 requires test -e "$plugins/cpu/pjrt_plugin.so"
-own_namespace --mount --propagation private
+requires isolated
 # ccache can write paths into what it compiles.
 export CCACHE_DISABLE=1
 

@@ -7,11 +7,10 @@
 # README.md, Install: its two blocks, pasted in the root of a clone, install and mount.  What they
 # write on this system is gone at the end.
 . "$srcdir/tests/lib.sh"
-requires test "$(id -u)" = 0
 requires command -v apt
 requires command -v dh
 requires_mount
-own_namespace --mount --propagation private
+requires isolated
 export PIP_CACHE_DIR=${PIP_CACHE_DIR:-$HOME/.cache/pip} PIP_DISABLE_PIP_VERSION_CHECK=1
 export DEBIAN_FRONTEND=noninteractive CCACHE_DISABLE=1
 requires "$patient" $((patience * 6)) python3 -m pip download -q --no-deps -d wheels lammps-jax-pjrt-cpu

@@ -11,8 +11,7 @@ if sanitized; then seconds=60; else seconds=30; fi
 seconds=${SOAK_SECONDS:-$seconds}
 fault_list=client,kill,stop,memory,force,abort,silent,daemon
 own=()
-if [ -n "$others" ]; then
-	own_namespace -m --propagation private
+if isolated; then
 	export PJRTFS_CACHE_DIR=/mnt # of this namespace
 	mount -t tmpfs -o size=4m,mode=700 soak "$PJRTFS_CACHE_DIR"
 	own=(-o allow_other --mode 1777)
@@ -22,7 +21,7 @@ chmod 755 "$work"
 faults 'compile=when:@soak_abort:abort:here it ends'
 mount_pjrtfs "${faulty_options[@]}" "${own[@]}" --keep --memory-limit 512M \
 	--worker-timeout 12
-timeout -k 5 $((seconds + patience * 6)) "$build/tests/soak/soak" --mount "$mnt" \
+"$patient" $((seconds + patience * 6)) "$build/tests/soak/soak" --mount "$mnt" \
 	--seconds "$seconds" --seed "${SOAK_SEED:-1}" --plugin "${plugin:-cpu}" --faulty \
 	--cache "${PJRTFS_CACHE_DIR-}" --faults "${SOAK_FAULTS-$fault_list}" \
 	${SOAK_KINDS:+--kinds "$SOAK_KINDS"}

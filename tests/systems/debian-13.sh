@@ -8,10 +8,9 @@
 # the demo and passes the smoke tests; with its Python, the newest JAX that there is exports everyday
 # functions, which give JAX's numbers on the default plugin and on one of an older StableHLO.
 . "$srcdir/tests/lib.sh"
-requires test -n "$others" # root
 requires command -v debootstrap
 requires_mount
-own_namespace --mount --pid --fork --kill-child --mount-proc --propagation private
+requires isolated
 
 # What the smoke tests need beside scripts/setup's packages.
 smoke_packages="attr iproute2 jq parallel perl procps psmisc pyflakes3 python3-numpy xz-utils"
