@@ -16,6 +16,12 @@ run_as() # UID PROGRAM
 {
 	as "$1" bash -c 'echo "x y -> all/of$2" >"$1"' - "$mnt/executables/$2/run" "$1"
 }
+compile_as() # UID NAME [AS]
+{
+	like_add "$2"
+	"$patient" "$((patience + 30))" setpriv --reuid "$1" --regid "$1" --clear-groups \
+		cp "$2.mlir" "$mnt/programs/all/${3-$2}.mlir"
+}
 bounded mkdir -m 1777 "$mnt/buffers/all"
 put_add
 put_like_add other
@@ -65,14 +71,18 @@ fails_with 'Input/output error' native_as 1001 two
 tells "$mnt/executables/all/two/error" 'LLVM ERROR: native \(the same is refused for another [0-9]+ s\)$'
 native_as 1002 three
 
+# -- and so is a program that ends the worker when it is compiled
+faults compile=abort:'it overflows'
+fails_with 'Input/output error' compile_as 1001 poor
+eventually grep -qx 4 "$at/restarts"
+faults
+fails_with 'Input/output error' compile_as 1001 poor too
+tells "$mnt/executables/all/too/error" 'it overflows \(the same is refused for another [0-9]+ s\)$'
+shows "$at/restarts" 4
+compile_as 1002 poor others
+
 # -- a user with many culprits waits before compiles; a program of that user that was ready is
 #    loaded again for others at once, and for that user
-compile_as() # UID NAME [AS]
-{
-	like_add "$2"
-	"$patient" "$((patience + 30))" setpriv --reuid "$1" --regid "$1" --clear-groups \
-		cp "$2.mlir" "$mnt/programs/all/${3-$2}.mlir"
-}
 faults
 for name in shared 1 2 3 4 5 6 7 8; do
 	compile_as 1001 "$name"

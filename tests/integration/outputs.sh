@@ -30,6 +30,17 @@ equal "listed" "$(bounded ls "$b" | tr '\n' ' ')" 'p.npy q.npy x.npy y.npy '
 equal "made by" "$(bounded jq -r .made_by "$b/p.json")" swap
 equal "size" "$(bounded stat -c %s "$b/p.npy")" 152
 
+# -- a result's mode is by the umask; over a name, the inode is new, and the mode stays
+(
+	umask 027
+	run add 'x y -> masked'
+)
+equal "a result's mode" "$(bounded stat -c %a "$b/masked.npy")" 640
+ino=$(bounded stat -c %i "$b/masked.npy")
+run add 'x x -> masked'
+[ "$(bounded stat -c %i "$b/masked.npy")" != "$ino" ] || fail "a result keeps the inode"
+equal "its mode" "$(bounded stat -c %a "$b/masked.npy")" 640
+
 # -- an input's name: the input is read first
 run add 'x y -> x'
 shows "$b/x.txt" "$sum"

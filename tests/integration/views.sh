@@ -83,6 +83,13 @@ tells "$b/rows.json" '"state":"error"' 'line 4 has 1 numbers, the lines before i
 bounded bash -c 'echo 7 8 >>"$1"' - "$b/rows.txt"
 shows "$b/rows.txt" $'1 2\n3 4\n5 6\n7 8'
 
+# -- one view is open to write: another one cannot be opened so, the same one can
+exec 5>"$b/rows.txt"
+fails_with 'busy' cp x.raw "$b/rows.raw"
+bounded cp ten.txt "$b/rows.txt"
+exec 5>&-
+eventually cp x.raw "$b/rows.raw"
+
 # -- an array without elements is an empty text, which does not determine a shape
 npy '<f4' '(0, 3)' </dev/null >none.npy
 bounded cp none.npy "$b/none.npy"
