@@ -20,20 +20,14 @@ refused()
 		! bounded mountpoint -q m || fail "mounted with $1"
 	done
 }
-refused api=major 'plugin faulty: .*99.*PJRT|plugin faulty: .*PJRT.*99'
-refused api=null 'plugin faulty: .*GetPjrtApi'
 refused api=empty 'plugin faulty: '
 refused api=short:3 'plugin faulty: '
-refused api=abort:'no way' 'plugin faulty: .*no way'
 refused init=error:INTERNAL:'no init' 'plugin faulty: .*no init'
-refused init=abort:'dies at once' 'plugin faulty: .*signal 6.*dies at once'
 refused client=error:UNAVAILABLE:'no device' 'plugin faulty: .*no device'
 refused client=error:FAILED_PRECONDITION:'No visible GPU devices.' 'plugin faulty: there is no GPU here, .*: No visible GPU devices'
 sanitized || for step in init client; do
 	refused "$step=error:INTERNAL:mkdir /x: Permission denied" 'plugin faulty: .*/x: Permission denied; the sandbox may forbid it: '
 done
-refused client=exit:7 'plugin faulty: .*status 7'
-refused client=segv 'plugin faulty: .*signal 11'
 # What it printed as an error explains more than its answer.
 cause='E0000 00:00:1.5 x.cc:1] the driver is too old'
 refused "client=error:UNAVAILABLE:no device,init=print:1:$cause" 'plugin faulty: .*the driver is too old'

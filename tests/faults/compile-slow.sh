@@ -50,21 +50,6 @@ faults
 wait "$writer" || true
 gone "$made/removed" "$to/removed.mlir"
 
-# -- written again: the newest source is compiled, whether or not the first writer succeeds
-begin again
-faults
-bounded cp other.mlir "$to/again.mlir"
-wait "$writer" || grep -q 'cp: ' again.err
-eventually grep -qx ready "$made/again/state"
-same "$to/again.mlir" other.mlir
-run again 'x y -> z'
-begin again again2
-faults compile=error:INVALID_ARGUMENT:'the newer one is bad'
-fails_with 'Invalid argument' cp other.mlir "$to/again.mlir"
-wait "$writer" || grep -q 'cp: ' again.err
-shows "$made/again/state" 'ready, update failed: the newer one is bad'
-tells "$made/again/error" '^compile again: the newer one is bad$'
-
 # -- replaced by a rename
 begin over
 cp other.mlir "$to/new"
@@ -74,20 +59,6 @@ same "$to/over.mlir" other.mlir
 wait "$writer" || true
 eventually grep -qx ready "$made/over/state"
 run over 'x y -> z'
-
-# -- several compiles are in the plugin at once
-faults compile=held:many
-pids=()
-for i in 1 2 3 4; do
-	put_like_add "many$i" &
-	pids+=($!)
-done
-reached many 4
-faults
-for pid in "${pids[@]}"; do
-	wait "$pid"
-done
-shows "$mnt/plugins/faulty/restarts" 0
 
 # -- removed while executions wait for it: these end, and all else goes on
 bounded cp "$data/add.mlir" "$to/waited.mlir"

@@ -38,58 +38,6 @@ tells "$at/log" '^Check failed: 1 == 2$'
 dies exit:3 'exited with status 3'
 dies "abort:$(printf 'word%.0s ' {1..40})" "${died}word word"
 
-# -- in a compile
-faults compile=abort:'LLVM ERROR'
-fails_with 'Input/output error' cp "$data/add.mlir" "$mnt/programs/p.mlir"
-tells "$mnt/executables/p/error" "^compile p: the worker of plugin faulty ${died}LLVM ERROR\$"
-shows "$mnt/executables/p/state" failed
-back
-fails_with '' run p 'x y -> never'
-bounded cp "$data/add.mlir" "$mnt/programs/p.mlir"
-run p 'x y -> z'
-
-# -- in an upload: the daemon keeps the bytes, because the array need not be the reason
-faults upload=abort:'bad array'
-status=0
-bounded cp "$data/x.npy" "$b/u.npy" 2>err || status=$?
-if [ "$status" != 0 ]; then
-	grep -q 'Input/output error' err || fail "cp says $(cat err)"
-	bounded jq -r .error "$b/u.json" | grep -Eq "the worker of plugin faulty ${died}bad array" ||
-		fail "$(bounded cat "$b/u.json")"
-fi
-faults
-eventually run add 'x y -> z' # no upload that began before ends the worker any more
-deaths=$(($(bounded cat "$at/restarts") - 1))
-back
-same "$b/u.npy" "$data/x.npy"
-bounded cp "$data/x.npy" "$b/u.npy"
-run add 'x u -> z'
-
-# -- the plugin printed no line since the call began: earlier lines do not explain the death
-faults 'compile=print:1:W0000 00:00:1.5 x.cc:1] of another program'
-bounded cp "$data/add.mlir" "$mnt/programs/other.mlir"
-eventually grep -q 'of another program 1$' "$at/log"
-dies segv 'died of signal 11 \(Segmentation fault\)$'
-# nor if it dies while no call runs
-faults 'execute=print:1:W0000 00:00:1.5 x.cc:1] of a good one'
-run add 'x y -> z'
-eventually grep -q 'of a good one 1$' "$at/log"
-bounded kill -KILL "$(bounded cat "$at/pid")"
-back
-eventually grep -q 'faulty died of signal 9 (Killed)$' "$mnt.log"
-
-# -- all calls under way fail with the same sentence; later calls work
-faults execute=held:slow
-run add 'x y -> slow' 2>err &
-slow=$!
-reached slow
-faults execute=held:slow compile=abort:'someone else'
-fails_with 'Input/output error' cp "$data/add.mlir" "$mnt/programs/q.mlir"
-faults
-! wait "$slow" || fail "a call of the dead worker succeeded"
-grep -q 'Input/output error' err || fail "it says $(cat err)"
-back
-
 # -- the first restarts fail: calls meanwhile wait, or fail with a sentence
 faults execute=abort client=error:UNAVAILABLE:'device is gone'
 fails_with 'Input/output error' run add 'x y -> never'

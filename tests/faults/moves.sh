@@ -64,30 +64,6 @@ equal "x" "$(told "$b1/x.json")" '["ready","faulty:1",null]'
 bounded mv "$b1/x.npy" "$b/x.npy"
 run add 'x y -> z'
 
-# -- by the event, and with a full device
-for fault in 'event-error:DATA_LOSS:bits fell off' 'error:RESOURCE_EXHAUSTED:full'; do
-	faults "copy=$fault" "upload=${fault/event-error/error}"
-	bounded mv "$b/x.npy" "$b1/x.npy"
-	eventually grep -q '"state":"error"' "$b1/x.json"
-	bounded jq -e '.error | test("'"${fault##*:}"'")' "$b1/x.json" >/dev/null ||
-		fail "$fault: $(told "$b1/x.json")"
-	same "$b1/x.npy" "$data/x.npy"
-	faults
-	bounded rm "$b1/x.npy"
-	cp "$data/x.npy" "$b/x.npy"
-done
-
-# -- a result, whose only copy is on the device
-run add 'x y -> z'
-bounded cat "$b/z.npy" >z.npy
-run add 'x y -> z'
-faults 'copy=error:UNAVAILABLE:no link' 'upload=error:UNAVAILABLE:no link'
-bounded mv "$b/z.npy" "$b1/z.npy"
-eventually grep -q '"state":"error"' "$b1/z.json"
-same "$b1/z.npy" z.npy
-faults
-bounded rm "$b1/z.npy"
-
 # -- cp: close(2) reports it
 faults 'copy=error:UNAVAILABLE:no link' 'upload=error:UNAVAILABLE:no link'
 fails_with 'No such device' cp "$b/x.npy" "$b1/c.npy"
@@ -101,33 +77,11 @@ equal "by the host" "$(told "$b1/c.json")" '["ready","faulty:1",null]'
 same "$b1/c.npy" "$data/x.npy"
 faults
 
-# -- memory: the same
-bounded setfattr -n user.pjrtfs.memory -v pinned_host "$b/x.npy"
-eventually sh -c '[ "$(jq -r "[.memory, .state] | @text" "$1")" = "[\"pinned_host\",\"ready\"]" ]' - "$b/x.json"
-same "$b/x.npy" "$data/x.npy"
-faults 'copy=error:UNAVAILABLE:no link' 'upload=error:UNAVAILABLE:no link'
-bounded setfattr -n user.pjrtfs.memory -v device "$b/x.npy" || true
-eventually sh -c '[ "$(jq -r .state "$1")" = error ] || [ "$(jq -r .memory "$1")" = pinned_host ]' - "$b/x.json"
-same "$b/x.npy" "$data/x.npy"
-faults
-bounded rm "$b/x.npy"
-cp "$data/x.npy" "$b/x.npy"
-
-# -- the worker dies meanwhile: it is restarted, and the array is available again
-faults copy=abort:'wire cut' upload=abort:'wire cut'
-bounded mv "$b/x.npy" "$b1/x.npy"
-eventually at_least 1 "$mnt/plugins/faulty/restarts"
-faults
-eventually grep -qx ready "$mnt/plugins/faulty/state"
-same "$b1/x.npy" "$data/x.npy"
-bounded mv "$b1/x.npy" "$b/x.npy" || true
-same "$b/x.npy" "$data/x.npy"
-# the copy hangs: mv and other processes do not; it ends with the worker
-faults copy=hang:'it hangs' upload=hang:'it hangs'
-bounded mv "$b/x.npy" "$b1/x.npy"
-eventually grep -qx 'it hangs' "$mnt/plugins/faulty/log"
-bounded ls -l "$b1" >/dev/null || fail "ls waits for a move that hangs"
-bounded cat "$mnt/version" >/dev/null || fail "a reader waits for a move that hangs"
-faults
-kill_worker faulty
-same "$b1/x.npy" "$data/x.npy"
+# -- renamed into place it is uploaded behind; a failure is in x.json, and ends what uses it
+faults 'upload=error:UNAVAILABLE:no device'
+cp "$data/x.npy" "$b/part"
+bounded mv "$b/part" "$b/behind.npy"
+eventually grep -q '"state":"error"' "$b/behind.json"
+equal "behind" "$(told "$b/behind.json")" '["error","faulty:0","no device"]'
+fails_with 'No such device' run add 'x behind -> z2'
+tells "$mnt/executables/add/run" 'add: input 1: behind: no device'
