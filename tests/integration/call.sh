@@ -4,7 +4,7 @@
 # PLUGIN: each
 # SANITIZE: asan
 # COST: 6 CPU-s
-# executables/NAME/call: arrays in and out on one descriptor, in any pieces; failures; deaths.
+# executables/NAME/call: arrays in and out on one descriptor, in any pieces; failures; a death.
 # shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires python3 --version

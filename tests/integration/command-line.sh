@@ -34,11 +34,6 @@ if [ -w /dev/fuse ]; then
 	touch file
 	refused 1 'file' "$name" file -f --plugin-dir "$plugins"
 	refused 1 'file' "$name" file --plugin-dir "$plugins"
-	# a file that is not a library, and a library without a plugin
-	echo text >text.so
-	refused 1 'plugin text: .*text.so' ./text.so m -f
-	refused 1 'plugin text: .*text.so' ./text.so m
-	refused 1 'GetPjrtApi' "$(ldconfig -p | sed -n 's/.* => \(.*libz\?c\?\.so\.6\)$/\1/p' | head -n 1)" m
 	# an option that libfuse refuses, in its words
 	refused 2 'unknown option.*-o nothing_known' "$name" m -f --plugin-dir "$plugins" -o nothing_known
 	refused 2 'unknown option.*-o nothing_known' "$name" m --plugin-dir "$plugins" -o nothing_known

@@ -90,21 +90,6 @@ bounded cp "$data/add.mlir" "$mnt/programs/new.mlir"
 bounded cp "$data/x.npy" "$b/new.npy"
 run new 'new y -> again'
 
-# -- calls while it restarts wait for it, or fail with how it died; later calls work
-for _ in 1 2 3; do
-	pid=$(bounded cat "$at/pid")
-	kill -KILL "$pid"
-	if ! run add 'x y -> z' 2>err; then
-		tells "$mnt/executables/add/run" '^error: EIO: add: .*worker'
-		run add 'x y -> z' ||
-			fail "after the death was told: $(cat "$mnt/executables/add/run")"
-	fi
-	shows "$b/z.txt" "$sum"
-done
-
-# -- calls in flight: EIO and a sentence
-endless 'tensor<i32>' >loop.mlir
-bounded cp loop.mlir "$mnt/programs/"
 # has_begun: a program runs, and its worker has begun: it uses a processor
 ticks()
 {
@@ -119,23 +104,6 @@ has_begun()
 	eventually grep -q '^[0-9]* running ' "$mnt/devices/$p/0/queue"
 	eventually beyond $(($(ticks) + 20))
 }
-ask '{"op":"create","buffer":"i","dtype":"S32","shape":[]}' >/dev/null
-packed 'l<' 0 | bounded tee "$b/i.raw" >/dev/null
-run loop 'i -> never' 2>err &
-caller=$!
-has_begun
-kill -0 "$caller" || fail "the endless program ended: $(cat err)"
-run add 'x y -> meanwhile'
-before=$(bounded cat "$at/restarts")
-kill_worker
-! wait "$caller" || fail "the call in flight succeeded"
-grep -q 'Input/output error' err || fail "the call in flight says: $(cat err)"
-tells "$mnt/executables/loop/run" \
-	'^error: EIO: loop: .*worker of plugin '"$p"' died of signal 9'
-gone "$b/never.npy"
-computes
-[ "$(bounded cat "$at/restarts")" -gt "$before" ] || fail "a death is not counted"
-same "$b/large.npy" large.npy
 
 # -- a result whose memory an execution may have changed when the worker died is lost, not wrong;
 #    bytes that a user wrote are not the plugin's to change

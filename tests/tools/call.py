@@ -6,7 +6,6 @@ import json
 import os
 import random
 import select
-import signal
 import struct
 import threading
 import time
@@ -15,7 +14,7 @@ import cases
 import schema
 from cases import (case, child, content, end_of, end_well, equal, eventually, f32, fails, fortran,
                    holds, kill_worker, make, npy, of_plugin, opened, packed, program, read_all,
-                   root_case, sleeps, used, write_all)
+                   root_case, used, write_all)
 
 MIB = 1 << 20
 HEAD = 128  # bytes of the headers here
@@ -690,74 +689,6 @@ def the_worker_dies_between(d):
     kill_worker()
     holds("results outlive the worker",
           head + read_all(large) == u32(n, b"\xff" * 4 * n))
-
-
-def waiting(fn, *args):
-    """A process that does FN(...), which waits by now."""
-    r, w = os.pipe()
-
-    def ready():
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.write(w, b"x")
-        fn(*args)
-
-    pid = child(ready)
-    os.read(r, 1)
-    eventually("it waits", sleeps, pid)
-    os.close(r)
-    os.close(w)
-    return pid
-
-
-@case
-def the_worker_dies_during(d):
-    path = function("call_ever", "%x: tensor<i32>", "tensor<i32>", """
-  %0 = stablehlo.while(%i = %x) : tensor<i32>
-    cond {
-      %c = stablehlo.constant dense<true> : tensor<i1>
-      stablehlo.return %c : tensor<i1>
-    } do {
-      %n = stablehlo.constant dense<1> : tensor<i32>
-      %s = stablehlo.add %i, %n : tensor<i32>
-      stablehlo.return %s : tensor<i32>
-    }
-  return %0 : tensor<i32>""")
-    adder()
-    before = used()
-    fd = opened(path)
-    one = npy("<i4", (), b"\0\0\0\0")
-    equal("write", os.write(fd, one), len(one))
-    fails("EBUSY", os.write, fd, one)
-    # an interrupted reader returns, and the call continues
-    for sig in signal.SIGTERM, signal.SIGKILL:
-        pid = waiting(lambda: os.read(fd, 100))
-        os.kill(pid, sig)
-        equal("reader", end_of(pid), -sig)
-    fails("EBUSY", os.write, fd, one)
-    # so is one whose last descriptor it was
-    other = opened(path)
-    os.write(other, one)
-    pid = waiting(lambda: os.read(other, 100))
-    os.close(other)
-    os.kill(pid, signal.SIGKILL)
-    equal("reader", end_of(pid), -signal.SIGKILL)
-    # or a reader with O_NONBLOCK
-    other = opened(path, os.O_RDWR | os.O_NONBLOCK)
-    os.write(other, one)
-    fails("EAGAIN", os.read, other, 100)
-    os.close(other)
-    # other calls are answered meanwhile
-    more = opened(adder())
-    adds(more)
-    pid = waiting(told, fd, "EIO", "call_ever: ")
-    kill_worker()
-    equal("told", end_of(pid), 0)
-    equal("no more", os.read(fd, 100), b"")
-    adds(more)
-    os.close(more)
-    os.close(fd)
-    os.unlink(f"{cases.mnt}/programs/call_ever.mlir")
-    eventually("all is given back", lambda: used() <= before)
 
 
 def resident(pid):

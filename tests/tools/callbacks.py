@@ -659,19 +659,6 @@ def jobs(d):
 
 
 @case
-def a_worker_dies(d):
-    path = asker("cb_dies")
-    fd = host(path)
-    for part in 4096, 5:
-        e = Execution(path, X)
-        os.read(fd, part)
-        os.kill(int(cases.of_plugin("pid")), signal.SIGKILL)
-        holds("it fails", not e.end()["ok"])
-        after_end(fd, part, "")
-    talk(path, fd)
-
-
-@case
 def a_host_runs_programs(d):
     paths = [asker(f"cb_nest{i}") for i in range(6)]  # a device has four slots, or more
     plain = program("cb_plain", f"func.func @main(%x: {VECTOR}) -> {VECTOR} {{ "

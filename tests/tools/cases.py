@@ -204,12 +204,6 @@ def eventually(what, fn, *args):
         time.sleep(0.02)
 
 
-def sleeps(pid):
-    """Does the process wait in a call?"""
-    with open(f"/proc/{pid}/stat", encoding="ascii") as f:
-        return f.read().rpartition(")")[2].split()[0] == "S"
-
-
 # --- as whom ----------------------------------------------------------------------------
 
 

@@ -15,15 +15,9 @@ SANITIZED = "SANITIZED" in os.environ
 MIB = 1 << 20
 JOBS = 10000  # that one user may have
 
-SWAP = b"""func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>)
-    -> (tensor<3xf32>, tensor<3xf32>) {
-  return %y, %x : tensor<3xf32>, tensor<3xf32>
-}
-"""
-
 
 def begin(d):
-    for name, text in (("add", ADD), ("swap", SWAP), ("count", COUNT)):
+    for name, text in (("add", ADD), ("count", COUNT)):
         make(f"{cases.mnt}/programs/{name}.mlir", text)
     make(d + "/x.txt", b"1 2 3\n")
     make(d + "/y.txt", b"10 20 30\n")
@@ -101,26 +95,6 @@ def each_others_outputs(d):
         a, b, c = map(float, content(f"{d}/{name}.txt").split())
         holds("one array", b - a in (1, 10) and c - b in (1, 10))
         holds(f"counted: {a}", 1 < a < 700)  # the open descriptor refers to the old value
-    # within one command: names are looked up before anything gets one
-    reply = command(op="execute", executable="swap", inputs=[here + "x", here + "one"],
-                    outputs=[here + "x", here + "one"])
-    holds(reply, reply["ok"])
-    equal("x", content(d + "/x.txt"), b"1 1 1\n")
-
-
-@case
-def a_name_twice(d):
-    begin(d)
-    here = "a_name_twice/"
-    o = {"op": "execute", "executable": "swap", "inputs": [here + "x", here + "y"]}
-    for other in ("z", "z.npy", "z.txt"):
-        reply = command(outputs=[here + "z", here + other], **o)
-        equal("errno", reply["error"]["errno"], "EINVAL")
-        holds(f"why: {reply}", "z" in reply["error"]["message"])
-    reply = command(outputs=[here + "x", here + "x"], repeat=3, **o)
-    equal("errno", reply["error"]["errno"], "EINVAL")
-    equal("x is as it was", content(d + "/x.txt"), b"1 2 3\n")
-    holds("no z", not os.path.exists(d + "/z.npy"))
 
 
 @case
@@ -233,12 +207,18 @@ def executed():
     return 0
 
 
+def answer(fd, request):
+    """As ask(), for many: to compare a reply with its schema takes longer than the command."""
+    send(fd, request)
+    return json.loads(receive(fd))
+
+
 def flood(n, **request):
     """Up to N jobs: their numbers, and the reply that refused one, or None."""
     fd, numbers = control(), []
     try:
         while len(numbers) < n:
-            reply = ask(fd, {**request, "async": True})
+            reply = answer(fd, {**request, "async": True})
             if not reply["ok"]:
                 return numbers, reply
             numbers.append(reply["job"])
@@ -286,7 +266,7 @@ def ten_thousand_jobs(d):
     fd = control()
     states = []
     for n in reversed(numbers):
-        reply = ask(fd, {"op": "cancel", "job": n})
+        reply = answer(fd, {"op": "cancel", "job": n})
         holds(reply, reply["ok"] or reply["error"]["errno"] == "ENOENT")  # forgotten
         states.append(reply.get("state"))
     holds(f"cancelled: {set(states)}", states.count("cancelled") >= 100)
