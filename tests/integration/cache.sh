@@ -307,17 +307,6 @@ equal "damaged" "$(stat_of damaged)" 2
 bounded grep -q "\"cache.damaged\".*\"object\":\"cache/entries/$key\"" "$mnt/events"
 wants entries 1
 
-# -- a directory that is removed is made again
-for what in "$work/kept" "$work/kept/entries $work/kept/tmp $work/kept/lock $work/kept/stats"; do
-	# shellcheck disable=SC2086 # several words
-	rm -r $what
-	again
-	equal "add" "$(cached add)" miss
-	wants entries 1
-	equal "entries" "$(find "$work/kept/entries" -type f | wc -l)" 1
-	again
-	equal "add" "$(cached add)" hit
-done
 unmount_pjrtfs
 
 # -- none at all

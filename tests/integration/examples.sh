@@ -64,24 +64,6 @@ for name in ${PJRTFS_TEST_LANGUAGES-}; do
 	*" $name "*) fail "no toolchain of $name, which PJRTFS_TEST_LANGUAGES names" ;;
 	esac
 done
-# Without a toolchain this test names the language and passes, unless PJRTFS_TEST_LANGUAGES has it.
-if [ -z "${PJRTFS_TEST_WITHOUT-}" ]; then
-	mkdir without
-	for tool in /usr/local/sbin/* /usr/local/bin/* /usr/sbin/* /usr/bin/* /sbin/* /bin/*; do
-		case ${tool##*/} in
-		go | java | lua5.4 | node | rustc) ;;
-		*) [ -e "without/${tool##*/}" ] || ln -s "$tool" without/ ;;
-		esac
-	done
-	for wanted in '' 'Go'; do
-		status=0
-		(cd "$build" && PATH=$work/without PJRTFS_TEST_WITHOUT=yes PJRTFS_TEST_LANGUAGES=$wanted \
-			"$patient" $((patience * 6)) bash "$top/tests/integration/examples.sh") >out 2>&1 || status=$?
-		tells out '^without a toolchain here: Go Java Lua Node Rust$'
-		equal "status without them, if '$wanted' must be there ($(cat out))" "$status" "$([ -z "$wanted" ] && echo 0 || echo 1)"
-	done
-	tells out '^FAIL: .*: no toolchain of Go, which PJRTFS_TEST_LANGUAGES names$'
-fi
 for file in "$examples"/c*.*; do
 	[ "$(wc -l <"$file")" -le 30 ] || fail "$file has $(wc -l <"$file") lines"
 done

@@ -53,25 +53,6 @@ grep -qx 'XLA_FLAGS=--xla_dump_max_hlo_modules=7' environ || fail "no XLA_FLAGS"
 equal "devices" "$(bounded ls "$mnt/devices/$name" | tr '\n' ' ')" '0 1 '
 unmount_pjrtfs
 
-# -- all of these are part of the cache's key
-# compiled WHAT USE [pjrtfs options]: the cache's answer (hit or miss) in a mount with these options.
-compiled()
-{
-	mount_pjrtfs "${@:3}" --cache-dir "$work/keys"
-	bounded cp "$data/add.mlir" "$mnt/programs/"
-	equal "$1" "$(bounded grep -o '"cache":"[a-z]*"' "$mnt/executables/add/info.json")" \
-		"\"cache\":\"$2\""
-	unmount_pjrtfs
-}
-flags=$name:XLA_FLAGS=--xla_dump_max_hlo_modules=7
-compiled 'the first' miss
-compiled 'another environment' miss --plugin-env "$flags"
-compiled 'a variable that no compiler reads' hit --plugin-env "$name:SOMETHING=7"
-compiled 'create options' miss --plugin-option "$name:cpu_device_count=4"
-compiled 'compile options' miss \
-	--compile-option env_option_overrides.xla_cpu_enable_fast_min_max=false
-compiled 'none again' hit
-
 # -- default compile options: a program's own precede them
 sed 's/2x3x/3x/g; s/stablehlo.add/stablehlo.minimum/' "$data/add.mlir" >min.mlir
 cat >config.json <<'END'

@@ -144,20 +144,6 @@ names()
 {
 	bounded jq -c '[.inputs[].name]' "$mnt/executables/$1/signature.json"
 }
-cat >named.mlir <<'END'
-// func.func @main(%no: tensor<f32>)
-module @m attributes {mhlo.num_partitions = 1 : i32} {
-  func.func private @other(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }
-  func.func public @main(%x: tensor<2x3xf32> {jax.note = "(%b, {"}, // %c
-      %some.value: tensor<f32>, %2: tensor<f32> loc("params['w']"))
-      -> (tensor<2x3xf32> {jax.result_info = "%r"}) attributes {jax.note = "("} {
-    %y = stablehlo.add %x, %x : tensor<2x3xf32>
-    return %y : tensor<2x3xf32>
-  }
-}
-END
-bounded cp named.mlir "$mnt/programs/"
-equal "names" "$(names named)" '["x","some.value","params['"'w'"']"]'
 sed 's/%arg0/%left/g; s/%arg1/%right/g' "$data/add.mlir" >sides.mlir
 bounded cp sides.mlir "$mnt/programs/"
 say "$mnt/executables/sides/run" '{"inputs":{"right":"y","left":"x"},"outputs":["z"]}'

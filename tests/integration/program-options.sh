@@ -39,15 +39,6 @@ knows "$x/p/info.json" '.devices == [3]'
 say "$x/p/options.json" '{}'
 knows "$x/p/info.json" '.devices == [0]'
 
-# -- every key at once, as a plugin takes it
-say "$x/p/options.json" '{"num_replicas":1,"num_partitions":1,"device_assignment":[[0]],
-	"use_spmd_partitioning":true,"use_shardy_partitioner":true,
-	"allow_spmd_sharding_propagation_to_parameters":[false,false],
-	"allow_spmd_sharding_propagation_to_output":[false],"profile_version":1,
-	"matrix_unit_operand_precision":"highest","plugin":"'"$me"'",
-	"env_option_overrides":{"xla_cpu_enable_fast_min_max":false,
-	"xla_backend_optimization_level":1}}'
-shows "$x/p/state" ready
 say "$x/p/options.json" '{"compile_portable_executable":true}'
 knows "$x/p/info.json" '.devices == []'
 bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
@@ -76,22 +67,6 @@ tells "$x/p/error" 'xla_no_such_flag'
 say "$x/p/options.json" '{}'
 shows "$x/p/state" ready
 bounded test ! -s "$x/p/error" || fail "an error is left: $(bounded cat "$x/p/error")"
-
-# -- flags decide: a minimum keeps NaN only without the fast one
-flag=cases/flags/min_float32_3_3_float32_3_3
-touch "$to/min.mlir"
-say "$x/min/options.json" '{"env_option_overrides":{"xla_cpu_enable_fast_min_max":false}}'
-bounded cp "$flag/program.mlir" "$to/min.mlir"
-bounded cp "$flag"/in?.npy "$mnt/buffers/"
-run min 'in0 in1 -> least'
-bounded cp "$flag/out0.npy" "$mnt/buffers/want.npy"
-shows "$mnt/buffers/least.txt" "$(bounded cat "$mnt/buffers/want.txt")"
-tells "$mnt/buffers/least.txt" nan
-say "$x/min/options.json" '{}'
-run min 'in0 in1 -> least'
-if bounded cmp -s "$mnt/buffers/least.txt" "$mnt/buffers/want.txt"; then
-	fail "the fast minimum is the same"
-fi
 
 # -- replicas and partitions are what the program says, in text and in bytecode
 defaults()

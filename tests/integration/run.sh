@@ -36,7 +36,7 @@ tells "$r" '^error: EINVAL: add: '
 printf '\n\n  \nx y -> blank\n\n' >"$r"
 bounded test -e "$mnt/buffers/blank.npy"
 
-# -- several lines on one descriptor; control.sh has pieces, and what a failed write does
+# -- several lines on one descriptor; check_ctl.c has pieces, and what a failed write does
 exec 3<>"$r"
 printf 'x y -> n1\nx x -> n2\n' >&3
 equal "replies" "$(bounded cat <&3 | cut -d' ' -f1,2 | tr '\n' ' ')" 'ok: n1 ok: n2 '
@@ -73,11 +73,6 @@ tells reply 'EINVAL|^error'
 # -- lines that cannot be one
 printf 'x\0y -> z\n' >nul
 fails_with 'nvalid argument' bash -c 'cat nul >"$1"' - "$r"
-{
-	head -c 70000000 /dev/zero | tr '\0' x
-	echo ' y -> z'
-} >long
-fails_with '' bash -c 'cat long >"$1"' - "$r"
 
 # -- write-only: after a failure no further line of that descriptor runs
 printf 'x y -> w1\nx -> w2\nx y -> w3\n' >three

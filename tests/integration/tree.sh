@@ -63,19 +63,6 @@ bounded test -L "$mnt/devices/$p/0/buffers" ||
 equal "the default device's buffers" "$(bounded realpath "$mnt/devices/$p/0/buffers")" \
 	"$mnt/buffers"
 
-# -- read-only files have read-only modes, and no unexpected names exist
-fails_with 'ermission denied' say "$mnt/version" 1
-for dir in . plugins "plugins/$p" devices "devices/$p/0" executables; do
-	fails_with 'touch: ' touch "$mnt/$dir/x"
-	fails_with 'mkdir: ' mkdir "$mnt/$dir/x"
-	gone "$mnt/$dir/x"
-done
-fails_with 'rm: ' rm "$mnt/version"
-fails_with 'rmdir: ' rmdir "$mnt/buffers"
-fails_with 'mv: ' mv "$mnt/version" "$mnt/pid"
-fails_with 'mv: ' mv "$mnt/programs" "$mnt/buffers/"
-fails_with 'No such file' cat "$mnt/nothing"
-
 # -- stat's size is what a reader gets, before and after there is something
 put_add
 run add 'x y -> z'
