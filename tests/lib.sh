@@ -177,7 +177,6 @@ ordinary()
 	chmod 755 "$work"
 	chmod 777 "$work/home"
 	export -f forget_mounts
-	# shellcheck disable=SC2016 # what the other shell expands
 	"$patient" $((patience * 6)) unshare --mount --propagation private bash -eu -c '
 		forget_mounts
 		mount -t tmpfs -o mode=755 tmpfs "$work/seen"
@@ -403,7 +402,6 @@ another()
 # say FILE TEXT: write the line into the file.
 say()
 {
-	# shellcheck disable=SC2016 # the other shell's words
 	bounded bash -c 'printf "%s\n" "$2" >"$1"' say "$1" "$2"
 }
 
@@ -416,7 +414,6 @@ run()
 # ask TEXT: the replies to commands written in one piece to control, or to FILE if given.
 ask()
 {
-	# shellcheck disable=SC2016 # the other shell's words
 	bounded bash -c 'exec 3<>"$1" && printf "%s\n" "$2" >&3 && exec cat <&3' ask \
 		"${2:-$mnt/control}" "$1"
 }
@@ -424,7 +421,6 @@ ask()
 # ask_as UID TEXT [FILE]: as ask, by the user with that number.
 ask_as()
 {
-	# shellcheck disable=SC2016 # the other shell's words
 	as "$1" bash -c 'exec 3<>"$1" && printf "%s\n" "$2" >&3 && exec cat <&3' ask \
 		"${3:-$mnt/control}" "$2"
 }
@@ -591,3 +587,4 @@ lib_end()
 	exit "$status"
 }
 trap lib_end EXIT
+requires jq --version

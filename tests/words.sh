@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Words that tests of programs and arrays share: a test sources it in place of lib.sh.
-# shellcheck shell=bash disable=SC2154
+# shellcheck shell=bash
 . "$srcdir/tests/lib.sh"
-requires jq --version
 chmod 755 "$work" # other users take part
 
 # x + y of the data
@@ -90,7 +89,6 @@ as_run()
 # as_write UID FILE TEXT: that user writes the line into the file.
 as_write()
 {
-	# shellcheck disable=SC2016
 	as "$1" bash -c 'printf "%s\n" "$2" >"$1"' write "$2" "$3"
 }
 

@@ -4,11 +4,9 @@
 # COST: 1 CPU-s in 12 s
 # The daemon ends the worker of an execution that no process awaits, after --abandoned-timeout; awaited
 # executions go on.  Before, health and queue name it.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0
 requires setpriv --reuid 12345 --clear-groups true
-requires jq --version
 # begin SECONDS: mount with that --abandoned-timeout
 begin()
 {

@@ -4,7 +4,6 @@
 # Batches of executions: what is before a failure is there, what is after it has not begun, and
 # a death takes no result that was there before.
 . "$srcdir/tests/lib.sh"
-requires jq --version
 b=
 step()
 {

@@ -3,9 +3,7 @@
 # SANITIZE: asan
 # COST: 1 CPU-s in 12 s
 # Calls on a plugin that fails, is slow or hangs: a read fails, and no client hangs.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
-requires jq --version
 mount_pjrtfs faulty
 call=$mnt/executables/add/call
 bounded cp "$data/add.mlir" "$mnt/programs/"

@@ -4,7 +4,6 @@
 # SANITIZE: asan tsan
 # While a program waits for its host, the worker or the daemon dies: the execution ends with a
 # sentence, the host's answer is refused, the program is no culprit, and the next execution works.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 name=${plugin:-cpu}
 mount_pjrtfs ${others:+-o allow_other} --keep --mode 1777

@@ -5,7 +5,6 @@
 # Each function of the plugin that an operation of a user reaches ends the plugin's process, or hangs until that
 # is killed: the operation fails with a sentence, others are served, and the next process does it.
 . "$srcdir/tests/lib.sh"
-requires python3 -c ''
 export PJRTFS_FAULTY_CALLS=yes
 parts=25
 for ((i = 0; i < parts; i++)); do

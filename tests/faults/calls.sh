@@ -5,7 +5,6 @@
 # Each function of the plugin that pjrtfs calls fails with each of PJRT's codes, and succeeds without a
 # result: the errno and the sentence are as documented, and nothing is leaked.
 . "$srcdir/tests/lib.sh"
-requires python3 -c ''
 calls=$top/tests/faults/plugin/calls.h
 export PJRTFS_FAULTY_CALLS=yes
 mount_pjrtfs faulty --no-cache

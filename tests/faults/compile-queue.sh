@@ -4,7 +4,6 @@
 # COST: 5 CPU-s in 17 s
 # The queue of compiles: a number of slots, users round robin, a time limit.
 . "$srcdir/tests/lib.sh"
-requires jq --version
 at()
 {
 	jq -r '.queue_position // "none"' "$mnt/executables/$1/info.json"
@@ -76,20 +75,6 @@ equal "one" "$(jq -r .cache "$mnt/executables/one/info.json")" miss
 equal "two" "$(jq -r .cache "$mnt/executables/two/info.json")" hit
 rm "$mnt/programs/one.mlir"
 run two 'x y -> z'
-# a failure is that of both, each with its own name
-faults 'compile=when:@bad:held'
-like_add bad
-bounded cp bad.mlir "$mnt/programs/bad1.mlir" 2>/dev/null &
-first=$!
-eventually compiling bad1
-bounded cp bad.mlir "$mnt/programs/bad2.mlir" 2>/dev/null &
-second=$!
-eventually compiling bad2
-faults 'compile=when:@bad:error:INVALID_ARGUMENT:bad op'
-! wait "$first" || fail "bad1 compiles"
-! wait "$second" || fail "bad2 compiles"
-tells "$mnt/executables/bad1/error" '^compile bad1: bad op$'
-tells "$mnt/executables/bad2/error" '^compile bad2: bad op$'
 unmount_pjrtfs
 
 # -- users are served round robin: many compiles of one user do not delay one of another

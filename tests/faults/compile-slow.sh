@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
 # A program is used, written, moved, removed while it compiles.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs faulty --compile-jobs 4
 to=$mnt/programs

@@ -3,7 +3,6 @@
 # SANITIZE: asan
 # Programs and cache entries that kill a worker: only they fail.
 . "$srcdir/tests/lib.sh"
-requires jq --version
 # kept HIT-OR-MISS: the program is written anew, and loaded from the cache or compiled
 kept()
 {

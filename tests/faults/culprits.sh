@@ -4,11 +4,8 @@
 # COST: 1 CPU-s in 30 s
 # An execution ends the worker while no other runs: its user cannot run that program again at once,
 # other users can.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0
-requires setpriv --version
-requires jq --version
 mount_pjrtfs faulty -o allow_other --allow-native --fault serialize=works
 at=$mnt/plugins/faulty
 chmod 755 "$work"

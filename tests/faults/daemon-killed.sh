@@ -5,7 +5,6 @@
 # The daemon is killed while clients of all kinds work: no closed file is lost, no byte is wrong,
 # no client hangs; and what becomes of arrays without a host copy.  By hand: PJRTFS_KILLS=200.
 . "$srcdir/tests/lib.sh"
-requires python3 --version
 mount_pjrtfs --keep
 put_add
 kills=${PJRTFS_KILLS:-20}

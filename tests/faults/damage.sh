@@ -4,7 +4,6 @@
 # A plugin that overwrites the memory in which its process and pjrtfs exchange messages: pjrtfs ends
 # that process and counts it, the calls in progress fail, and everything else goes on.
 . "$srcdir/tests/lib.sh"
-requires jq --version
 mount_pjrtfs "${plugin:-cpu}" "${faulty_options[@]}" --sandbox faulty:off
 at=$mnt/plugins/faulty
 far=$mnt/devices/faulty/0/buffers

@@ -4,7 +4,6 @@
 # A plugin that dies: EIO, a sentence with its last line, and a restart.  calls-end.sh lets each of its
 # functions die.
 . "$srcdir/tests/lib.sh"
-requires jq --version
 mount_pjrtfs faulty
 b=$mnt/buffers
 at=$mnt/plugins/faulty

@@ -3,7 +3,6 @@
 # SANITIZE: asan tsan
 # The queue of executions: a number of slots for each device, users round robin.
 . "$srcdir/tests/lib.sh"
-requires jq --version
 mount_pjrtfs faulty ${others:+-o allow_other}
 chmod 0755 "$work"
 put_add

@@ -4,7 +4,6 @@
 # --execute-timeout ends what a device executes for too long, with its worker, whether a client
 # waits for it or not; the time in a queue does not count.
 . "$srcdir/tests/lib.sh"
-requires jq --version
 mount_pjrtfs faulty --execute-timeout 2
 b=$mnt/buffers
 put_add

@@ -70,7 +70,6 @@ cat >slow.c <<-'END'
 END
 "${cc[@]}" -shared -fPIC -o slow.so slow.c
 mount_pjrtfs
-# shellcheck disable=SC2016 # the other shell's words
 timeout "$patience" bash -c 'exec 3<>"$1" && echo "$2" >&3 && cat <&3' - "$mnt/control" \
 	"{\"op\":\"register\",\"library\":\"$work/slow.so\"}" >/dev/null 2>&1 &
 client=$!

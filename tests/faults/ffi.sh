@@ -75,7 +75,6 @@ if [ -n "$others" ]; then
 	bounded mkdir -m 1777 "$mnt/buffers/all"
 	run_as() # PROGRAM
 	{
-		# shellcheck disable=SC2016 # the other shell's words
 		as 1001 bash -c 'echo "x -> all/y" >"$1"' - "$mnt/executables/$1/run"
 	}
 	fails_with 'Input/output error' run_as dies-1

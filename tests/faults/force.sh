@@ -4,7 +4,6 @@
 # Cancelling a job: what is compiled for it is given up; force ends the worker that is at it, of
 # whichever plugin, and no other.
 . "$srcdir/tests/lib.sh"
-requires jq --version
 first=${plugin:-cpu}
 mount_pjrtfs "$first" "${faulty_options[@]}" --compile-jobs 1
 pid=$(bounded cat "$mnt/plugins/$first/pid")

@@ -4,7 +4,7 @@
 # COST: 7 CPU-s in 17 s
 # The commands send and receive: arrays between members of a group, whose plugin pairs transfers by their
 # order alone, and waits for ever for one that has no other side.
-# shellcheck disable=SC2016,SC2034 # what another shell expands; what members.sh uses
+# shellcheck disable=SC2034 # what another shell expands; what members.sh uses
 . "$srcdir/tests/lib.sh"
 requires test -w /dev/fuse
 requires isolated

@@ -4,7 +4,7 @@
 # COST: 19 CPU-s in 162 s
 # --group: plugins of several processes make one client through a Redis server, which the test starts;
 # what happens when a process, the server or the network between them is gone.
-# shellcheck disable=SC2016,SC2034 # what another shell expands; what members.sh uses
+# shellcheck disable=SC2034 # what another shell expands; what members.sh uses
 . "$srcdir/tests/lib.sh"
 requires test -w /dev/fuse
 requires isolated

@@ -3,7 +3,6 @@
 # SANITIZE: asan
 # A plugin that is slow or hangs: other processes do not wait, and a waiting process can be killed
 # at once.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs faulty
 b=$mnt/buffers

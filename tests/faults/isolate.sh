@@ -4,11 +4,8 @@
 # COST: 7 CPU-s in 8 s
 # With --isolate=user the process that runs a user's programs has no other user's bytes, whichever
 # way these came to the mount; without, it has them.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0
-requires setpriv --version
-requires python3 --version
 chmod 755 "$work"
 # secret SEED: 4 KiB of the pattern that the faulty plugin searches for
 secret()

@@ -3,9 +3,7 @@
 # SANITIZE: asan
 # What ends late: time limits of commands, each with its sentence; steps of a batch by their time limits, by
 # the worker's death, by output names that became impossible, where the batch reports the first failure.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
-requires jq --version
 mount_pjrtfs faulty --compile-jobs 1
 b=$mnt/buffers
 put_add

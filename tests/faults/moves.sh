@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
 # Copies and moves between devices and memories that fail, come late or end the process.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
-requires jq --version
 requires setfattr --version
 mount_pjrtfs faulty
 b=$mnt/buffers

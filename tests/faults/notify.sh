@@ -8,7 +8,6 @@ requires_mount
 mnt=$work/mnt
 mkdir "$mnt"
 manager='' daemon=''
-# shellcheck disable=SC2154 # status is set there
 trap 'status=$?
 	set +e
 	[ "$status" = 0 ] || cat said
@@ -47,7 +46,6 @@ marks=0
 seen()
 {
 	marks=$((marks + 1))
-	# shellcheck disable=SC2016 # Perl's variables
 	bounded perl -MSocket -e '
 		my ($to, $text, $s) = @ARGV;
 		$to =~ s/^@/\0/;

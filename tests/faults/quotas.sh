@@ -6,7 +6,6 @@
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0
 requires setpriv --reuid 12345 --clear-groups true
-requires jq --version
 mount_pjrtfs faulty -o allow_other,mode=1777 --quota 1001:executions=2 --quota 1001:jobs=2
 chmod 755 "$work"
 u=$mnt/users

@@ -4,7 +4,6 @@
 # Repetitions that end early: by a failure, told at once or late, by a death, by who asked.  The
 # state that was reached gets its name.
 . "$srcdir/tests/lib.sh"
-requires jq --version
 b=
 # begin FAULT: executions from the second on are repetitions
 begin()

@@ -8,7 +8,6 @@ requires_mount
 
 mnt=$work/mnt
 mkdir "$mnt"
-# shellcheck disable=SC2154 # status is set there
 trap 'status=$?
 	set +e
 	bounded fusermount3 -u -z "$mnt" 2>/dev/null || :

@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
 # A topology ends the worker that reads it: its user cannot have it read again at once.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0
-requires setpriv --version
 export PJRTFS_FAULTY_CALLS=yes
 mount_pjrtfs faulty -o allow_other
 at=$mnt/plugins/faulty

@@ -1,18 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What df calls used is the sum of the segments that the arrays' .json name, each once.
-. "$srcdir/tests/lib.sh"
-requires jq --version
+. "$srcdir/tests/words.sh"
 mount_pjrtfs --memory-limit 512M
 b=$mnt/buffers
 cpu=${plugin:-cpu}
 b1=$mnt/devices/$cpu/1/buffers
 MiB=1048576
-used()
-{
-	bounded df --output=used -B1 "$mnt" | tail -n 1
-}
-equal "at the beginning" "$(($(used)))" 0
+equal "at the beginning" "$(used)" 0
 # a removed program is charged nothing, though the kernel still knows its executable's files
 for _ in 1 2 3; do
 	cp "$data/add.mlir" "$mnt/programs/gone.mlir"
@@ -25,11 +20,7 @@ for _ in 1 2 3; do
 done
 cp "$data/add.mlir" "$mnt/programs/part"
 bounded rm "$mnt/programs/part"
-nothing_used()
-{
-	[ "$(($(used)))" = 0 ]
-}
-eventually nothing_used
+eventually uses_less 1
 cp "$data/add.mlir" "$mnt/programs/"
 cat >"$mnt/programs/twice.mlir" <<'END'
 func.func @main(%x: tensor<2048x2048xf32>) -> (tensor<2048x2048xf32>, tensor<2048x2048xf32>) {

@@ -3,7 +3,6 @@
 # SANITIZE: tsan
 # Results get their names all at once, or none does.
 . "$srcdir/tests/lib.sh"
-requires jq --version
 mount_pjrtfs
 b=$mnt/buffers
 # takes as many steps as the input says, none of which can be left out, and gives two results

@@ -4,7 +4,6 @@
 # kill -9 while the cache's directory is filled, and two processes that share it: what is there is
 # whole, counted and used.
 . "$srcdir/tests/lib.sh"
-requires jq --version
 requires_mount
 stress=$build/tests/tools/cache_stress
 m=$work/m

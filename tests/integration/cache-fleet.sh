@@ -4,10 +4,8 @@
 # COST: 6 CPU-s
 # One directory of compiled programs for several machines: filled by one and only read by others
 # (--cache-readonly), or written by all, over sshfs, where no lock is common to them.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 . "$top/tests/sshd.sh"
-requires jq --version
 chmod 755 "$work"
 
 # program NAME HIT-OR-MISS: NAME.mlir compiles, or is found in the cache

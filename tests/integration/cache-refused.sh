@@ -4,7 +4,6 @@
 # A cache whose disk is full or read-only: one warning, and everything works; check_cache_directory.c has
 # the directories that are refused.
 . "$srcdir/tests/lib.sh"
-requires jq --version
 trap 's=$?; set +e; umount -q -l "$work/full"; (exit "$s"); lib_end' EXIT
 works()
 {

@@ -7,7 +7,6 @@
 # What was compiled once is loaded the next time, and shows and does all that a compiled program does:
 # after a restart, by others, by name, for any devices, not for another plugin.
 . "$srcdir/tests/lib.sh"
-requires jq --version
 requires xz --version
 p=${plugin:-cpu}
 export PJRTFS_CACHE_DIR=$work/kept

@@ -5,14 +5,9 @@
 # SANITIZE: asan
 # COST: 6 CPU-s
 # executables/NAME/call: arrays in and out on one descriptor, in any pieces; failures; a death.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
-requires python3 --version
 mount_pjrtfs ${others:+-o allow_other}
 chmod 755 "$work" # other users take part
-if sanitized; then
-	export SANITIZED=1
-fi
 "$patient" $((patience * 6)) python3 -B "$top/tests/tools/call.py" "$mnt"
 shows "$mnt/health" ok
 equal "buffers" "$(bounded ls "$mnt/buffers")" ''

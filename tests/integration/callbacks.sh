@@ -3,9 +3,7 @@
 # PLUGIN: each
 # SANITIZE: tsan
 # executables/NAME/callbacks/: programs ask, hosts answer; hosts in shell, awk and Python.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
-requires python3 --version
 mount_pjrtfs ${others:+-o allow_other}
 chmod 755 "$work" # other users take part
 "$patient" $((patience * 6)) python3 -B "$top/tests/tools/callbacks.py" "$mnt"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The command line: an error is one sentence, and status 2 or 1.
-# shellcheck disable=SC2016 # as libfuse quotes
 . "$srcdir/tests/lib.sh"
 export PJRTFS_CACHE_DIR=$work/cache
 name=${plugin:-cpu}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# COST: 37 CPU-s
+# COST: 15 CPU-s
 # Commands: batches, repetitions, directories as arguments, several devices, jobs, timeouts.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

@@ -2,19 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # PLUGIN: each
 # The compile command: a program once more, under another name, with other options.
-. "$srcdir/tests/lib.sh"
-requires jq --version
+. "$srcdir/tests/words.sh"
 mount_pjrtfs
 me=${plugin:-cpu}
 x=$mnt/executables
 put_add
 bounded cp "$data/x.npy" "$data/y.npy" "$mnt/devices/$me/2/buffers/"
-
-# knows FILE FILTER: the JSON in the file fulfils jq's filter.
-knows()
-{
-	bounded jq -e "$2" "$1" >/dev/null || fail "not so: $2: $(bounded cat "$1")"
-}
 
 # replies COMMAND FILTER: the reply to the command fulfils jq's filter.
 replies()
@@ -82,7 +75,6 @@ fails_with 'File exists' mkdir "$mnt/programs/add-2"
 for from in add.mlir ns; do
 	to=add-2${from#"${from%.mlir}"}
 	# mv(1) words it in several ways.
-	# shellcheck disable=SC2016 # Perl's own
 	fails_with 'File exists' perl -e 'rename $ARGV[0], $ARGV[1] or die "$!\n"' \
 		"$mnt/programs/$from" "$mnt/programs/$to"
 done

@@ -20,7 +20,6 @@ PATH=$build:$PATH
 # The words that each shell offers for the line of WORD..., whose last one is completed, sorted.
 in_bash()
 {
-	# shellcheck disable=SC2016 # the other shell's words
 	bounded bash --norc -c '
 		. /usr/share/bash-completion/bash_completion
 		. ./bash
@@ -41,7 +40,6 @@ in_bash()
 # zsh filters words outside of the function, and offers files, too.
 in_zsh()
 {
-	# shellcheck disable=SC2016 # the other shell's words
 	bounded zsh -f -c '
 		compadd() { while [[ $1 != -- ]] shift; shift; print -l -- $@ }
 		_files() { : }
@@ -50,7 +48,6 @@ in_zsh()
 }
 in_fish()
 {
-	# shellcheck disable=SC2016
 	bounded fish --no-config -c 'source fish; complete -C "$argv"' "$@" | cut -f 1 | sort | tr '\n' ' '
 }
 

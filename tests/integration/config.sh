@@ -10,17 +10,6 @@ mkdir m home config
 # -- errors name file, line and column
 echo '{"plugin_dir": 5,' >bad.json
 refuses 2 'bad.json:2:1: expected a key in double quotes, found its end' "$name" m --config bad.json
-printf '{\n "compile_jobs":\n  "2"}' >bad.json
-refuses 2 'bad.json:2:2: compile_jobs: expected an integer, found "2"' m -o config=bad.json
-refuses 2 'read the configuration none.json: No such file' m --config none.json
-echo '{}' >open.json
-chmod g+w open.json
-refuses 2 'open.json can name plugins to run: .*only its owner' --config open.json --dump-config
-if [ "$(id -u)" = 0 ]; then
-	chmod 644 open.json
-	chown 12345 open.json
-	refuses 2 'open.json can name plugins to run: .*found user 12345' m --config open.json
-fi
 
 # -- --dump-config prints a file with the same settings
 cat >config/pjrtfs.json <<END
@@ -87,16 +76,6 @@ bounded cp "$data/add.mlir" m/programs/
 shows m/executables/add/state ready
 shows m/executables/add/options.json '{}'
 bounded test -d its-cache
-bounded fusermount3 -u m
-
-# A plugin of the command line has the file's settings; the command line's override them.
-mount_by_file "$name" m --plugin-option "$name:cpu_device_count=1"
-equal "devices" "$(bounded ls "m/devices/$name" | tr '\n' ' ')" '0 '
-bounded fusermount3 -u m
-mount_by_file m --devices 2 --plugin-log-level 1
-equal "devices" "$(bounded ls "m/devices/$name" | tr '\n' ' ')" '0 1 '
-tr '\0' '\n' <"/proc/$(cat "m/plugins/$name/pid")/environ" >environ
-grep -qx 'TF_CPP_MIN_LOG_LEVEL=1' environ || fail "no level"
 bounded fusermount3 -u m
 
 # -- a wrong option is refused, whichever plugin it is for

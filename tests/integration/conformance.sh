@@ -20,7 +20,6 @@ cases()
 {
 	local mode=$1 landlock=$2
 	shift 2
-	# shellcheck disable=SC2016 # what the other shell expands
 	"$@" bash -c 'cd / && TMPDIR=$HOME PJRTFS_BUILD=$build exec "$python" -B \
 		"$top/tests/conformance/run" "$top/tests/conformance/$archive.tar.xz" \
 		--plugin "$name=$so" --multi --digests "$HOME/digests"' >out 2>&1 ||

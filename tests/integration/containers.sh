@@ -3,7 +3,6 @@
 # SANITIZE: none
 # docs/containers.md: what it shows works as it stands there, in containers of crun, and the files
 # for builders and Kubernetes are right.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0
 requires crun --version

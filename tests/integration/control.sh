@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # TIER: smoke
 # control: each op, ids, sessions, syntax errors, a failed write; check_ctl.c has the rest.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
-requires jq --version
 mount_pjrtfs
 c=$mnt/control
 put_add

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
 # Copies within a device share the array, copies and moves to another stay on the devices.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 mount_pjrtfs
 b=$mnt/buffers

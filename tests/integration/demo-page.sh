@@ -23,7 +23,6 @@ section()
 }
 section 'Which digits'
 tells section '^3 1 4 1 5 9 2 6$'
-# shellcheck disable=SC2016 # of Markdown
 equal "numbers of the page" "$(grep -c '^`digits.txt` says `3 1 4 1 5 9 2 6`' demo/README.md)" 1
 section 'What comes next'
 tells section "^'Twas brillig, and the slithy to$" '^Twas brillig, and the slithy tov$'

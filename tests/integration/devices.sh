@@ -3,7 +3,6 @@
 # PLUGIN: each
 # What lives on each device: executables by name, counts of them and of buffers.
 . "$srcdir/tests/lib.sh"
-requires jq --version
 p=${plugin:-cpu}
 mount_pjrtfs
 d=$mnt/devices/$p
@@ -88,7 +87,6 @@ bounded rm "$b/same.npy" "$b/x.npy"
 eventually grep -Fqx "$(sample buffers 0 2)" "$mnt/metrics.prom"
 
 # -- a call leaves no memory in use
-# shellcheck disable=SC2016 # the other shell's words
 bounded bash -c 'exec 3<>"$1" && cat "$2" "$3" >&3 && exec cat <&3' - \
 	"$mnt/executables/ns/sum/call" "$data/x.npy" "$data/y.npy" >called.npy
 same called.npy "$b/z.npy"

@@ -1,10 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # events: what it tells, to whom, and how it reads as a file.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
-requires jq --version
-requires python3 --version
 mount_pjrtfs ${others:+-o allow_other}
 chmod 755 "$work"
 tool=$top/tests/tools/events.py

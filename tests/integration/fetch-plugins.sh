@@ -122,7 +122,6 @@ fi
 
 # -- where Python has no pip, its wheel does: Debian's python3-venv brings that
 if [ -e "$(echo /usr/share/python-wheels/pip-*.whl)" ]; then
-	# shellcheck disable=SC2016 # what another shell expands
 	unshare --mount bash -euc 'mount -t tmpfs tmpfs /usr/lib/python3/dist-packages
 		! /usr/bin/python3 -m pip --version 2>/dev/null
 		PATH=/usr/bin:/bin "$@"' - ./installed --dir pipless cpu >out 2>&1 || fail "no pip: $(cat out)"

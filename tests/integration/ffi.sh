@@ -24,7 +24,6 @@ calls() # TARGET ATTRIBUTES
 
 # -- the example, as its README has it
 cp "$examples"/* .
-# shellcheck disable=SC2016 # the other shell's words
 sed -n 's/^  cc /${CC:-cc} -I"$top\/include" /p' README >build.sh
 CC=${CC:-cc} top=$top bounded bash -eu build.sh
 mount_pjrtfs --ffi-library leaky_relu.so
@@ -147,13 +146,6 @@ for f in calls.mlirbc cholesky.jax_exported module.hlo.pb potrf.mlir; do
 	equal "$f was refused" "$(events_of failed "$x")" 1
 	equal "$f was compiled" "$(events_of compiling "$x")" 0
 done
-# A name that merely occurs is no call.
-bounded cp "$jax/names.mlirbc" "$mnt/programs/"
-equal 'what is missing' "$(calls_of names)" '"custom_calls":[],"missing":[]'
-equal 'it was compiled' "$(events_of compiling names)" 1
-say "$mnt/buffers/x.txt" '1 2 3 4'
-run names 'x -> y'
-shows "$mnt/buffers/y.txt" '2 4 6 8'
 unmount_pjrtfs
 
 # -- several libraries: the first handler of a target counts, and all are shown

@@ -4,7 +4,6 @@
 # fio writes and verifies files in buffers/: several jobs, orders, block sizes, engines.
 . "$srcdir/tests/lib.sh"
 requires fio --version
-requires jq --version
 mount_pjrtfs
 b=$mnt/buffers
 size=32m
@@ -14,7 +13,6 @@ fi
 
 # fio OPTION...: two jobs, a file each, every block verified as soon as all are written
 n=0
-# shellcheck disable=SC2016 # fio's words
 fio_verifies()
 {
 	n=$((n + 1))
@@ -33,7 +31,6 @@ fio_verifies --ioengine=psync --rw=write --bs=128k --fsync=32
 fio_verifies --ioengine=pvsync --rw=randwrite --bs=64k --direct=1
 fio_verifies --ioengine=mmap --rw=randrw --bsrange=4k-64k --fsync=64
 fio_verifies --ioengine=psync --rw=randrw --bs=16k --verify_backlog=64
-# shellcheck disable=SC2016
 # several files at once, opened and closed all the time
 fio_verifies --ioengine=psync --rw=randwrite --bs=16k --size=4m --nrfiles=4 \
 	--filename_format='$jobname-$jobnum-$filenum.raw' --openfiles=2 --file_service_type=random

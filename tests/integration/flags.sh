@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
 # Only the mount's owner may set flags of XLA that name files.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0
-requires setpriv --version
 requires perl --version
 mount_pjrtfs -o allow_other --flags-for-all xla_dump_max_hlo_modules
 chmod 755 "$work"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# COST: 42 CPU-s
+# COST: 12 CPU-s
 # Floods: long batches, many sessions, many jobs, halves of commands, callers that go.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs ${others:+-o allow_other}

@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The thread that answers a client's calls runs on that client's processor, and on all of them when
 # another client comes.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires taskset --version
-requires python3 --version
 mapfile -t cpus < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' |
 	while IFS=- read -r from to; do seq "$from" "${to:-$from}"; done)
 requires test "${#cpus[@]}" -ge 2

@@ -4,7 +4,6 @@
 # COST: 13 CPU-s
 # Random operations on files in buffers/ do what the same ones do in tmpfs.
 . "$srcdir/tests/lib.sh"
-requires jq --version
 mount_pjrtfs
 b=$mnt/buffers
 many=$((20000 * times)) few=$((2000 * times))

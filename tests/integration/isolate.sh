@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # --isolate=user: a user's aborts, endless programs and idle time concern this user's process only.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 requires test "$(id -u)" = 0
 p=${plugin:-cpu}

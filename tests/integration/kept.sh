@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # COST: 5 CPU-s in 10 s
 # A mount outlives its daemon: a process holds its descriptors, and starts the daemon again.
-# shellcheck disable=SC2016 # what is expanded later
 . "$srcdir/tests/words.sh"
 requires_mount
 

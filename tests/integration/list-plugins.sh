@@ -38,7 +38,6 @@ listed()
 mkdir -p one two/below
 ln -s "$so" one/pjrt_c_api_one_v0.83.1_plugin.so
 ln -s "$so" two/below/pjrt_plugin.so
-# shellcheck disable=SC2016 # the name of the variable
 PJRT_PLUGIN_LIBRARY_PATH=$work/one listed one "$work/one/pjrt_c_api_one_v0.83.1_plugin.so" \
 	'$PJRT_PLUGIN_LIBRARY_PATH'
 equal "version" "$(of one version)" 0.83.1
@@ -54,7 +53,6 @@ mkdir -p "$site/jax_plugins/xla_cuda12"
 ln -s "$so" "$site/jax_plugins/xla_cuda12/xla_cuda_plugin.so"
 printf 'home = /usr/bin\ninclude-system-site-packages = false\n' >venv/pyvenv.cfg
 ln -s /usr/bin/python3 venv/bin/python3
-# shellcheck disable=SC2016
 VIRTUAL_ENV=$work/venv listed xla_cpu "$site/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so" \
 	'$VIRTUAL_ENV' 'xla_cpu_pjrt 0.0.1'
 # -- the sentence about a plugin that is not found says what to do
@@ -63,7 +61,6 @@ VIRTUAL_ENV=$work/venv fails_with "; xla_cuda12 was found in \$VIRTUAL_ENV $site
 fails_with '; pjrtfs --list-plugins shows which there are' "$pjrtfs" nothing_such m --config /dev/null
 
 # -- of the Python that is the first one on $PATH; tour.sh has what pip installs
-# shellcheck disable=SC2016
 PATH=$work/venv/bin:$PATH listed fast "$site/fastatomstruct_xla_cpu/libpjrt_fast.so" \
 	'python3 on $PATH' 'fastatomstruct_xla_cpu 2026.6.23'
 

@@ -51,44 +51,7 @@ bounded cp 16M.npy "$b/again.npy"
 same "$b/again.npy" 16M.npy
 bounded cp 16M.npy "$b/again.npy"
 
-# A write that is too much is ENOSPC at that write; what fitted stays, and can be committed.
 bounded rm "$b"/*
-bounded python3 - "$b/grows.raw" "$mnt" <<'END'
-import errno, os, sys
-
-path, mnt = sys.argv[1:]
-MIB = 1 << 20
-fd = os.open(path, os.O_WRONLY | os.O_CREAT)
-n = 0
-try:
-    while n <= 64:
-        assert os.write(fd, bytes([n % 251]) * MIB) == MIB
-        n += 1
-    raise SystemExit("more than the limit was taken")
-except OSError as e:
-    assert e.errno == errno.ENOSPC, e
-assert n > 32, f"only {n} MiB fit"
-assert f"--memory-limit); rm of this file gives back the {n * MIB} bytes" in open(mnt + "/error").read()
-assert os.fstat(fd).st_size == n * MIB
-# A reader sees what fitted.
-with open(path, "rb") as f:
-    for i in range(n):
-        assert f.read(MIB) == bytes([i % 251]) * MIB, i
-    assert f.read(1) == b""
-# close(2) reports that bytes are missing.
-try:
-    os.close(fd)
-    raise SystemExit("close did not tell that a write was refused")
-except OSError as e:
-    assert e.errno == errno.ENOSPC, e
-# Writing the missing bytes makes an array of it.
-fd = os.open(path, os.O_WRONLY)
-os.ftruncate(fd, 10 * MIB)
-os.close(fd)
-END
-eventually jq -e '.state == "ready" and .shape == [10485760]' "$b/grows.json"
-bounded rm "$b/grows.raw"
-
 # At the limit the daemon drops host copies of results, the longest unread first; reading one
 # fetches it again.  Data that a user wrote is kept.  S4 is packed on the device, so that its host
 # copies are copies.

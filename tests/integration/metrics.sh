@@ -117,7 +117,6 @@ sed "s|$mnt|$work/no|" lines >nowhere
 ends_with 1 "^cp: .*/no/metrics\.prom': No such file or directory$" bash -eu "$work/nowhere"
 mkdir full
 sed "s|$work/collector|$work/full|" lines >page_full
-# shellcheck disable=SC2016 # what the other shell expands
 ends_with 1 "^cp: .*pjrtfs\.prom\.part.*: No space left on device$" unshare --map-root-user --mount bash -euc '
 	mount -t tmpfs -o size=4k tmpfs "$1/full"
 	bash -eu "$1/page_full"' - "$work"

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mount.fuse3(8) on behalf of mount(8): for users with root's HOME, and with /dev/fuse opened
 # and mounted by it.  In a mount namespace of its own, so that /dev/fuse can be open to users.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 requires isolated
 requires_mount

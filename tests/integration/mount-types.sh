@@ -3,7 +3,6 @@
 # SANITIZE: none
 # mount -t pjrtfs, mount -t fuse.pjrtfs, fstab and umount, by root and by an ordinary user, with
 # the installed helpers in /sbin of a mount namespace of its own.
-# shellcheck disable=SC2016 # what eval expands
 . "$srcdir/tests/words.sh"
 requires isolated
 requires_mount
@@ -121,7 +120,6 @@ mkdir -p needrestart/conf.d share/pjrtfs
 cp "$top/mount/needrestart.conf" share/pjrtfs
 bash -eu lines
 tells updatedb.conf '^PRUNEFS="fuse.pjrtfs NFS afs fuse.sshfs"$'
-# shellcheck disable=SC2016 # Perl's
 perl -we 'our %nrconf; do "./needrestart/conf.d/pjrtfs.conf" // die $@;
 	my ($match) = keys %{$nrconf{override_rc}};
 	exit !("pjrtfs\@mnt-pjrt.service" =~ $match && $nrconf{override_rc}{$match} == 0)'

@@ -3,7 +3,6 @@
 # SANITIZE: none
 # docs/CLUSTER.md under Open MPI: the lines there, as they stand, make a group of two ranks; mpirun ends
 # as they do, and nothing remains.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 requires test -w /dev/fuse
 requires redis-server --version

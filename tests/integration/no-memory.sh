@@ -6,7 +6,6 @@
 # or succeeds, the daemon and all files stay.  PJRTFS_TEST_NO_MEMORY="1 once all every larger" tries
 # every allocation, which takes some minutes.
 . "$srcdir/tests/lib.sh"
-requires python3 -c ''
 
 truncate -s 4096 control
 export FAILING_MALLOC=$work/control

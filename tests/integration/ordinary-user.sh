@@ -8,7 +8,6 @@ requires_mount
 requires unshare --version
 
 # The demo's output: four arrays are right; afterwards no files are left.
-# shellcheck disable=SC2016
 demo='id -u && unset XDG_CONFIG_HOME XDG_RUNTIME_DIR && mkdir -p "$HOME/tmp" && cd / &&
 	PJRTFS_BUILD=$build TMPDIR=$HOME/tmp "$top/scripts/demo" --plugin "cpu=$so" &&
 	rmdir "$HOME/tmp"'

@@ -3,7 +3,6 @@
 # PLUGIN: each
 # Programs that JAX exported for several platforms: pjrtfs passes the number of the platform, and
 # no caller counts it.  The exports multiply by 3 on cuda, by 5 on tpu and by 2 on cpu.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 p=${plugin:-cpu}
 export PJRTFS_CACHE_DIR=$work/kept

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Plugins are added, changed and removed while the mount is served; files and open descriptors stay.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 requires_mount
 requires test -e "$plugins/cpu-0.106/pjrt_plugin.so"

@@ -3,7 +3,6 @@
 # SANITIZE: asan
 # A tool that writes a program which is refused says so; state and error tell why.  refused.sh tries more
 # tools.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 mount_pjrtfs
 cp "$data/add.mlir" "$mnt/programs/good.mlir"
@@ -126,12 +125,11 @@ head -c 3000 /dev/urandom >random
 printf 'ML\xefR' >magic
 head -c 100 "$data/add.mlir" >half
 echo 'module @empty {}' >nomain
-for what in random magic half nomain "$data/x.npy"; do
-	n=bad-$(basename "$what" .npy)
-	refused "$n" '' cp "$what" "$to/$n.mlir"
-	refused "$n-bc" '' cp "$what" "$to/$n-bc.mlirbc"
-	refused "$n-hlo" '' cp "$what" "$to/$n-hlo.hlo.pb"
+for what in random magic half nomain; do
+	refused "bad-$what" '' cp "$what" "$to/bad-$what.mlir"
 done
+refused bad-bc '' cp magic "$to/bad-bc.mlirbc"
+refused bad-hlo '' cp "$data/x.npy" "$to/bad-hlo.hlo.pb"
 
 # An empty file is not a failure: a shell's > makes one before the first write.
 bounded touch "$to/empty.mlir"

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: tsan
 # queue: what runs on a device and what waits for it, whose it is, how far it is; and compiles.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 requires test "$(id -u)" = 0
 p=${plugin:-cpu}

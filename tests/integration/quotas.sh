@@ -3,7 +3,6 @@
 # TIER: smoke
 # Quotas of two ordinary users: what each has is counted, a refusal names the file of the maximum,
 # and the other user goes on.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 requires test "$(id -u)" = 0
 mount_pjrtfs -o allow_other,mode=1777 --memory-limit 256M --quota memory=32M \

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What is refused: which errno, which sentence, where it is told; and nothing is changed by it.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 mount_pjrtfs ${others:+-o allow_other}
 b=$mnt/buffers

@@ -4,7 +4,6 @@
 # COST: 14 CPU-s in 20 s
 # docs/remote.md: what it shows works as it stands there, over an sshd of this test; and each row
 # of its table is true.
-# shellcheck disable=SC2016 # what the far shell expands
 . "$srcdir/tests/words.sh"
 . "$top/tests/sshd.sh"
 mount_pjrtfs

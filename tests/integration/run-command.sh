@@ -3,7 +3,6 @@
 # SANITIZE: none
 # COST: 6 CPU-s
 # --run: a mount for one command, its exit status, signals, and what remains after each end.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires_mount
 export TMPDIR=$work/tmp XDG_CACHE_HOME=$work/cache PJRTFS_PLUGIN_PATH=$plugins

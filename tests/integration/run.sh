@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # TIER: smoke
 # executables/NAME/run: lines and objects, quoted names, the last reply, descriptors.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 mount_pjrtfs
 r=$mnt/executables/add/run

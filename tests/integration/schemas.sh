@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The schemas of commands, replies, signature.json, info.json, x.json, events and the names of metrics, and
 # the mount agree.
-# shellcheck disable=SC2016 # programs' text, what another shell expands
 . "$srcdir/tests/lib.sh"
 read -ra cc <<<"${CC:-cc}" # it may have options
 requires "${cc[@]}" --version

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Three plugins in one mount: programs choose one, arrays move between them with one copy at
 # most, and errors name the plugin of each array and program.
-# shellcheck disable=SC2016 # what another program expands
 . "$srcdir/tests/words.sh"
 for p in cpu cpu-0.81 cpu-0.106; do
 	requires test -e "$plugins/$p/pjrt_plugin.so"

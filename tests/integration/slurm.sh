@@ -3,7 +3,6 @@
 # SANITIZE: none
 # docs/jobs.md under Slurm: the script there, as it stands, gives the files of a single mount; and
 # nothing remains of a job that scancel ends.  munged, slurmctld and slurmd are the test's own.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 requires redis-server --version
 for program in munged slurmctld slurmd; do

@@ -31,7 +31,6 @@ eventually grep -q 'state-dir: write buffers/big.raw: No space left on device; n
 head -c 64k /dev/zero >full/all 2>/dev/null || :
 bounded cp "$data/add.mlir" "$mnt/programs/"
 eventually grep -q "^cache $work/full: write entry .*: No space left on device" "$mnt/health"
-# shellcheck disable=SC2016 # what is expanded later
 eventually eval '[ "$(sed "s/:.*//; s/ .*//" "$mnt/health" | xargs)" = "state-dir cache" ]'
 tells "$mnt/metrics.prom" '^pjrtfs_healthy 0$' '^pjrtfs_state_files_not_kept [1-9]' \
 	'^pjrtfs_state_write_errors_total [1-9]' '^pjrtfs_cache_write_errors_total 1$'

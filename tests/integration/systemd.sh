@@ -3,7 +3,6 @@
 # SANITIZE: none
 # The units under a real systemd, in namespaces of its own: the mount is the host's, the plugin has
 # its sandbox, and what dies or hangs is started again; users have mounts of their own.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 requires isolated
 requires_mount

@@ -3,7 +3,6 @@
 # PLUGIN: each
 # SANITIZE: asan
 # Programs whose main takes and returns tokens, as JAX's ordered effects have it.
-# shellcheck disable=SC2016 # what eval expands
 . "$srcdir/tests/words.sh"
 mount_pjrtfs
 x=$mnt/executables

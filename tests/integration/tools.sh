@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Common tools work on arrays as on files: copied in and out again, edited, the
 # bytes are the same, and each file copied in is an array on its device.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 requires rsync --version
 requires getfattr --version

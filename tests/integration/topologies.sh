@@ -3,7 +3,6 @@
 # PLUGIN: each
 # SANITIZE: asan
 # Programs that are compiled for devices that are not here, and run where they are.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 requires_mount
 requires test -e "$plugins/cpu-0.106/pjrt_plugin.so"

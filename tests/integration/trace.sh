@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # trace.json: what happened, as spans that Perfetto shows.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 mount_pjrtfs ${others:+-o allow_other --mode 1777}
 p=${plugin:-cpu}

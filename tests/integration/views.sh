@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
 # One buffer, several views: .npy, .raw, .txt, .json; each can be read, and written but .json.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/words.sh"
 mount_pjrtfs
 b=$mnt/buffers

@@ -29,7 +29,6 @@ installs()
 	sed -n "/^$1/,/^$2/s/^    //p" "$top/README.md" >lines
 	grep -qF "pjrtfs cpu $3" lines || fail "README.md has other lines: $(cat lines)"
 	mkdir -p "$own/home"
-	# shellcheck disable=SC2016 # what the other shell expands
 	(cd clone && unset PJRTFS_PLUGIN_PATH PJRTFS_BUILD && export own && HOME=$own/home USER=root \
 		PATH=$work/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 		"$patient" $((patience * 60)) unshare --mount --propagation private bash -eu -c '

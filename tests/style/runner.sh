@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
 # tests/run: what it counts as passed, failed, skipped and flaky, and what it refuses.
-# shellcheck disable=SC2016 # what another shell expands
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0
 

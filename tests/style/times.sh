@@ -11,7 +11,6 @@
 #
 # Allowed are pauses below 0.2 s within a loop that looks again (while or until; in C also for); and what is the subject
 # itself: a comment in the line, or in the one before, says "real time:" and why.
-# shellcheck disable=SC2016 # awk's words
 set -eu
 cd "$srcdir"
 find tests -name '*.sh' -o -name '*.py' -o -name '*.[ch]' | sort | xargs awk '

@@ -46,7 +46,6 @@ part debootstrap debootstrap --variant=minbase trixie "$root" "$mirror"
 # would not find its worker there.
 in_system()
 {
-	# shellcheck disable=SC2016 # the other shell's words
 	unshare --mount --propagation private bash -euc 'cd "$1"; pivot_root . old; cd /; umount -l /old; exec "${@:2}"' - \
 		"$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
 		DEBIAN_FRONTEND=noninteractive CONFIGURE_FLAGS=--enable-werror \
@@ -65,9 +64,7 @@ mount -t proc proc root/proc
 part "scripts/setup" in_system scripts/setup
 part "packages of the tests" in_system \
 	"apt-get -q -y --no-install-recommends install $smoke_packages"
-# shellcheck disable=SC2016 # the other shell's words
 part demo in_system 'PJRTFS_BUILD=$PWD/build scripts/demo'
-# shellcheck disable=SC2016
 part "the tests' programs" in_system 'make -C build -j$(nproc) check-programs'
 part "smoke tests" in_system 'tests/run --build build smoke'
 tail -n 1 said
@@ -77,7 +74,6 @@ tail -n 1 said
 version=$(in_system 'python3 -c "import sys; print(*sys.version_info[:2], sep=\".\")"')
 part "the newest JAX for Python $version" "$patient" $((patience * 6)) /usr/bin/python3 -m pip install -q --no-compile \
 	--target root/jax --python-version "$version" --only-binary=:all: --ignore-requires-python jax flatbuffers
-# shellcheck disable=SC2016
 part "functions of JAX" in_system '
 	end() { fusermount3 -u -z /mnt/new; fusermount3 -u -z /mnt/old; }
 	trap end EXIT

@@ -13,7 +13,7 @@ import time
 import cases
 import schema
 from cases import (case, child, content, end_of, end_well, equal, eventually, f32, fails, fortran,
-                   holds, kill_worker, make, npy, of_plugin, opened, packed, program, read_all,
+                   holds, kill_worker, make, npy, opened, packed, program, read_all,
                    root_case, used, write_all)
 
 MIB = 1 << 20
@@ -196,15 +196,12 @@ def types(d):
     # name of MLIR, descr, others that mean it, bytes of an element
     for mlir, descr, others, one in (
             ("bf16", "<V2", ["|V2"], b"\x80\x3f"), ("f16", "<f2", ["|V2"], b"\0\x3c"),
-            ("f8E4M3FN", "<V1", ["|V1"], b"\x38"), ("f8E5M2", "|V1", ["<f1", "<V1"], b"\x3c"),
-            ("i1", "|b1", ["?"], b"\1"), ("i8", "|i1", [], b"\xff"), ("ui8", "|u1", [], b"\xff"),
-            ("i4", "|i1", [], b"\xff"), ("ui4", "|u1", [], b"\x0f"),
-            ("i64", "<i8", [], b"\1" * 8), ("f64", "<f8", [], b"\0" * 6 + b"\xf0\x3f"),
-            ("complex<f32>", "<c8", [], b"\0\0\x80\x3f" * 2)):
+            ("f8E5M2", "|V1", ["<f1", "<V1"], b"\x3c"), ("i1", "|b1", [], b"\1"),
+            ("i4", "|i1", [], b"\xff"), ("complex<f32>", "<c8", [], b"\0\0\x80\x3f" * 2)):
         name = "call_t" + mlir.replace("<", "").replace(">", "")
         fd = opened(function(name, f"%x: tensor<3x{mlir}>", f"tensor<3x{mlir}>",
                              f"return %x : tensor<3x{mlir}>"))
-        for said in [descr] + [o for o in others if o != "?"]:
+        for said in [descr] + others:
             write_all(fd, npy(said, (3,), one * 3))
             equal(f"{mlir} as {said}", read_all(fd), npy(descr, (3,), one * 3))
         fails("EINVAL", os.write, fd, npy("<u2", (3,), b"\0" * 6))
@@ -458,14 +455,6 @@ def twenty_at_once(d):
             equal("sum", read_all(fd), f32((2, 3), *[a + b for a, b in zip(range(1, 7), y)]))
 
     end_well(*[child(some, i) for i in range(20)])
-    # in one process, taken in turns, all inputs before any output
-    fds = [opened(path) for _ in range(20)]
-    for i, fd in enumerate(fds):
-        os.write(fd, X)
-    for i, fd in enumerate(fds):
-        os.write(fd, f32((2, 3), *[i] * 6))
-    for i, fd in reversed(list(enumerate(fds))):
-        equal("sum", read_all(fd), f32((2, 3), *[v + i for v in range(1, 7)]))
 
 
 @case
@@ -562,12 +551,8 @@ def wrong_inputs(d):
     fd = opened(adder())
     for bad, why in (
             (npy("<f8", (2, 3), b"\0" * 48), "input 0 (x): F64[2,3] came, the program wants F32[2,3]"),
-            (f32((3, 2), *range(6)), "F32[3,2] came"), (f32((6,), *range(6)), "F32[6] came"),
-            (f32((), 1), "F32[] came"), (npy("<i4", (2, 3), b"\0" * 24), "S32[2,3] came"),
-            (npy("|V2", (3,), b"\0" * 6), "V2[3] came"),
-            (npy(">f4", (2, 3), b"\0" * 24), "big-endian"), (b"x y -> z\n", ".npy"),
-            (b"\n", ".npy"), (b"{}", ".npy"), (b"\x93NUMPY\x09\0", "version"),
-            (npy("<f4", (-1, 3), b""), "input 0")):
+            (f32((3, 2), *range(6)), "F32[3,2] came"), (npy("|V2", (3,), b"\0" * 6), "V2[3] came"),
+            (b"x y -> z\n", ".npy"), (b"\n", ".npy")):  # check_npy.c has more
         fails("EINVAL", os.write, fd, bad)
         fails("EINVAL", os.write, fd, X)  # until it got the error
         told(fd, "EINVAL", why)
@@ -691,32 +676,13 @@ def the_worker_dies_between(d):
           head + read_all(large) == u32(n, b"\xff" * 4 * n))
 
 
-def resident(pid):
-    with open(f"/proc/{pid}/statm", encoding="ascii") as f:
-        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 @case
 def nothing_leaks(d):
-    n = MIB
-    path = inverter("call_leak", n)
+    """Of descriptors that are closed at every stage; growth.py counts the processes' memory."""
     small = adder()
     before = used()
     nodes = os.statvfs(cases.mnt)
-    fd = opened(path)
-    one = u32(n, b"\1" * 4 * n)
-    pids = int(of_plugin("pid")), int(content(cases.mnt + "/pid"))
-    for i in range(60):
-        write_all(fd, one)
-        equal("length", len(read_all(fd)), len(one))
-        if i == 20:
-            sizes = [resident(pid) for pid in pids]
-    for size, pid in zip(sizes, pids):
-        # A sanitizer keeps what was freed.
-        holds("the processes do not grow", os.environ.get("SANITIZED") or
-              resident(pid) < size + 64 * MIB)
-    os.close(fd)
-    for i in range(200):  # closed at every stage
+    for i in range(200):
         fd = opened(small)
         os.write(fd, (X + Y)[:1 + i * 2])
         if i % 2:

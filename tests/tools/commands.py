@@ -81,7 +81,7 @@ def batch(d):
     replies = json.loads(cases.receive(fd))["replies"]
     os.close(fd)
     equal("replies", (len(replies), all(r["ok"] for r in replies)), (10000, True))
-    reply = ok(op="batch", steps=[{**step, "inputs": ["batch/t", "batch/y"]}] * 1000)
+    ok(op="batch", steps=[{**step, "inputs": ["batch/t", "batch/y"]}] * 1000)
     equal("t", text(d + "/t"), b"10021 20042 30063\n")
 
 
@@ -184,8 +184,6 @@ def repeat(d):
     # what is not fed is the same each time
     reply = ok(**{**o, "outputs": ["repeat/q", "repeat/m"]}, repeat=3)
     equal("m", text(d + "/m"), b"1011\n")
-    refused("EINVAL", "repeat", repeat=0, **o)
-    refused("EINVAL", "repeat", repeat=10**12, **o)
     refused("EINVAL", "gone after the first", repeat=2, donate=["repeat/g"], **o)
     # a reader of the old value keeps it
     fd = opened(d + "/n.txt", os.O_RDONLY)
@@ -319,13 +317,8 @@ def names(d):
             # a mismatch names the argument
             ("EINVAL", f"input 2 ({params[2]}): names/n is S32[], the program wants",
              dict(inputs=["names/p", "names/n", "names/n"])),
-            # names that buffers cannot have
+            # names that buffers cannot have; check_buffer_names.c has them
             ("EINVAL", "is what is known of a buffer", dict(outputs=["names/a", "x.json"])),
-            ("EINVAL", "is what is known of a buffer",
-             dict(outputs=["names/a", "ns.sharding.json"])),
-            ("EINVAL", "names/p.json is what is known of a buffer, whose name is names/p",
-             dict(inputs=["names/p.json", "names/n", "names/g"])),
-            ("EINVAL", "b.npz: files of that format", dict(outputs=["names/a", "names/b.npz"])),
             ("EINVAL", "both called", dict(outputs=["names/a", "names/a.npy"])),
             # nor an array
             ("ENODATA", "input 0: names/nothing: it is empty",
@@ -607,13 +600,13 @@ def at_once(d):
     def work(k):
         numbers(d, **{f"x{k}": (k, k, k)})
         fd = opened(cases.mnt + "/control", os.O_RDWR)
-        for i in range(20):
+        for i in range(5):
             name = f"at_once/x{k}"
             reply = ask(fd, {"op": "execute", "executable": "add", "id": [k, i],
                              "inputs": [name, "at_once/one"], "outputs": [name]})
             equal("id", reply["id"], [k, i])
         os.close(fd)
-        equal("sum", text(f"{d}/x{k}"), f"{k + 20} {k + 20} {k + 20}\n".encode())
+        equal("sum", text(f"{d}/x{k}"), f"{k + 5} {k + 5} {k + 5}\n".encode())
 
     end_well(*[child(work, k) for k in range(50)])
 

@@ -161,7 +161,8 @@ def pair_errors(request, reply):
         found = reply_errors("", reply)
         steps = request.get("steps") if isinstance(request, dict) else None
     else:
-        found = errors(request, "#/$defs/command")
+        # That of its op alone; commands_schema.py has all of "#/$defs/command".
+        found = errors(request, f"#/$defs/requests/{request['op']}")
         found += reply_errors(reply_of(request), reply, request.get("async", False))
         steps = request.get("steps")
     if isinstance(steps, list):

@@ -157,13 +157,9 @@ def as_text(d):
     mesh = 'sdy.mesh @mesh = <["x"=2, "y"=2]>'
     for words, want in [
             (dict(sharding="{devices=[2,2]<=[4]}"), square),
-            (dict(sharding="{devices=[2,2]<=[2,2]T(1,0)}"), [square[i] for i in (0, 2, 1, 3)]),
             (dict(sharding="{devices=[2,1,2]<=[4] last_tile_dim_replicate}"),
              [rows[i] for i in (0, 0, 1, 1)]),
-            (dict(sharding="{replicated}"), [w] * 4),
             (dict(sharding='#sdy.sharding<@mesh, [{"x"}, {"y"}]>', mesh=mesh), square),
-            (dict(sharding='#sdy.sharding<@mesh, [{"y"}, {}]>', mesh={"x": 2, "y": 2}),
-             [rows[i] for i in (0, 1, 0, 1)]),
             (dict(spec=["x"], mesh=mesh), [rows[i] for i in (0, 0, 1, 1)]),
             (dict(sharding={"mesh": {"x": 2}, "spec": ["x"]}), rows)]:
         reply = ok(**o, **words)
@@ -203,14 +199,10 @@ def in_other_memories(d):
 
 @case
 def of_every_type(d):
-    for dtype in ["PRED", "S2", "S4", "S8", "S16", "S32", "S64", "U2", "U4", "U8", "U16",
-                  "U32", "U64", "F16", "F32", "F64", "BF16", "C64", "C128", "F8E5M2",
-                  "F8E4M3FN", "F8E4M3B11FNUZ", "F8E5M2FNUZ", "F8E4M3FNUZ", "F8E4M3",
-                  "F8E3M4", "F8E8M0FNU", "F4E2M1FN"]:
-        size = {"16": 2, "32": 4, "64": 8, "28": 16}.get(dtype[-2:], 1)
-        if dtype == "C64":
-            size = 8
-        low = {"S2": 4, "U2": 4, "S4": 16, "U4": 16, "F4E2M1FN": 16, "PRED": 2}.get(dtype, 256)
+    """One of each size and kind; dtypes.py has all of them."""
+    for dtype, size, low in [("PRED", 1, 2), ("S2", 1, 4), ("U4", 1, 16), ("F4E2M1FN", 1, 16),
+                             ("F8E4M3FN", 1, 256), ("S16", 2, 256), ("BF16", 2, 256),
+                             ("F32", 4, 256), ("U64", 8, 256), ("C64", 8, 256), ("C128", 16, 256)]:
         data = bytes((i * 7 + 3) % low for i in range(6 * 4 * size))
         ok(op="create", buffer="t", dtype=dtype, shape=[6, 4])
         make(cases.buffers + "/t.raw", data)
@@ -325,7 +317,7 @@ def split_otherwise(d):
              [None, ["y", "x"]], [None, None, "x"], ["x", None, "y"]]
     meshes = [{"x": 2, "y": 2}, {"x": 4, "y": 1}, {"x": 2, "y": 1}, {"x": 3, "y": 1},
               {"x": 1, "y": 1}]
-    for i in range(60):
+    for i in range(30 * cases.TIMES):
         shape = rng.choice([(12, 12, 4), (12, 12, 12), (24, 12, 12), (0, 12, 12), (12, 0, 12)])
         w = np.random.default_rng(i).integers(0, 1 << 60, shape, dtype="<i8")
         saved("w", w)
@@ -393,9 +385,7 @@ def split_otherwise_refused(d):
 
 @case
 def of_odd_shapes(d):
-    for shape, mesh, spec in [((), {"x": 4}, []), ((0, 6), {"x": 2}, ["x"]),
-                              ((0, 6), {"x": 3}, [None, "x"]), ((1, 1, 8), {"x": 4}, [None, None, "x"]),
-                              ((2,) * 8, {"a": 2, "b": 2}, [None] * 6 + ["a", "b"])]:
+    for shape, mesh, spec in [((), {"x": 4}, []), ((2,) * 8, {"a": 2, "b": 2}, [None] * 6 + ["a", "b"])]:
         w = numbers(*shape, dtype="<i2")
         shard("w", "ws", mesh, spec)
         parts("ws", divided(w, mesh, spec))
@@ -593,19 +583,6 @@ def refusals(d):
             ("ENODEV", "no device", dict(device="none:1")),
             ("ENOENT", "is not an array on several", dict(buffer=device(1) + "/ws"))]:
         refused(names, pattern, **{"op": "gather", "buffer": "ws", "as": "no", **o})
-
-
-@case
-def as_other_commands(d):
-    w = numbers(8)
-    step = {"op": "shard", "buffer": "w", "as": "ws", "mesh": {"x": 2}, "spec": ["x"]}
-    reply = ok(op="batch", id=7, steps=[step, {"op": "gather", "buffer": "ws", "as": "w2"}])
-    equal("replies", [r["buffer"] for r in reply["replies"]], ["ws", "w2"])
-    has(0, "w2", w)
-    for o in {**step, "as": "wt"}, {"op": "gather", "buffer": "wt", "as": "w3"}:
-        job = ok(**o, **{"async": True})["job"]
-        equal("job", ok(op="wait", job=job)["result"]["buffer"], o["as"])
-    has(0, "w3", w)
 
 
 @root_case
