@@ -102,11 +102,11 @@ unnumbered()
 	}
 	print sort split //, $all'
 }
-# save INTO: what each of them shows
+# save INTO: what those of several kinds show
 save()
 {
 	local name f
-	for name in $programs; do
+	for name in alias export far two four; do
 		mkdir -p "$1/$name"
 		for f in signature.json options.json cost.json memory.json; do
 			bounded cat "$mnt/executables/$name/$f" >"$1/$name/$f"
@@ -160,7 +160,7 @@ done
 save loaded
 diff -r compiled loaded || fail "programs from the cache show something else"
 jq -e '.devices == [2]' loaded/far/info.json >/dev/null || fail "far is elsewhere"
-jq -e '.device_assignment == [[3],[1]]' loaded/replicas/info.json >/dev/null ||
+bounded jq -e '.device_assignment == [[3],[1]]' "$mnt/executables/replicas/info.json" >/dev/null ||
 	fail "replicas is elsewhere"
 equal "misses" "$(stat_of misses)" 13
 equal "directory" "$(stat_of directory)" "$work/kept"

@@ -128,9 +128,6 @@ bounded fusermount3 -u "$mnt"
 nothing_left
 
 # -- the same place can be mounted again at once
-for _ in 1 2 3; do
-	begin killed
-	bounded fusermount3 -u "$mnt"
-	lib_gone "$daemon" || fail "the daemon $daemon stays"
-	lib_gone "$worker" || fail "the worker $worker stays"
-done
+begin killed
+bounded fusermount3 -u "$mnt"
+nothing_left

@@ -107,10 +107,10 @@ def a_write_ends_with_the_last_input(d):
 
 @case
 def large_arrays(d):
-    n = 12 * MIB + 5  # elements: 48 MiB and a bit
+    n = 3 * MIB + 5  # elements: 12 MiB and a bit
     path = inverter("call_large", n)
     before = used()
-    data = random.Random(1).randbytes(MIB) * 49
+    data = random.Random(1).randbytes(MIB) * 13
     data = data[:4 * n]
     want = (int.from_bytes(data, "little") ^ ((1 << 32 * n) - 1)).to_bytes(4 * n, "little")
     fd = opened(path)
@@ -128,7 +128,7 @@ def large_arrays(d):
     eventually("all is given back", lambda: used() <= before)
     # as does what is half there
     fd = opened(path)
-    write_all(fd, u32(n, data)[:20 * MIB])
+    write_all(fd, u32(n, data)[:5 * MIB])
     holds("room is taken", used() >= before + 4 * n)
     os.close(fd)
     eventually("all is given back", lambda: used() <= before)
@@ -449,7 +449,7 @@ def twenty_at_once(d):
 
     def some(i):
         fd = opened(path)
-        for k in range(60):
+        for k in range(20):
             y = [i * 1000 + k] * 6
             write_all(fd, X + f32((2, 3), *y), 50 + i if k % 3 else None)
             equal("sum", read_all(fd), f32((2, 3), *[a + b for a, b in zip(range(1, 7), y)]))
