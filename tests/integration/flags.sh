@@ -2,21 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
 # Only the mount's owner may set flags of XLA that name files.
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 requires test "$(id -u)" = 0
 requires perl --version
 mount_pjrtfs -o allow_other --flags-for-all xla_dump_max_hlo_modules
-chmod 755 "$work"
 p=$mnt/programs/all
 x=$mnt/executables/all
 mkdir -m 700 rootonly
 cp "$data/add.mlir" .
 chmod 644 add.mlir
 bounded mkdir -m 1777 "$p"
-as_say() # FILE TEXT
-{
-	as 1001 bash -c 'printf "%s\n" "$2" >"$1"' - "$1" "$2"
-}
 dump='{"env_option_overrides":{"xla_dump_to":"'$work/rootonly/byB'","xla_dump_hlo_as_text":true}}'
 only="xla_dump_to: only the mount's owner may set this flag"
 nothing() # was written for the user
@@ -26,7 +21,7 @@ nothing() # was written for the user
 
 # -- in options.json, at once and in pieces, with the sentence
 as 1001 touch "$p/mine.mlir"
-fails_with 'not permitted' as_say "$x/mine/options.json" "$dump"
+fails_with 'not permitted' as_write 1001 "$x/mine/options.json" "$dump"
 tells "$x/mine/error" "^options of mine: .*$only|^options of all/mine: .*$only"
 if as 1001 bash -c 'exec 3>"$1"; printf "%s" "${2:0:30}" >&3; printf "%s\n" "${2:30}" >&3' - \
 	"$x/mine/options.json" "$dump"; then
@@ -46,10 +41,10 @@ gone "$x/other"
 nothing
 
 # -- every user may set flags that change numbers, and those of --flags-for-all
-as_say "$x/mine/options.json" '{"env_option_overrides":{"xla_cpu_enable_fast_min_max":false,
+as_write 1001 "$x/mine/options.json" '{"env_option_overrides":{"xla_cpu_enable_fast_min_max":false,
 	"xla_dump_max_hlo_modules":7}}'
 shows "$x/mine/state" ready
-as_say "$x/mine/options.json" '{}'
+as_write 1001 "$x/mine/options.json" '{}'
 
 # -- the owner sets a flag, then another user writes the program: it is compiled without the flag
 bounded cp add.mlir "$p/shared.mlir"
@@ -72,7 +67,7 @@ bounded chmod 777 "$p"
 as 1001 cp add.mlir "$p/.scratch"
 fails_with 'not permitted' as 1001 mv "$p/.scratch" "$p/shared.mlir"
 # a user with write permission sets harmless options, and then the program compiles
-as_say "$x/shared/options.json" '{}'
+as_write 1001 "$x/shared/options.json" '{}'
 as 1001 bash -c 'cat add.mlir >"$1"' - "$p/shared.mlir"
 shows "$x/shared/state" ready
 

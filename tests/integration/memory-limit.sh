@@ -51,7 +51,12 @@ bounded cp 16M.npy "$b/again.npy"
 same "$b/again.npy" 16M.npy
 bounded cp 16M.npy "$b/again.npy"
 
+# What fitted of bytes that are too many stays, and the sentence says how to have it back.
 bounded rm "$b"/*
+fails_with 'No space left' dd if=96M.npy of="$b/grows.raw" bs=1M status=none
+tells "$mnt/error" '--memory-limit\); rm of this file gives back the [1-9][0-9]* bytes'
+bounded rm "$b/grows.raw"
+
 # At the limit the daemon drops host copies of results, the longest unread first; reading one
 # fetches it again.  Data that a user wrote is kept.  S4 is packed on the device, so that its host
 # copies are copies.

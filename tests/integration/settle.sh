@@ -3,7 +3,7 @@
 # The command settle: after it each thing that it promises is there at the first look.
 # TIER: full
 . "$srcdir/tests/words.sh"
-rounds=${PJRTFS_TEST_ROUNDS:-10}
+rounds=$((4 * times))
 state=$work/state
 mount_pjrtfs faulty --fault serialize=works
 b=$mnt/buffers

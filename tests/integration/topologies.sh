@@ -91,7 +91,7 @@ import random, sys
 
 good = open(sys.argv[1], "rb").read()
 random = random.Random(1)
-for i in range(40):
+for i in range(16):
     bad = bytearray(good)
     for _ in range(1 + i % 4):
         bad[random.randrange(len(bad))] ^= 1 << random.randrange(8)
