@@ -145,8 +145,8 @@ fails_with()
 	esac
 }
 
-# For a test in a mount namespace of its own: unmount the copies of other tests' mounts; as long as
-# they exist, those tests' daemons do not exit.  The other test may be faster.
+# In a mount namespace of the test's own: unmount the copies of others' mounts; as long as they exist, those
+# daemons do not exit.  The other may be faster.
 forget_mounts()
 {
 	local at
@@ -559,21 +559,31 @@ daemon_ended()
 	daemon=
 }
 
+# at_end COMMAND: it is run at the end of the test, the latest one first, before mounts are undone; lib_status
+# is the test's status.
+lib_at_end=
+at_end()
+{
+	lib_at_end="$1; $lib_at_end"
+}
+
 lib_end()
 {
-	local status=$? i
+	lib_status=$?
+	local i
 	trap - EXIT ERR
 	set +e
+	eval "$lib_at_end"
 	exec 3>&- 4>&- 5>&- 6>&- # what a test holds open under a mount keeps it busy
 	cd /
 	for i in "${!lib_mounts[@]}"; do
 		if [ -n "${lib_daemons[i]}" ]; then
 			unmount_pjrtfs "${lib_mounts[i]}" || {
 				echo "pjrtfs ended with status $?" >&2
-				[ "$status" != 0 ] || status=1
+				[ "$lib_status" != 0 ] || lib_status=1
 			}
 		fi
-		if [ "$status" != 0 ] && [ "$status" != 77 ]; then
+		if [ "$lib_status" != 0 ] && [ "$lib_status" != 77 ]; then
 			echo "--- what pjrtfs said" >&2
 			tail -n 100 "${lib_mounts[i]}.log" >&2
 		fi
@@ -584,7 +594,8 @@ lib_end()
 		}
 	done
 	rm -rf --one-file-system "$work"
-	exit "$status"
+	exit "$lib_status"
 }
 trap lib_end EXIT
 requires jq --version
+! isolated || forget_mounts

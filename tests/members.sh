@@ -5,15 +5,7 @@
 requires redis-server --version
 redis=
 sleepers=() # other processes that the end kills
-end_all()
-{
-	local status=$?
-	set +e
-	kill -KILL ${redis:+"$redis"} "${sleepers[@]}" 2>/dev/null
-	(exit "$status")
-	lib_end
-}
-trap end_all EXIT
+at_end 'kill -KILL ${redis:+"$redis"} "${sleepers[@]}" 2>/dev/null'
 secret=eelDaeph7aiy
 printf '%s\n' "$secret" >secret
 chmod 600 secret

@@ -33,17 +33,14 @@ sshfs_mounts=()
 sshd=$!
 end_sshd()
 {
-	local status=$? m
-	set +e
+	local m
 	for m in "${sshfs_mounts[@]}"; do
 		bounded fusermount3 -u -z "$m" 2>/dev/null
 	done
 	kill "$sshd"
 	wait "$sshd"
-	(exit "$status")
-	lib_end
 }
-trap end_sshd EXIT
+at_end end_sshd
 eventually grep -q 'Server listening' sshd.log
 mkdir bin
 for program in ssh scp sftp; do

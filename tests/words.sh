@@ -101,14 +101,6 @@ next_daemon()
 	eventually another "$old"
 }
 
-# at_end COMMAND: it is run at the end of the test, the latest one first, before mounts are undone.
-words_at_end=
-at_end()
-{
-	words_at_end="$1; $words_at_end"
-}
-trap 'words_status=$?; set +e; eval "$words_at_end"; (exit $words_status); lib_end' EXIT
-
 # page FILE FROM TO: its indented lines between the two patterns, for this mount.
 page()
 {

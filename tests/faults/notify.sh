@@ -8,14 +8,10 @@ requires_mount
 mnt=$work/mnt
 mkdir "$mnt"
 manager='' daemon=''
-trap 'status=$?
-	set +e
-	[ "$status" = 0 ] || cat said
+at_end '[ "$lib_status" = 0 ] || cat said
 	kill -CONT "$daemon" 2>/dev/null # (it may have ended)
 	bounded fusermount3 -u -z "$mnt" 2>/dev/null
-	[ -z "$manager" ] || wait "$manager"
-	(exit $status)
-	lib_end' EXIT
+	[ -z "$manager" ] || wait "$manager"'
 export PJRTFS_FAULTY_FILE=$faults
 
 # begin ADDRESS [pjrtfs options]: the manager starts pjrtfs, which gets ready.

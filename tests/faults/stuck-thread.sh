@@ -8,11 +8,7 @@ requires_mount
 
 mnt=$work/mnt
 mkdir "$mnt"
-trap 'status=$?
-	set +e
-	bounded fusermount3 -u -z "$mnt" 2>/dev/null || :
-	(exit $status)
-	lib_end' EXIT
+at_end 'bounded fusermount3 -u -z "$mnt" 2>/dev/null'
 STUCK=$work/stuck LD_PRELOAD=$build/tests/tools/stuck.so bounded "$pjrtfs" "${plugin:-cpu}" \
 	"$mnt" --plugin-dir "$plugins" --no-cache </dev/null >out 2>&1 ||
 	fail "cannot mount: $(cat out)"

@@ -9,16 +9,8 @@ stress=$build/tests/tools/cache_stress
 m=$work/m
 mkdir "$m"
 pid=
-end()
-{
-	local status=$?
-	set +e
-	[ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null
-	timeout "$patience" fusermount3 -u -z "$m" 2>/dev/null
-	(exit "$status")
-	lib_end
-}
-trap end EXIT
+at_end '[ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null
+	bounded fusermount3 -u -z "$m" 2>/dev/null'
 begun()
 {
 	[ -n "$(find "$fills/entries" -type f -newer since)" ]

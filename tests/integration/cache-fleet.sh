@@ -65,15 +65,7 @@ reads()
 reads
 if [ -n "$others" ]; then
 	mkdir bound
-	end_bound()
-	{
-		local status=$?
-		set +e
-		umount -q -l "$work/bound"
-		(exit "$status")
-		end_sshd
-	}
-	trap end_bound EXIT
+	at_end 'umount -q -l "$work/bound"'
 	mount --bind ci bound
 	mount -o remount,bind,ro bound
 	reads bound

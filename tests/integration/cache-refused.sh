@@ -4,7 +4,7 @@
 # A cache whose disk is full or read-only: one warning, and everything works; check_cache_directory.c has
 # the directories that are refused.
 . "$srcdir/tests/lib.sh"
-trap 's=$?; set +e; umount -q -l "$work/full"; (exit "$s"); lib_end' EXIT
+at_end 'umount -q -l "$work/full"'
 works()
 {
 	local n

@@ -55,15 +55,7 @@ mount_by_file()
 	bounded "$pjrtfs" "$@" </dev/null >out 2>&1 || fail "$(cat out)"
 }
 mount_by_file m
-end()
-{
-	local status=$?
-	set +e
-	bounded fusermount3 -u "$work/m" 2>/dev/null
-	(exit "$status")
-	lib_end
-}
-trap end EXIT
+at_end 'bounded fusermount3 -u "$work/m" 2>/dev/null'
 equal "devices" "$(bounded ls "m/devices/$name" | tr '\n' ' ')" '0 1 2 '
 equal "memory" "$(df --output=size -B1M m | tail -n 1 | tr -d ' ')" 64
 shows "m/plugins/$name/options.json" '{"cpu_device_count":3}'

@@ -9,11 +9,7 @@ requires_mount
 chmod 755 "$work"
 
 daemon='' sleeper='' holder='' # what may be left when the test fails
-trap 'status=$?
-	set +e
-	kill -KILL $daemon $sleeper $holder 2>/dev/null
-	(exit $status)
-	lib_end' EXIT
+at_end 'kill -KILL $daemon $sleeper $holder 2>/dev/null'
 
 # start [pjrtfs options]: a mount at $mnt, in the background; $daemon is its pid.
 start()

@@ -10,8 +10,8 @@ group=
 end_group()
 {
 	if [ -n "$group" ]; then
-		# shellcheck disable=SC2034 # for words.sh
-		unmount_pjrtfs || words_status=1 # before its group ends
+		# shellcheck disable=SC2034 # for lib.sh
+		unmount_pjrtfs || lib_status=1 # before its group ends
 		echo $$ >"$outside/cgroup.procs"
 		(eventually rmdir "$group")
 	fi

@@ -10,15 +10,7 @@ mount_pjrtfs
 cp "$data"/{add.mlir,x.npy,y.npy} .
 sshfs_mounts+=("$work/far")
 rclone=
-end_remote()
-{
-	local status=$?
-	set +e
-	[ -z "$rclone" ] || kill "$rclone"
-	(exit "$status")
-	end_sshd
-}
-trap end_remote EXIT
+at_end '[ -z "$rclone" ] || kill "$rclone"'
 
 # -- the page
 for between in '## As files|## As lines' '## As lines|## What'; do

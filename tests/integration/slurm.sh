@@ -56,7 +56,7 @@ services=()
 end_slurm()
 {
 	local pid
-	[ "$words_status" = 0 ] || tail -n 30 slurm/log/* slurm-*.out >&2
+	[ "$lib_status" = 0 ] || tail -n 30 slurm/log/* slurm-*.out >&2
 	bounded scancel --me 2>/dev/null
 	for pid in "${services[@]}"; do
 		kill "$pid"

@@ -28,7 +28,7 @@ told_by_systemd()
 }
 end_systemd()
 {
-	[ "$words_status" = 0 ] || told_by_systemd
+	[ "$lib_status" = 0 ] || told_by_systemd
 	[ -z "$parent" ] || kill -KILL "$parent"
 	wait $parent 2>/dev/null
 	until [ -z "$group" ] || find "$group" -depth -type d -exec rmdir {} + 2>/dev/null; do

@@ -31,15 +31,7 @@ requires test -n "$mirror"
 root=$work/root
 mkdir root
 mount -t tmpfs -o mode=755 tmpfs root
-end()
-{
-	local status=$?
-	set +e
-	umount -l "$root" # and what is mounted in it
-	(exit "$status")
-	lib_end
-}
-trap end EXIT
+at_end 'umount -l "$root"' # and what is mounted in it
 part debootstrap debootstrap --variant=minbase trixie "$root" "$mirror"
 
 # It becomes the root of a mount namespace, not of a chroot: after its own unshare(2), pjrtfs --run
