@@ -4,7 +4,7 @@
 # COST: 15 CPU-s
 # The daemon is killed while clients of all kinds work: no closed file is lost, no byte is wrong,
 # no client hangs; and what becomes of arrays without a host copy.  By hand: PJRTFS_KILLS=200.
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 mount_pjrtfs --keep
 put_add
 kills=${PJRTFS_KILLS:-20}
@@ -21,8 +21,7 @@ unmount_pjrtfs
 mount_pjrtfs faulty --keep
 own='{"op":"create","buffer":"own","dtype":"F32","shape":[64,64],"uninitialized":true}'
 faults pointer=error:UNIMPLEMENTED
-ask "$own" >reply
-tells reply '"ok":true'
+good "$own"
 tells "$mnt/buffers/own.json" '"host_copy":false'
 pid=$(bounded cat "$mnt/pid")
 kill -USR2 "$pid"
@@ -32,8 +31,7 @@ equal "its bytes" "$(bounded cat "$mnt/buffers/own.raw" | wc -c)" 16384
 if grep -q 'stay on their devices' "$mnt.log"; then fail "some were not fetched"; fi
 
 bounded rm "$mnt/buffers/own.npy"
-ask "$own" >reply
-tells reply '"ok":true'
+good "$own"
 tells "$mnt/buffers/own.json" '"host_copy":false'
 pid=$(bounded cat "$mnt/pid")
 worker=$(bounded cat "$mnt/plugins/faulty/pid")

@@ -3,14 +3,13 @@
 # SANITIZE: asan
 # A plugin that overwrites the memory in which its process and pjrtfs exchange messages: pjrtfs ends
 # that process and counts it, the calls in progress fail, and everything else goes on.
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 mount_pjrtfs "${plugin:-cpu}" "${faulty_options[@]}" --sandbox faulty:off
 at=$mnt/plugins/faulty
 far=$mnt/devices/faulty/0/buffers
 put_add
 cp "$data/x.npy" "$data/y.npy" "$far/"
-ask '{"op":"compile","program":"add","as":"far","options":{"plugin":"faulty"}}' >reply
-tells reply '"ok":true'
+good '{"op":"compile","program":"add","as":"far","options":{"plugin":"faulty"}}'
 run far 'x y -> z'
 
 faults 'execute=hang:here it hangs'

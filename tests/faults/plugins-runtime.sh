@@ -26,8 +26,6 @@ refused()
 }
 refused client=error:INTERNAL:'no such hardware' 'no such hardware'
 refused client=abort:'Check failed: start' 'died of signal 6 .Aborted.; it printed last: Check failed: start'
-refused init=segv 'died of signal 11'
-refused client=exit:3 'it ended|exited|status 3'
 
 # -- while it starts, the mount serves, and the directory stays
 faults client=held

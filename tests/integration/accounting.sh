@@ -113,8 +113,7 @@ run twice 'r3 -> r1 r3' # takes the names over
 agree "replaced"
 printf 'x' | bounded dd of="$b/r3.npy" bs=1 seek=$((8 * MiB)) conv=notrunc status=none
 agree "a result that was changed"
-ask '{"op":"execute","executable":"twice","inputs":["r3"],"outputs":["s1","s2"],"donate":["r3"]}' >reply
-tells reply '"ok":true'
+good '{"op":"execute","executable":"twice","inputs":["r3"],"outputs":["s1","s2"],"donate":["r3"]}'
 agree "donated"
 ask '{"op":"create","buffer":"f","dtype":"F32","shape":[2048,2048],"fill":1}' >reply
 ask '{"op":"create","buffer":"u","dtype":"F32","shape":[2048,2048],"uninitialized":true}' >>reply

@@ -6,7 +6,7 @@
 # COST: 5 CPU-s in 15 s
 # What was compiled once is loaded the next time, and shows and does all that a compiled program does:
 # after a restart, by others, by name, for any devices, not for another plugin.
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 requires xz --version
 p=${plugin:-cpu}
 export PJRTFS_CACHE_DIR=$work/kept
@@ -79,8 +79,7 @@ put_all()
 	put four cases/multi/matmul_2x2_gspmd/program.mlir
 	put sum "$data/sum.mlir"
 	put any "$data/add.mlir" '{"compile_portable_executable":true}'
-	ask '{"op":"compile","program":"add","as":"as","options":{"device":"'"$p"':1"}}' >reply
-	tells reply '"ok":true'
+	good '{"op":"compile","program":"add","as":"as","options":{"device":"'"$p"':1"}}'
 }
 # unnumbered: the bytes, sorted, of a HloModuleProto without its field 5, the number that a
 # plugin gives to each module in turn; maps are in any order each time
@@ -173,8 +172,7 @@ shows "$mnt/buffers/t.txt" $'10 40\n20 50\n30 60'
 shows "$mnt/buffers/m.txt" $'10 40 90\n160 250 360'
 # what is given away is given away by a loaded program, too
 bounded cp "$data/x.npy" "$mnt/buffers/gone.npy"
-ask '{"op":"execute","executable":"two","inputs":["gone","y","u"],"outputs":["t","m"],"donate":["gone"]}' >reply
-tells reply '"ok":true'
+good '{"op":"execute","executable":"two","inputs":["gone","y","u"],"outputs":["t","m"],"donate":["gone"]}'
 tells "$mnt/buffers/gone.json" '"state":"donated"'
 shows "$mnt/buffers/m.txt" $'10 40 90\n160 250 360'
 # they run where they were compiled for
@@ -185,8 +183,7 @@ shows "$mnt/devices/$p/2/buffers/z.txt" $'11 22 33\n44 55 66'
 run as 'x y -> z'
 tells "$mnt/executables/as/run" "^ok: z F32\\[2,3\\] on $p:1 in "
 for d in 0 1; do echo "1 2 $d" >"$mnt/devices/$p/$d/buffers/v.txt"; done
-ask '{"op":"execute","executable":"sum","inputs":[["v"],["v"]],"outputs":[["s"],["s"]]}' >reply
-tells reply '"ok":true'
+good '{"op":"execute","executable":"sum","inputs":[["v"],["v"]],"outputs":[["s"],["s"]]}'
 shows "$mnt/devices/$p/1/buffers/s.txt" '2 4 1'
 run any 'x y -> z'
 tells "$mnt/executables/any/run" "^ok: z F32\\[2,3\\] on $p:0 in "
@@ -331,8 +328,7 @@ PJRTFS_CACHE_DIR='' XDG_CACHE_HOME=$work/xdg mount_pjrtfs cpu,cpu-0.81,cpu-0.106
 bounded cp "$data/add.mlir" "$mnt/programs/"
 for round in miss hit; do
 	for p in cpu cpu-0.81 cpu-0.106; do
-		ask '{"op":"compile","program":"add","as":"'"$round-$p"'","options":{"device":"'"$p"':0"}}' >reply
-		tells reply '"ok":true'
+		good '{"op":"compile","program":"add","as":"'"$round-$p"'","options":{"device":"'"$p"':0"}}'
 		bounded cp "$data/x.npy" "$data/y.npy" "$mnt/devices/$p/0/buffers/"
 		run "$round-$p" 'x y -> z'
 		shows "$mnt/devices/$p/0/buffers/z.txt" $'11 22 33\n44 55 66'

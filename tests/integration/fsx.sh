@@ -3,7 +3,7 @@
 # SANITIZE: asan
 # COST: 13 CPU-s
 # Random operations on files in buffers/ do what the same ones do in tmpfs.
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 mount_pjrtfs
 b=$mnt/buffers
 many=$((20000 * times)) few=$((2000 * times))
@@ -47,8 +47,7 @@ done
 # a view of one that is written, whose header is made anew
 fsx "$b/u.raw" --ops $few --keep 0 --seed 6
 equal "the shape" "$(bounded jq -c .shape "$b/u.json")" '[4,25000]'
-ask '{"op":"create","buffer":"f","dtype":"F32","shape":[100,100]}' >reply
-tells reply '"ok":true'
+good '{"op":"create","buffer":"f","dtype":"F32","shape":[100,100]}'
 bounded truncate -s 40000 "$b/f.raw"
 fsx "$b/f.raw" --ops $few --keep 0 --seed 7
 equal "type and shape" "$(bounded jq -c '[.dtype, .shape]' "$b/f.json")" '["F32",[100,100]]'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Commands of all sorts, very many, leave no memory taken; GROWTH_COMMANDS says how many.
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 mount_pjrtfs
 few=60000 growth=2048
 if sanitized; then
@@ -14,8 +14,7 @@ func.func @main(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {
 }
 END
 bounded cp add.mlir "$mnt/programs/"
-ask '{"op":"batch","steps":[{"op":"create","buffer":"x","dtype":"F32","shape":[],"fill":2},{"op":"create","buffer":"y","dtype":"F32","shape":[],"fill":3}]}' >reply
-tells reply '"ok":true'
+good '{"op":"batch","steps":[{"op":"create","buffer":"x","dtype":"F32","shape":[],"fill":2},{"op":"create","buffer":"y","dtype":"F32","shape":[],"fill":3}]}'
 commands=${GROWTH_COMMANDS:-$((few * times))}
 "$patient" $((patience * 6 + commands / 500)) \
 	python3 -B "$top/tests/tools/growth.py" "$mnt" "${plugin:-cpu}" "$commands" $growth

@@ -61,7 +61,7 @@ ends()
 	grep -vE "$allowed" err >bad || true
 	[ ! -s bad ] || fail "$*: $(cat bad)"
 }
-for _ in $(seq $((1 + times))); do
+for _ in $(seq "$times"); do
 	mkdir copy
 	ends cp -r "$mnt/." copy
 	same copy/buffers/x.npy "$data/x.npy"

@@ -365,15 +365,6 @@ def directories(d):
     equal("new directory", sorted(os.listdir(d + "/q"), key=lambda n: int(n[:-4])),
           [f"{i}.npy" for i in range(12)])
     equal("q/7", text(d + "/q/7"), b"7\n")
-    # the same into one that is there, in the same order
-    ok(inputs=["directories/q"], outputs=["directories/all", "directories/p/"], **o)
-    equal("p/b/c/x", text(d + "/p/b/c/x"), b"7\n")
-    equal("as many", sum(len(files) for _, _, files in os.walk(d + "/p")), 13)
-    # words between
-    reply = line("list", "directories/p/W directories/p/a directories/p/b/ directories/p/c "
-                         "directories/p/c2 directories/p/é -> directories/x directories/r/")
-    holds(reply, reply.startswith("ok: directories/x S32[12], directories/r/0"))
-    equal("x", text(d + "/x"), b"0 1 2 3 4 5 6 7 8 9 10 11\n")
     # a device's directory, and all of a device
     ok(inputs=[device(0, "/directories/p/")],
        outputs=["directories/all", device(0, "/directories/p//")], **o)

@@ -104,12 +104,6 @@ def orders(d):
 
 
 @case
-def large(d):
-    check_identity(d, "layout_large", (1200, 1100), "f32", np.float32, (0, 1), None)
-    check_identity(d, "layout_large", (1200, 1100), "f32", np.float32, (0, 1), (0, 1))
-
-
-@case
 def less_than_a_byte(d):
     """No program changes the layout: XLA of API 0.81 aborts when it compiles one that does."""
     x = np.arange(-7, 8).astype(np.int8).reshape(3, 5).tobytes()
@@ -149,17 +143,6 @@ def other_programs(d):
     for i, name in enumerate(("c", "r", "c", "c", "r", "r")):
         run("layout_other_" + name, f"{at(d, 'x')} -> {at(d, 'x')}")
         same(f"run {i}", load(d + "/x.npy"), x * 2 ** (i + 1))
-
-
-@case
-def same_array_twice(d):
-    t = tensor((2, 3))
-    program("layout_pair", [(t, laid((0, 1))), (t, "")], [(t, laid((0, 1)))],
-            f"%0 = stablehlo.subtract %x0, %x1 : {t}\nreturn %0 : {t}")
-    x = counted((2, 3))
-    save(d + "/x.npy", x)
-    run("layout_pair", f"{at(d, 'x')} {at(d, 'x')} -> {at(d, 'y')}")
-    same("x - x", load(d + "/y.npy"), x - x)
 
 
 @case
@@ -295,7 +278,7 @@ def made_in_a_layout(d):
     for name, want in (("c", 2), ("u", 0), ("x", 2 * x)):
         run("layout_made", f"{at(d, name)} -> {at(d, 'z')}")
         same(name, load(d + "/z.npy"), np.zeros((3, 4), np.float32) + np.float32(want))
-    for wrong in ([0], [0, 0], [0, 2], [0, 1, 2], [-1, 0], "x", None, {}, [0.5, 1], []):
+    for wrong in ([0], [0, 0], [0, 2], [-1, 0], "x", None):
         refused("EINVAL", '"layout"', op="copy", buffer=at(d, "x"), layout=wrong, **{"as": at(d, "w")})
         refused("EINVAL", '"layout"', op="create", buffer=at(d, "w"), dtype="F32", shape=[2, 3], fill=1,
                 layout=wrong)
