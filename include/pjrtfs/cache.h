@@ -84,12 +84,12 @@ bool pf_cache_key_parse(const char *text, struct pf_cache_key *ret);
 void pf_cache_host(const char *cpuinfo, struct pf_buf *out);
 
 /*
- * Append the variables of ENVIRON (as environ(7)) that compilers read, sorted, one a line:
+ * Append the variables of ENV (as environ(7)) that compilers read, sorted, one a line:
  * those whose names begin with XLA_, TF_XLA_, LIBTPU_, TPU_, CUDA_, NVIDIA_, ROCM_, HIP_,
  * HSA_, NEURON_, LLVM_ or MLIR_.  Where XLA_FLAGS names a file, its content follows (at most
  * 1 MiB).
  */
-void pf_cache_environment(char *const *environ, struct pf_buf *out);
+void pf_cache_environment(char *const *env, struct pf_buf *out);
 
 /*
  * One entry of the compilation cache: a header of 256 bytes, then its parts one after

@@ -96,12 +96,12 @@ static int compare(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-void pf_cache_environment(char *const *environ, struct pf_buf *out)
+void pf_cache_environment(char *const *env, struct pf_buf *out)
 {
 	pf_autofree char **list = NULL;
 	size_t n = 0, used = 0;
 
-	while (environ[n])
+	while (env[n])
 		n++;
 	list = calloc(n + 1, sizeof(*list));
 	if (!list) {
@@ -109,8 +109,8 @@ void pf_cache_environment(char *const *environ, struct pf_buf *out)
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
-		if (is_read_by_compilers(environ[i]))
-			list[used++] = environ[i];
+		if (is_read_by_compilers(env[i]))
+			list[used++] = env[i];
 	qsort(list, used, sizeof(*list), compare);
 	for (size_t i = 0; i < used; i++) {
 		const char *flags = list[i] + strlen("XLA_FLAGS=");
