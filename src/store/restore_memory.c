@@ -79,11 +79,6 @@ static int restore_arena(struct pf_restore *restore, uint64_t number, int kept,
 	if (!ids || fd < 0)
 		return pf_err_set(err, -ENOMEM, "no memory for the arena");
 	r = list_extents(ids, n_ids, number, &extents, &n, err);
-	/* A user who has files, but none with bytes in an arena, gets another one. */
-	if (r == 0 && number && !n) {
-		pf_arena_forget(number);
-		return 0;
-	}
 	if (r == 0)
 		r = pf_arena_adopt(number ? *mount : NULL, number, fd, limit, extents, n,
 				   &arena, err);
@@ -105,19 +100,49 @@ struct pf_bytes *pf_restore_find_bytes(const struct pf_restore *restore, uint64_
 	return b ? pf_bytes_ref(b) : NULL;
 }
 
+/* Forget the arenas of users that have no bytes: who needs an arena again gets another one. */
+static int forget_unused(struct pf_err *err)
+{
+	size_t n_ids, n_arenas;
+	pf_autofree uint64_t *ids = pf_state_list(PF_STATE_BYTES, &n_ids);
+	pf_autofree uint64_t *arenas = pf_state_list(PF_STATE_ARENA, &n_arenas);
+
+	if (!ids || !arenas)
+		return pf_err_set(err, -ENOMEM, "no memory for the arenas");
+	for (size_t k = 0; k < n_arenas; k++) {
+		bool used = arenas[k] == 0; /* the mount's */
+
+		for (size_t i = 0; i < n_ids && !used; i++) {
+			const struct pf_bytes_record *record = bytes_record(ids[i]);
+
+			used = record && record->arena == arenas[k];
+		}
+		if (!used)
+			pf_arena_forget(arenas[k]);
+	}
+	return 0;
+}
+
 int pf_restore_arenas(struct pf_restore *restore, const struct pf_kept *kept, size_t n,
 		      uint64_t limit, struct pf_arena **arena, struct pf_err *err)
 {
 	uint64_t number;
-	size_t n_known;
-	int r = 0;
+	size_t n_known, len;
+	int r = forget_unused(err);
 
+	if (r < 0)
+		return r;
 	free(pf_state_list(PF_STATE_ARENA, &n_known));
 	for (int users = 0; users < 2; users++)
 		for (size_t i = 0; i < n && r == 0; i++) {
 			if (!pf_arena_is_kept(kept[i].name, &number) ||
 			    (number != 0) != users || (users && !*arena))
 				continue;
+			/* Forgotten, now or by a daemon that died before the keeper knew it. */
+			if (number && !pf_state_get(PF_STATE_ARENA, number, &len)) {
+				pf_shm_forget(kept[i].name);
+				continue;
+			}
 			r = restore_arena(restore, number, kept[i].fd, limit, arena, err);
 			n_known--;
 		}

@@ -378,4 +378,30 @@ TEST(no_number_is_given_twice)
 	pf_buffer_unref(copy);
 }
 
+/* A daemon that dies while it forgets, or makes, the arena of a user leaves half of it. */
+TEST_TIMES(half_of_an_arena_without_bytes_is_forgotten, 2)
+{
+	struct pf_arena *other;
+	struct pf_kept kept[2];
+	size_t n;
+	int state;
+
+	ok(pf_arena_new_for(arena, 1001, &other, &err));
+	state = dup(pf_state_fd());
+	kept[0] = (struct pf_kept){ "arena", dup(pf_arena_own_fd(arena)) };
+	kept[1] = (struct pf_kept){ "arena.1001", dup(pf_arena_own_fd(other)) };
+	if (_i)
+		pf_state_drop(PF_STATE_ARENA, pf_arena_number(other));
+	pf_state_close();
+	pf_arena_free(other);
+	pf_arena_free(arena);
+	ok(pf_state_open(state, &err));
+	ok(pf_restore_begin(kept, _i ? 2 : 1, LIMIT, &arena, &restore, &err));
+	close(kept[0].fd);
+	close(kept[1].fd);
+	end_restore();
+	free(pf_state_list(PF_STATE_ARENA, &n));
+	ck_assert_uint_eq(n, 1);
+}
+
 UNIT_FIXTURE(begin, end)
