@@ -217,6 +217,8 @@ char *pf_process_setup(const struct pf_process_start *start,
 	struct json_object *o = pf_json_copy(start->setup);
 	char *text;
 
+	if (!o)
+		return NULL;
 	if (n)
 		pf_json_add(o, "libraries", pf_libraries_json(libraries, n));
 	text = pf_json_text_copy(o);

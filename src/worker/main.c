@@ -106,10 +106,10 @@ static int start_awaiting_daemon(struct pf_err *err)
 static int parse_setup(const struct pf_buf *text, struct setup *ret, struct pf_err *err)
 {
 	struct json_object *json, *version, *plugin, *arena, *pool;
-	int r = pf_json_parse(text->data ? text->data : "", text->len, &json, NULL);
+	int r = pf_json_parse(text->data ? text->data : "", text->len, &json, err);
 
-	if (r == -ENOMEM)
-		return pf_err_set(err, r, "no memory for the set-up text");
+	if (r < 0)
+		return pf_err_wrap(err, r, "the set-up text");
 	version = pf_json_get(json, "version", json_type_int);
 	plugin = pf_json_get(json, "plugin", json_type_string);
 	arena = pf_json_get(json, "arena_size", json_type_int);
