@@ -24,6 +24,9 @@ enum pf_format {
 	PF_FORMAT_COUNT
 };
 
+/* Has the file STEM.txt, of a model's repository, words and no array?  LEN: of STEM. */
+bool pf_stem_has_words(const char *stem, size_t len);
+
 /* The format of a file name's extension; *STEM_LEN (if not NULL) bytes come before it.  merges.txt and
  * vocab.txt, which hold a tokenizer's words, have none. */
 enum pf_format pf_format_of(const char *name, size_t *stem_len);

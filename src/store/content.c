@@ -8,10 +8,10 @@
 #include "pjrtfs/array.h"
 #include "pjrtfs/array_files.h"
 
-/* Texts of a model's repository, which hold words. */
-static bool has_words(const char *name)
+bool pf_stem_has_words(const char *stem, size_t len)
 {
-	return !strcmp(name, "merges.txt") || !strcmp(name, "vocab.txt");
+	return (len == strlen("merges") && !memcmp(stem, "merges", len)) ||
+	       (len == strlen("vocab") && !memcmp(stem, "vocab", len));
 }
 
 enum pf_format pf_format_of(const char *name, size_t *stem_len)
@@ -22,7 +22,7 @@ enum pf_format pf_format_of(const char *name, size_t *stem_len)
 		size_t ext = strlen(pf_formats[f].extension);
 
 		if (len > ext && !strcmp(name + len - ext, pf_formats[f].extension) &&
-		    !has_words(name)) {
+		    !(f == PF_FORMAT_TXT && pf_stem_has_words(name, len - ext))) {
 			if (stem_len)
 				*stem_len = len - ext;
 			return f;

@@ -16,6 +16,9 @@ printf '#version: 0.2\nt h\nth e</w>\n' >hf/merges.txt
 bounded cp -r hf "$b/"
 bounded diff -r hf "$b/hf"
 fails_with 'File exists' cp "$data/x.npy" "$b/hf/config.npy"
+bounded cp "$data/x.npy" "$b/hf/merges.npy"
+same "$b/hf/merges.npy" "$data/x.npy"
+same "$b/hf/merges.txt" hf/merges.txt
 bounded rm -r "$b/hf"
 
 # -- arrays of several types, shapes and formats, in directories

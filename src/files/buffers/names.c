@@ -53,7 +53,8 @@ struct pf_node *buffers_find_stem(struct pf_node *dir, const char *stem, size_t 
 	size_t n = 0;
 
 	for (unsigned f = PF_FORMAT_NPY; f < PF_FORMAT_JSON; f++)
-		extensions[n++] = pf_format_extension(f);
+		if (f != PF_FORMAT_TXT || !pf_stem_has_words(stem, len))
+			extensions[n++] = pf_format_extension(f);
 	extensions[n] = NULL;
 	return pf_dir_lookup_stem(dir, stem, len, extensions);
 }
