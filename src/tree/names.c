@@ -190,7 +190,10 @@ static int rename_name(struct pf_node *dir, const char *name, struct pf_node *to
 		r = pf_dir_find(dir, name, true, &node);
 	if (r < 0)
 		return r;
-	if (pf_dir_find(to, to_name, true, &old) == 0) {
+	r = pf_dir_find(to, to_name, true, &old);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if (r == 0) {
 		if (old == node)
 			return flags & RENAME_NOREPLACE ? -EEXIST : 0;
 		r = may_replace(node, old, flags);
@@ -199,6 +202,7 @@ static int rename_name(struct pf_node *dir, const char *name, struct pf_node *to
 	} else if (flags & RENAME_EXCHANGE) {
 		return -ENOENT;
 	}
+	r = 0;
 	if (S_ISDIR(node->kind->mode) && dir != to)
 		r = pf_dir_check_depth(to, node, err);
 	if (r == 0 && old && S_ISDIR(old->kind->mode) && (flags & RENAME_EXCHANGE))
