@@ -164,7 +164,9 @@ static int take_snapshot(struct pf_open *of, struct pf_err *err)
 
 	if (!wants_snapshot(of) || of->shown)
 		return 0;
-	r = print_text(of, &text, err);
+	r = of->node->kind->blocks ? pf_open_may_hold(of, err) : 0;
+	if (r == 0)
+		r = print_text(of, &text, err);
 	/* A user that may hold no more can still read why. */
 	if (r == 0 && text.cap > ALWAYS_HELD)
 		r = pf_open_may_hold(of, err);
@@ -481,9 +483,12 @@ void pf_vfs_read_mapped(struct pf_open *of, size_t len, uint64_t off,
 			struct pf_reply *reply)
 {
 	PF_CLEANUP(pf_open_unrefp) struct pf_open *from = NULL;
+	const struct pf_kind *kind = of->node->kind;
+	bool differs =
+		kind->show_as || kind->getattr_as; /* between users, who share pages */
 
 	/* The kernel would fill pages beyond the end with zeros; a stream has no positions. */
-	if (pf_kind_is_stream(of->node->kind) || of->node->priv->bounded) {
+	if (pf_kind_is_stream(kind) || differs || of->node->priv->bounded) {
 		pf_reply_code(reply, -EIO);
 		return;
 	}
