@@ -191,6 +191,15 @@ static const enum pf_dtype small[] = {
 	PF_DTYPE_F8E8M0FNU,  PF_DTYPE_F4E2M1FN,
 };
 
+/* A type without a layout makes 0 of all numbers. */
+TEST(each_small_float_has_a_layout)
+{
+	for (enum pf_dtype d = PF_DTYPE_PRED; d < PF_DTYPE_COUNT; d++)
+		if (pf_dtype_valid((int)d) && pf_dtype_kind(d) == PF_KIND_REAL &&
+		    pf_dtype_bits(d) < 32)
+			ck_assert(pf_small_float_encode(d, 1) != 0);
+}
+
 static unsigned codes_of(enum pf_dtype dtype)
 {
 	return 1u << pf_dtype_bits(dtype);
