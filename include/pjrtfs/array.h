@@ -13,7 +13,8 @@ struct json_object;
 
 /*
  * Element types, and their names in every format that pjrtfs reads or writes.  The numbers are
- * PJRT_Buffer_Type's (pjrt_c_api.h); src/pjrt/ asserts that at compile time.
+ * PJRT_Buffer_Type's (pjrt_c_api.h).  src/pjrt/plugin.c asserts at compile time all that the header
+ * of API 0.81 has: not S1 and U1.
  */
 enum pf_dtype {
 	PF_DTYPE_INVALID = 0,
@@ -46,7 +47,7 @@ enum pf_dtype {
 	PF_DTYPE_F8E3M4,
 	PF_DTYPE_F8E8M0FNU,
 	PF_DTYPE_F4E2M1FN,
-	PF_DTYPE_S1, /* from API 0.82 or so on */
+	PF_DTYPE_S1, /* from API 0.94 on */
 	PF_DTYPE_U1,
 	PF_DTYPE_COUNT
 };
@@ -72,7 +73,7 @@ enum pf_dtype_kind {
 	PF_KIND_COMPLEX
 };
 
-/* The kind of DTYPE, which is valid. */
+/* The kind of DTYPE, which is valid: the first letter of PJRT's name tells it. */
 enum pf_dtype_kind pf_dtype_kind(enum pf_dtype dtype);
 
 /* PJRT's name: "F32", "BF16", "PRED"; "INVALID" if not valid.  Static. */

@@ -126,6 +126,7 @@ uint16_t pf_small_float_encode(enum pf_dtype dtype, double value)
 	return (uint16_t)(code | negative);
 }
 
+/* The first letter of the name is the kind: pf_dtype_kind. */
 struct info {
 	const char *name;     /* PJRT's; in any case also MLIR's for the floats */
 	const char *datatype; /* Open Inference's, or NULL */
@@ -134,8 +135,9 @@ struct info {
 	unsigned char bits; /* 0: arrays cannot have it */
 	unsigned char xla;  /* PrimitiveType */
 	/*
-	 * More names that are read.  NumPy's codes without a byte order ("i8") are left
-	 * out: MLIR and safetensors mean 8 bits by them, NumPy 8 bytes.
+	 * More names that are read, the first of which is NumPy's where pf_dtype_numpy takes
+	 * it from here.  NumPy's codes without a byte order ("i8") are left out: MLIR and
+	 * safetensors mean 8 bits by them, NumPy 8 bytes.
 	 */
 	const char *more;
 	unsigned char since; /* the minor version of the API that introduced it */
