@@ -176,7 +176,7 @@ static inline struct json_object *attributes_of(struct json_object *attributes)
 
 /* The kind ID of a file of one line: of printf(3)'s FORMAT and expressions with the variable node,
  * or of a JSON object that such an expression makes (json-c writes to what it prints: readers
- * cannot share an object). */
+ * cannot share an object).  The node holds no reference to its object, but with a FREE_FN that drops it. */
 #define PF_FIELD(id, file, format, ...)                                                  \
 	static int id##_show(struct pf_node *node, struct pf_buf *out,                   \
 			     struct pf_err *err)                                         \

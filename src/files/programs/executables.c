@@ -385,7 +385,7 @@ static const struct pf_kind program_link = { .name = "program",
 					     .free = program_node_free };
 
 static const struct pf_kind *const children[] = {
-	&program_link, /* not in an executable without a program */
+	&program_link, /* first: kind_as begins with the next one */
 	&state,        &error,          &signature,  &options,
 	&options_pb,   &info,           &cost,       &memory,
 	&optimized,    &kind_run,       &kind_call,  &kind_call_raw,
