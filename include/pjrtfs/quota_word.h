@@ -13,7 +13,8 @@
 
 #include "pjrtfs/base.h"
 
-/* Resources of the whole mount. */
+/* Resources of the whole mount.  The journal has maxima by these numbers: a new one is a new
+ * PF_STATE_LAYOUT. */
 enum pf_resource {
 	PF_MEMORY,     /* bytes of host memory: arrays, programs, and the heap of files */
 	PF_BUFFERS,    /* files in buffers/ */
@@ -24,7 +25,7 @@ enum pf_resource {
 	PF_RESOURCES
 };
 
-/* Resources of one device: pf_account_device. */
+/* Resources of one device: pf_account_device.  A new one is a new PF_STATE_LAYOUT, too. */
 enum pf_device_resource {
 	PF_DEVICE_MEMORY,     /* bytes of the arrays that are on it */
 	PF_DEVICE_EXECUTIONS, /* executions that have not ended, and run on it */

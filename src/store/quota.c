@@ -200,7 +200,11 @@ bool pf_account_in_use(const struct pf_account *a)
 
 #define UNCHANGED (PF_NO_LIMIT - 1) /* no maximum that a user writes has this value */
 
-/* The payload of PF_STATE_USER; of another length if the mount has other devices now. */
+/*
+ * The payload of PF_STATE_USER.  The maxima are by the number of the resource: those of the mount,
+ * then those of the devices, plugin after plugin.  So there are fewer or more if the mount has other
+ * devices now; a new resource moves those behind it, and needs another PF_STATE_LAYOUT.
+ */
 struct record {
 	uint64_t compile_ms;
 	uint64_t max[];
