@@ -23,13 +23,13 @@ meanwhile()
 	bounded cat "$mnt/health" "$mnt/plugins/faulty/state" >/dev/null ||
 		fail "cat waits"
 }
-# ended OP COMMAND...: the command hangs in that operation, and SIGKILL ends it; wake-ups.sh has others
+# ended FAULT COMMAND...: the command hangs by that, and SIGKILL ends it; wake-ups.sh has others
 n=0
 ended()
 {
 	local pid
 	n=$((n + 1))
-	faults "$1=held:$n"
+	faults "$1:$n"
 	perl -e 'setpgrp; exec @ARGV' "${@:2}" >ended.log 2>&1 &
 	pid=$!
 	reached "$n"
@@ -41,7 +41,7 @@ ended()
 
 # -- compile
 like_add killed
-ended compile cp killed.mlir "$mnt/programs/"
+ended compile=held cp killed.mlir "$mnt/programs/"
 tells "$mnt/executables/killed/state" '^(compiling|empty|failed)$'
 like_add state
 # state can be read meanwhile
@@ -59,19 +59,19 @@ run state 'x y -> z'
 
 # -- execute; its descriptor's later commands had not begun: they never run
 printf 'x y -> first\nx y -> second\nx y -> third\n' >three
-ended execute bash -c 'cat three >"$1"' - "$mnt/executables/add/run"
+ended execute=held bash -c 'cat three >"$1"' - "$mnt/executables/add/run"
 faults
 eventually grep -qx 0 "$mnt/users/0/executions.current"
 run add 'x y -> z'
 gone "$b/second.npy" "$b/third.npy"
 
 # -- upload
-ended upload cp "$data/x.npy" "$b/slow.npy"
+ended upload=held cp "$data/x.npy" "$b/slow.npy"
 faults
 bounded cp "$data/x.npy" "$b/slow.npy"
 
 # -- an event that never becomes ready hangs like a call
-ended event bash -c 'echo "x y -> never" >"$1"' - "$mnt/executables/add/run"
+ended execute=held-event bash -c 'echo "x y -> never" >"$1"' - "$mnt/executables/add/run"
 faults
 
 # -- the mount ends though the plugin hangs
