@@ -79,5 +79,7 @@ shows "$mnt/plugins/faulty/restarts" 3
 faults serialize=abort:'cannot'
 put_like_add other
 faults
+# The program can be ready before the death is known.
+eventually at_least 4 "$mnt/plugins/faulty/restarts"
 eventually grep -qx ready "$mnt/plugins/faulty/state"
 run other 'x y -> z'
