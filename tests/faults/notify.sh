@@ -27,7 +27,8 @@ begin()
 }
 ends()
 {
-	bounded fusermount3 -u "$mnt"
+	# The watchdog's look at the mount may keep it busy just then.
+	eventually fusermount3 -u "$mnt"
 	eventually grep -q '^ended' said
 	tells said '^STOPPING=1$' '^ended 0$'
 	wait "$manager"
@@ -92,8 +93,7 @@ for how in '@ --no-keep' "/ --keep"; do
 
 	# A daemon that does not serve gives no sign, and its holder gives none for it.
 	daemon=$(bounded cat "$mnt/pid")
-	kill -STOP "$daemon"
-	eventually stopped "$daemon"
+	halt "$daemon"
 	quiet
 	kill -CONT "$daemon"
 	eventually more_beats $(($(beats) + 1))

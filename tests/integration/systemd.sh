@@ -250,7 +250,7 @@ tells device.log '^pjrtfs: error: .*/dev/fuse is missing'
 
 # -- a mount that begins when it is first used
 within systemctl start "$lazy.automount"
-! within grep -q fuse.pjrtfs /proc/1/mounts || fail "it is mounted before it is used"
+! within grep fuse.pjrtfs /proc/1/mounts >mounts || fail "it is mounted before it is used: $(cat mounts)"
 within cat "$work/lazy/health" >health
 shows health ok
 within systemctl stop "$lazy.automount" "$lazy.mount"
