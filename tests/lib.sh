@@ -392,6 +392,13 @@ stopped()
 	! grep -h '^State:' "/proc/$1/task/"*/status | grep -qv 'T (stopped)'
 }
 
+# halt PID: stop it; each thread does so when it gets a processor, and until then goes on.
+halt()
+{
+	kill -STOP "$1"
+	eventually stopped "$1"
+}
+
 # another PID: another process than PID serves $mnt.
 another()
 {

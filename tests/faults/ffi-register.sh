@@ -52,7 +52,7 @@ say "$mnt/buffers/v.txt" '1 2 3 4'
 ask '{"op":"execute","executable":"hangs","inputs":["v"],"outputs":["w"],"async":true}' >job
 eventually grep -qx running "$mnt/jobs/1/state"
 run add 'x y -> z' # which loads it
-bounded kill -STOP "$(cat "$mnt/plugins/$name/pid")" # it cannot answer either
+halt "$(cat "$mnt/plugins/$name/pid")" # it cannot answer either
 ask '{"op":"execute","executable":"add","inputs":["z","y"],"outputs":["z"]}' >late &
 late=$!
 tells <(register "$good") '"library":"leaky_relu"'

@@ -116,7 +116,7 @@ url=rediss://127.0.0.1:6379
 says 'rediss 127\.0\.0\.1:6379: it does not speak TLS: expected --group redis://' --group-ca ca.pem
 url=redis://127.0.0.1:6380
 says 'redis 127\.0\.0\.1:6380: it speaks TLS: expected --group rediss://'
-kill -STOP "$redis"
+halt "$redis"
 url=rediss://127.0.0.1:6380
 says "${server}the server does not answer\$" --group-ca ca.pem --group-timeout 1
 no_redis

@@ -88,7 +88,7 @@ fi
 same "${members[0]}/buffers/z5.npy" "${members[3]}/buffers/z5.npy"
 
 # -- a server that is away for a while, and comes back empty, ends nothing; nor does one that hangs
-kill -STOP "$redis"
+halt "$redis"
 # real time: shorter than --group-lost
 sleep 1
 for m in "${members[@]}"; do eventually states "$m" connected; done
@@ -182,7 +182,7 @@ for how in worker daemon stop; do
 	worker) kill -KILL "$worker" ;;
 	daemon) kill -KILL "${daemons[1]}" ;;
 	stop)
-		kill -STOP "$worker"
+		halt "$worker"
 		fails_with 'timed out' cat "${members[1]}/plugins/faulty/processes.json"
 		tells "${members[1]}/error" 'the worker of plugin faulty did not answer within 1000 ms'
 		;;

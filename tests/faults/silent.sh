@@ -25,8 +25,7 @@ bounded cat "$mnt/executables/add/optimized.hlo.pb" >before
 stats=$mnt/devices/$p/0/memory_stats.json
 no_answer="\"unavailable\":\"the worker of plugin $p did not answer within 1000 ms\""
 
-kill -STOP "$pid"
-eventually stopped "$pid"
+halt "$pid"
 tells "$stats" "$no_answer"
 fails_with 'timed out' cat "$mnt/executables/add/optimized.hlo.pb"
 fails_with 'timed out' cat "$mnt/executables/add/serialized"
@@ -56,18 +55,18 @@ shows "$mnt/buffers/z.txt" $'11 22 33\n44 55 66'
 shows "$mnt/plugins/$p/restarts" 0
 
 # the first call takes longer; its late reply is dropped
-kill -STOP "$pid"
+halt "$pid"
 fails_with 'timed out' cat "$mnt/executables/b/optimized.hlo.pb"
 kill -CONT "$pid"
 eventually answers
-kill -STOP "$pid"
+halt "$pid"
 fails_with 'timed out' cat "$mnt/executables/b/serialized"
 kill -CONT "$pid"
 eventually answers
 
 # -- silent, and back
 began=$SECONDS
-kill -STOP "$pid"
+halt "$pid"
 eventually grep -qx silent "$state"
 [ $((SECONDS - began)) -ge 5 ] || fail "it is silent after $((SECONDS - began)) s"
 shows "$mnt/health" "plugin $p is silent"
@@ -91,8 +90,7 @@ unmount_pjrtfs
 
 # -- silent for too long: an execution under way fails, later ones run
 begin 14
-kill -STOP "$pid"
-eventually stopped "$pid"
+halt "$pid"
 bounded bash -c "echo 'x y -> late' >$mnt/executables/add/run" 2>err &&
 	fail "a stopped worker executed"
 grep -q 'Input/output error' err || fail "it failed with: $(cat err)"

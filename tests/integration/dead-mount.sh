@@ -74,7 +74,7 @@ use()
 	sleeper=
 
 	# A daemon that does not answer is not gone.
-	kill -STOP "$daemon"
+	halt "$daemon"
 	refused
 	kill -CONT "$daemon"
 	equal "health" "$(bounded "${as[@]}" cat "$mnt/health")" ok

@@ -77,7 +77,7 @@ counts none 'pjrtfs_executable_execution_seconds_count{executable="ns/a\"d\\d"}'
 # -- a worker's death is counted, and reading metrics does not wait for a worker
 kill_worker "$p"
 counts 1 "pjrtfs_worker_restarts_total{plugin=\"$p\"}" 1 "pjrtfs_worker_deaths_total{plugin=\"$p\"}"
-kill -STOP "$(cat "$mnt/plugins/$p/pid")"
+halt "$(cat "$mnt/plugins/$p/pid")"
 bounded python3 "$tool" "$m" >/dev/null
 kill -CONT "$(cat "$mnt/plugins/$p/pid")"
 

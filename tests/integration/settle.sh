@@ -89,7 +89,7 @@ faults serialize=works
 wait "$held"
 
 # -- a plugin that is hung is named, and a command may end earlier
-kill -STOP "$(cat "$mnt/plugins/faulty/pid")"
+halt "$(cat "$mnt/plugins/faulty/pid")"
 equal timeout "$(ask '{"op":"settle","timeout_ms":50}' | jq -r .error.message)" \
 	'it did not end within 50 ms; what it waits for goes on'
 equal hung "$(ask '{"op":"settle"}' | jq -r '.error.errno + ": " + .error.message')" \

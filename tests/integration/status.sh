@@ -48,7 +48,7 @@ eventually runs
 say "$mnt/jobs/2/cancel" 1
 
 # -- the daemon is stopped
-kill -STOP "$daemon"
+halt "$daemon"
 within=2 status 2 ".*: error: $mnt: pjrtfs does not answer within 2 s"
 kill -CONT "$daemon"
 status 0
