@@ -185,15 +185,19 @@ shows z "$sum"
 equal "the holder" "$(main)" "$first"
 
 # -- a holder that is killed or restarted: systemd starts another one
+replaced() # FORMER COMMAND...: the process, which COMMAND prints, is another one
+{
+	local now
+	now=$("${@:2}") && [ "$now" != 0 ] && [ "$now" != "$1" ]
+}
 again()
 {
+	eventually replaced "$1" main
 	eventually within grep -qx ok "$work/mnt/health"
-	[ "$(main)" != "$1" ] || fail "the holder was not replaced"
 	within cat "$work/mnt/buffers/z.txt" >z
 	shows z "$sum"
 }
 within kill -KILL "$first"
-eventually within grep -qx ok "$work/mnt/health"
 again "$first"
 # … as planned, which is no failure
 for restart in 'systemctl restart "$1"' 'kill -USR2 "$2"'; do
@@ -271,19 +275,21 @@ as_user bash -c "$use" - "$work/home/pjrt" "$work" >z
 shows z "$sum"
 as_user systemctl --user is-enabled pjrtfs@pjrt >out || fail "$(cat out)"
 fails_with 'Permission denied' within ls "$work/home/pjrt"
-for victim in $(as_user cat "$work/home/pjrt/pid") \
-	$(as_user systemctl --user show --value --property MainPID pjrtfs@pjrt); do
-	within kill -KILL "$victim"
+served() { as_user cat "$work/home/pjrt/pid"; }
+held() { as_user systemctl --user show --value --property MainPID pjrtfs@pjrt; }
+for victim in served held; do
+	former=$("$victim")
+	within kill -KILL "$former"
+	eventually replaced "$former" "$victim"
 	eventually as_user grep -qx ok "$work/home/pjrt/health"
 	as_user cat "$work/home/pjrt/buffers/z.txt" >z
 	shows z "$sum"
 done
 # Nothing that starts it waits for the mount, of which the kernel has forgotten all that it knew.
-served=$(as_user cat "$work/home/pjrt/pid")
-victim=$(as_user systemctl --user show --value --property MainPID pjrtfs@pjrt)
-within kill -STOP "$served"
+holder=$(held)
+within kill -STOP "$(served)"
 sleep 3 # real time: the kernel keeps attributes for a second
-within kill -KILL "$victim"
+within kill -KILL "$holder"
 eventually as_user grep -qx ok "$work/home/pjrt/health"
 as_user systemctl --user stop pjrtfs@pjrt
 ! within grep -q fuse.pjrtfs /proc/1/mounts || fail "the user's is still mounted"
