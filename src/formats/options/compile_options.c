@@ -155,7 +155,7 @@ struct json_object *pf_options_merge(struct json_object *own,
 {
 	struct json_object *o = own ? pf_json_copy(own) : json_object_new_object();
 	struct json_object *flags, *more;
-	bool ok = o && add(o, o, defaults);
+	bool ok = o && add(o, own, defaults);
 
 	if (ok && json_object_object_get_ex(o, flags_key, &flags) &&
 	    json_object_is_type(flags, json_type_object) &&

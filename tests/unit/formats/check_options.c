@@ -516,6 +516,8 @@ TEST_EACH(names_a_plugin, plugins)
 static const struct {
 	const char *own, *defaults, *want;
 } merges[] = {
+	{ "null", "{'plugin':'cpu','device_assignment':[[1]]}",
+	  "{'plugin':'cpu','device_assignment':[[1]]}" },
 	{ "null", "{'num_replicas':2}", "{'num_replicas':2}" },
 	{ "{}", "{'num_replicas':2}", "{'num_replicas':2}" },
 	{ "{'num_replicas':1}", "{'num_replicas':2,'profile_version':3}",
