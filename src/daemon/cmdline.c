@@ -11,7 +11,7 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/fuse.h"
 
-enum { MAX_ROWS = 64, FIRST_ROW = 256 /* getopt's value of row 0 */ };
+enum { FIRST_ROW = 256 /* getopt's value of row 0 */ };
 
 /* The state of reading a command line. */
 struct reading {
@@ -21,9 +21,9 @@ struct reading {
 	bool runs;                 /* --run is there */
 	const char *positional[3]; /* borrowed from argv */
 	unsigned n_positional;
-	char letters[MAX_ROWS];
-	char names[MAX_ROWS][OPTION_NAME];
-	struct option rows[MAX_ROWS];
+	char letters[OPTION_ROWS];
+	char names[OPTION_ROWS][OPTION_NAME];
+	struct option rows[OPTION_ROWS];
 };
 
 /* Fill what getopt_long needs. */

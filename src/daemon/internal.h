@@ -241,6 +241,7 @@ struct option_row {
 /* Every option, in the order of pjrtfs(1), --help, and a configuration that is taken or printed: a
  * more special option follows.  A row without a name ends the table. */
 extern const struct option_row option_rows[];
+enum { OPTION_ROWS = 80 }; /* as many as there may be */
 
 /* The defaults.  Release frees them; more than once is allowed. */
 void options_init(struct options *o);

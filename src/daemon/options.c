@@ -777,6 +777,9 @@ const struct option_row option_rows[] = {
 	{ NULL },
 };
 
+_Static_assert(PF_ARRAY_SIZE(option_rows) <= OPTION_ROWS,
+	       "getopt's tables have room for all");
+
 /* --- all options ------------------------------------------------------------------------------ */
 
 void options_init(struct options *o)
