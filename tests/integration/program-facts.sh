@@ -152,3 +152,6 @@ fails_with 'Invalid argument' run sides 'x -> z'
 bounded rm "$mnt/programs/sides.mlir"
 bounded cp sides.mlir "$mnt/programs/others.mlir"
 equal "names" "$(names others)" '["left","right"]'
+sed 's/%arg0/%x-left/g; s/%arg1/%x-right/g' "$data/add.mlir" >hyphens.mlir
+bounded cp hyphens.mlir "$mnt/programs/"
+equal "names with hyphens" "$(names hyphens)" '["x-left","x-right"]'

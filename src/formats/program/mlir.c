@@ -83,6 +83,16 @@ static size_t word_length(const struct scan *s)
 	return n;
 }
 
+/* Of what follows a '%' or '@': the suffix-id of MLIR's language reference. */
+static size_t name_length(const struct scan *s)
+{
+	size_t n = 0;
+
+	while (is_word(peek(s, n)) || peek(s, n) == '-')
+		n++;
+	return n;
+}
+
 /* Is the word of N bytes at WORD one of LIST? */
 static bool is_listed(const char *list, const char *word, size_t n)
 {
@@ -240,7 +250,7 @@ static void take_symbol(struct scan *s)
 	size_t n;
 
 	s->at++;
-	n = word_length(s);
+	n = name_length(s);
 	if (s->declares && is(s, n, "main") && !s->facts->arguments) {
 		s->place = MAIN_NAMED;
 		s->main_sum = s->sum;
@@ -329,7 +339,7 @@ static int take_string(struct scan *s)
 static void take_value(struct scan *s)
 {
 	s->at++;
-	s->at += word_length(s);
+	s->at += name_length(s);
 	if (peek(s, 0) == ':' && is_digit(peek(s, 1))) {
 		s->at++;
 		s->at += word_length(s);
