@@ -116,6 +116,18 @@ static struct pf_open *for_pages(struct pf_open *of)
 	return pf_open_ref(newest ? newest : of);
 }
 
+/* Has another user OF's file open? */
+static bool others_have_open(const struct pf_open *of)
+{
+	const struct pf_open *o;
+
+	PF_LOCK_SCOPE(&of->node->tree->lock);
+	LIST_FOREACH(o, &of->node->priv->opens, sibling)
+		if (o->cred.uid != of->cred.uid)
+			return true;
+	return false;
+}
+
 static int may_open(const struct pf_kind *kind, int flags, struct pf_err *err)
 {
 	bool reads = (flags & O_ACCMODE) != O_WRONLY;
@@ -488,11 +500,12 @@ void pf_vfs_read_mapped(struct pf_open *of, size_t len, uint64_t off,
 		kind->show_as || kind->getattr_as; /* between users, who share pages */
 
 	/* The kernel would fill pages beyond the end with zeros; a stream has no positions. */
-	if (pf_kind_is_stream(kind) || differs || of->node->priv->bounded) {
+	if (pf_kind_is_stream(kind) || (differs && others_have_open(of)) ||
+	    of->node->priv->bounded) {
 		pf_reply_code(reply, -EIO);
 		return;
 	}
-	from = for_pages(of);
+	from = differs ? pf_open_ref(of) : for_pages(of);
 	pf_vfs_read(from, len, off, reply);
 }
 

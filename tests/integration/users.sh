@@ -210,6 +210,23 @@ for file in "$p/log" "$p/error" "$mnt/cache/entries/$key"; do
 done
 fails_with 'ermission denied' as_write 1001 "$mnt/cache/clear" x
 
+# -- pages are shared by users: what differs between them is in none while another one has it open
+sent() # prints metrics.prom, as sendfile(2) reads it
+{
+	bounded python3 -c 'import os, sys
+while os.sendfile(1, 3, None, 1 << 20):
+    pass' 3<"$mnt/metrics.prom"
+}
+sent >pages
+tells pages '^pjrtfs_'
+mkfifo ends
+as 1001 bash -c 'exec 5<"$1"; echo open; read -r _ || :' - "$mnt/metrics.prom" <ends >opened &
+exec 7>ends
+eventually grep -qx open opened
+fails_with 'Input/output error' sent
+exec 7>&-
+wait "$!"
+
 # -- without allow_other only the owner of the mount sees it
 mount_pjrtfs
 fails_with 'ermission denied' as 1001 ls "$mnt"
