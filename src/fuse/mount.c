@@ -337,18 +337,26 @@ static bool is_libfuse_socket(int fd)
  * With auto_unmount, fusermount3 waits until a socket that libfuse keeps open is closed, and then
  * unmounts if the mount is dead.  The kernel releases the files of a process that dies from the
  * highest descriptor down: give that socket the number LOW, below the device's, so that the mount
- * is dead by then.
+ * is dead by then.  Another thread may have freed the number below LOW that the device has: then it gets a
+ * higher one.  Returns the device's.
  */
-static void close_device_first(int device, int low)
+static int close_device_first(int device, int low)
 {
-	for (int fd = device + 1; low < device && fd < device + 8; fd++)
+	int high = low < device ? device : fcntl(device, F_DUPFD_CLOEXEC, low + 1);
+
+	for (int fd = device + 1; high > low && fd < device + 8; fd++)
 		if (is_libfuse_socket(fd) && dup3(fd, low, O_CLOEXEC) == low) {
 			close(fd);
-			return;
+			low = -1;
+			break;
 		}
-	close(low);
+	if (high > device)
+		close(device);
+	pf_closep(&low);
+	return high > device ? high : device;
 }
 
+/* Mount; the descriptor of the device is mount->io_fd. */
 static int mount_session(struct pf_mount *mount, const struct pf_mount_config *config)
 {
 	bool unmounts = !mount->resumed && has_option(config, "auto_unmount");
@@ -358,8 +366,11 @@ static int mount_session(struct pf_mount *mount, const struct pf_mount_config *c
 
 	snprintf(device, sizeof(device), "/dev/fd/%d", config->device);
 	r = fuse_session_mount(mount->session, mount->resumed ? device : mount->path);
-	if (low >= 0)
-		close_device_first(fuse_session_fd(mount->session), low);
+	mount->io_fd = fuse_session_fd(mount->session);
+	if (r == 0 && low >= 0)
+		mount->io_fd = close_device_first(mount->io_fd, low);
+	else
+		pf_closep(&low);
 	return r;
 }
 
@@ -385,7 +396,6 @@ static int begin(struct pf_mount *mount, const struct pf_mount_config *config,
 		return explain_mount(path, err);
 	if (!is_fd && !mount->resumed)
 		mount->dev = mountpoint_dev(path);
-	mount->io_fd = fuse_session_fd(mount->session);
 	r = fuse_session_custom_io(mount->session, &pf_device_io, mount->io_fd);
 	if (r < 0)
 		return pf_err_set(err, r, "%s: libfuse: %s", path, strerror(-r));
