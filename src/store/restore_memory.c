@@ -100,26 +100,27 @@ struct pf_bytes *pf_restore_find_bytes(const struct pf_restore *restore, uint64_
 	return b ? pf_bytes_ref(b) : NULL;
 }
 
-/* Forget the arenas of users that have no bytes: who needs an arena again gets another one. */
+/* Forget the arenas of users in which no bytes are: a user who needs one again gets another one. */
 static int forget_unused(struct pf_err *err)
 {
+	PF_CLEANUP(pf_map_release)
+	struct pf_map used = { 0 }; /* by arena: the number of some bytes there */
 	size_t n_ids, n_arenas;
 	pf_autofree uint64_t *ids = pf_state_list(PF_STATE_BYTES, &n_ids);
 	pf_autofree uint64_t *arenas = pf_state_list(PF_STATE_ARENA, &n_arenas);
+	int r = ids && arenas ? 0 : -ENOMEM;
 
-	if (!ids || !arenas)
-		return pf_err_set(err, -ENOMEM, "no memory for the arenas");
-	for (size_t k = 0; k < n_arenas; k++) {
-		bool used = arenas[k] == 0; /* the mount's */
+	for (size_t i = 0; i < n_ids && r == 0; i++) {
+		const struct pf_bytes_record *record = bytes_record(ids[i]);
 
-		for (size_t i = 0; i < n_ids && !used; i++) {
-			const struct pf_bytes_record *record = bytes_record(ids[i]);
-
-			used = record && record->arena == arenas[k];
-		}
-		if (!used)
-			pf_arena_forget(arenas[k]);
+		if (record && record->arena) /* 0: the mount's */
+			r = pf_map_put(&used, record->arena, &ids[i]);
 	}
+	if (r < 0)
+		return pf_err_set(err, r, "no memory for the arenas");
+	for (size_t i = 0; i < n_arenas; i++)
+		if (arenas[i] && !pf_map_get(&used, arenas[i]))
+			pf_arena_forget(arenas[i]);
 	return 0;
 }
 
