@@ -166,6 +166,11 @@ main()
 {
 	within systemctl show --value --property MainPID "$name"
 }
+replaced() # FORMER COMMAND...: the process, which COMMAND prints, is another one
+{
+	local now
+	now=$("${@:2}") && [ "$now" != 0 ] && [ "$now" != "$1" ]
+}
 first=$(main) # the holder
 within cat "/proc/$first/status" >status
 tells status '^NoNewPrivs:.1$' '^CapEff:.00000000002000e4$' '^Seccomp:.2$'
@@ -179,17 +184,12 @@ equal "the main process" "$(main)" "$first"
 within cat "$work/mnt/buffers/z.txt" >z
 served=$(within cat "$work/mnt/pid")
 within kill -KILL "$served"
-eventually eval '[ "$(within cat "$work/mnt/pid")" != "$served" ]'
+eventually replaced "$served" within cat "$work/mnt/pid"
 within cat "$work/mnt/buffers/z.txt" >z
 shows z "$sum"
 equal "the holder" "$(main)" "$first"
 
 # -- a holder that is killed or restarted: systemd starts another one
-replaced() # FORMER COMMAND...: the process, which COMMAND prints, is another one
-{
-	local now
-	now=$("${@:2}") && [ "$now" != 0 ] && [ "$now" != "$1" ]
-}
 again()
 {
 	eventually replaced "$1" main
@@ -227,7 +227,7 @@ within systemctl start "$hangs"
 within cat "$work/hangs/version" >version
 hanging=$(within cat "$work/hangs/pid")
 within kill -STOP "$hanging"
-eventually eval '[ "$(within cat "$work/hangs/pid")" != "$hanging" ]'
+eventually replaced "$hanging" within cat "$work/hangs/pid"
 within systemctl show --value --property NRestarts "$hangs" >restarts
 ! grep -qx 0 restarts || fail "systemd did not notice the daemon that hangs"
 within systemctl stop "$hangs"
