@@ -31,8 +31,7 @@ struct pf_array_type {
 struct pf_place {
 	struct pf_worker *worker; /* borrowed */
 	unsigned device;          /* index of the worker's device */
-	unsigned
-		memory; /* index of the device's memory; PF_DEFAULT_MEMORY, PF_ANY_MEMORY */
+	unsigned memory; /* index of the device's; PF_DEFAULT_MEMORY, PF_ANY_MEMORY */
 };
 
 /* For functions that say so: where the array is, if it is on the device, else the default memory. */

@@ -266,7 +266,8 @@ static inline void files_reply_part(struct pf_reply *reply, const void *data,
 		      len < left ? len : left);
 }
 
-/* Does UID own the mount (config.uid, which started it, whoever owns its root by now), or is root? */
+/* Is UID root, or config.uid, the user who started the mount and owns it?  A chown(2) of its root
+ * directory makes no other owner. */
 bool files_owns_mount(const struct pf_fs *fs, uid_t uid);
 
 /* How many executions have a slot of DEVICE, and how many wait for one, of all users. */

@@ -343,8 +343,8 @@ struct pf_compile_job {
 	void (*run)(struct pf_compile_job *job);
 	struct pf_sched_request slot;
 	struct pf_compiler *compiler; /* borrowed, once added */
-	STAILQ_ENTRY(pf_compile_job)
-	entry; /* of the compiler's ready ones, or of a flight's */
+	/* Of the compiler's ready ones, or of a flight's. */
+	STAILQ_ENTRY(pf_compile_job) entry;
 };
 
 /*

@@ -479,8 +479,8 @@ void pf_vfs_read(struct pf_open *of, size_t len, uint64_t off, struct pf_reply *
 		return;
 	} else if (of->shown) {
 		read_text(of, len, off, reply);
-	} else if (wants_snapshot(
-			   of)) { /* it blocks, and was opened in an earlier life */
+	} else if (wants_snapshot(of)) {
+		/* It blocks, and was opened in an earlier life. */
 		show_slowly(reply, len, off);
 	} else if (kind->send) {
 		kind->read(of, len, off, reply);
@@ -496,8 +496,8 @@ void pf_vfs_read_mapped(struct pf_open *of, size_t len, uint64_t off,
 {
 	PF_CLEANUP(pf_open_unrefp) struct pf_open *from = NULL;
 	const struct pf_kind *kind = of->node->kind;
-	bool differs =
-		kind->show_as || kind->getattr_as; /* between users, who share pages */
+	/* Between users, who share pages. */
+	bool differs = kind->show_as || kind->getattr_as;
 
 	/* The kernel would fill pages beyond the end with zeros; a stream has no positions. */
 	if (pf_kind_is_stream(kind) || (differs && others_have_open(of)) ||

@@ -304,8 +304,8 @@ static int begin_run(struct execution *x, struct pf_err *err)
 	x->tried = x->begun + 1;
 	run->begun_ns = pf_now_ns();
 	r = pj_executable_start(x->program, &args, run->results, run->events, err);
-	if (r ==
-	    0) /* else nobody looks at its results, where the plugin may have left anything */
+	/* Nobody looks at the results of a run that did not begin, where the plugin may have left anything. */
+	if (r == 0)
 		x->begun++;
 	return r;
 }

@@ -153,9 +153,9 @@ static void get_busy(struct pf_server *server)
 {
 	if (atomic_fetch_sub(&server->idle, 1) != 1)
 		return;
+	/* If that fails, the existing threads go on. */
 	if (atomic_load(&server->threads) < server->max_threads)
-		(void)start_thread(
-			server); /* if that fails, the existing threads go on */
+		(void)start_thread(server);
 }
 
 /* A transfer can be cancelled from the moment when its request was taken. */
