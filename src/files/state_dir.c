@@ -306,12 +306,11 @@ static int save_attr(struct pf_state_dir *d, struct kept *k, struct pf_node *nod
 	return 0;
 }
 
-/* The new file FD becomes NAME in PARENT. */
-static int put_file(struct pf_state_dir *d, struct kept *parent, const char *name,
-		    struct pf_node *node, int fd)
+/* The new file FD becomes NAME in PARENT, which is the place of K, unless that is NULL. */
+static int put_file(struct pf_state_dir *d, struct kept *k, struct kept *parent,
+		    const char *name, struct pf_node *node, int fd)
 {
 	pf_autobuf struct pf_buf path = PF_BUF_INIT;
-	struct kept *k = pf_map_get(&d->by_ino, node->ino);
 	struct stat st;
 	int r;
 
@@ -335,21 +334,29 @@ static int put_file(struct pf_state_dir *d, struct kept *parent, const char *nam
 	return r;
 }
 
-/* An enum state_saved, or -errno. */
+/*
+ * An enum state_saved, or -errno.  A file that is kept is written where it is kept, not at PARENT and NAME:
+ * names may change while the tree is compared, so that another file has moved that one's since.
+ */
 static int save_file(struct pf_state_dir *d, struct kept *parent, const char *name,
 		     struct pf_node *node)
 {
 	struct version version = state_file_version(node);
-	pf_autoclose int fd =
-		openat(d->fd, new_file,
-		       O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	struct kept *k;
-	int r = fd < 0 ? -errno : state_file_save(node, fd);
+	struct kept *k = pf_map_get(&d->by_ino, node->ino);
+	pf_autoclose int fd = -1;
+	int r;
 
+	if (k && k->parent == &d->tmp)
+		return STATE_LATER; /* the next comparison gives it a place */
+	parent = k ? k->parent : parent;
+	name = k ? k->name : name;
+	fd = openat(d->fd, new_file, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+		    0600);
+	r = fd < 0 ? -errno : state_file_save(node, fd);
 	if (r == STATE_SAVED && fsync(fd))
 		r = -errno;
 	if (r == STATE_SAVED)
-		r = put_file(d, parent, name, node, fd);
+		r = put_file(d, k, parent, name, node, fd);
 	if (r < 0)
 		failed(d, "write", parent, name, r);
 	k = pf_map_get(&d->by_ino, node->ino);

@@ -285,7 +285,7 @@ for round in 1 2; do
 	[ "$round" = 1 ] || unmount_pjrtfs
 	[ "$round" = 1 ] || mount_pjrtfs --state-dir "$state"
 	# from the second round on with arrays that were not read yet
-	"$patient" $((patience * 3)) python3 -B "$names" "$mnt" "$state" 5 "$patience" \
+	"$patient" $((patience * 3)) python3 -B "$names" "$mnt" "$state" 4 "$patience" \
 		$((seed + round)) || fail "SEED=$seed, round $round"
 	shows "$mnt/health" ok
 	rm -rf old

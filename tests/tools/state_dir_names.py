@@ -81,6 +81,25 @@ def tree(root):
     return found
 
 
+def await_same():
+    want = tree(mount)
+    end = time.monotonic() + patience
+    while tree(state) != want:
+        if time.monotonic() > end:
+            found = tree(state) or {}
+            for name in sorted(want.keys() | found.keys()):
+                if want.get(name, 0) != found.get(name, 0):
+                    print(f"{name}: {want.get(name, 'not')} in MOUNT, {found.get(name, 'not')} in DIR")
+            sys.exit("the state directory differs")
+        time.sleep(0.1)
+
+
+def write_all(paths):
+    for path in paths:
+        with open(path, "wb") as file:
+            file.write(random.randbytes(24))
+
+
 end = time.monotonic() + seconds
 while time.monotonic() < end:
     try:
@@ -89,11 +108,18 @@ while time.monotonic() < end:
         pass  # no such name, or a name that is taken
     if random.random() < 0.02:
         time.sleep(random.random())  # real time: files are written a while later
+await_same()
 
-want = tree(mount)
-end = time.monotonic() + patience
-while tree(state) != want:
-    if time.monotonic() > end:
-        found = tree(state) or {}
-        sys.exit(f"differ: {[n for n in want.keys() | found.keys() if want.get(n, 0) != found.get(n, 0)]}")
-    time.sleep(0.1)
+# files that are kept, and new again, get other names between their comparison and their writing
+many = [f"{mount}/m{i}.raw" for i in range(600)]
+write_all(many)
+await_same()
+write_all(many)
+end = time.monotonic() + 1.5  # real time: at least one comparison
+while time.monotonic() < end:
+    a, b = random.sample(many, 2)
+    libc.renameat2(-100, a.encode(), -100, b.encode(), 2)
+await_same()
+for path in many:
+    os.unlink(path)
+await_same()
