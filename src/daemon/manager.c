@@ -2,7 +2,9 @@
 /* A thread that reports to the service manager: READY=1, STATUS=, WATCHDOG=1 (sd_notify(3)). */
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -19,10 +21,8 @@ static struct {
 	struct manager_config config;
 	pthread_t thread;
 	bool runs;
-	pthread_mutex_t lock; /* rank 10; protects ends */
-	pthread_cond_t wake;
-	bool ends;
-} manager = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	sem_t ends;
+} manager;
 
 /* Wait until the threads that serve FUSE have answered a request, whatever they say. */
 static void ask_fuse(void)
@@ -70,20 +70,9 @@ static void send_status(struct pf_buf *last)
 /* False: the thread is to end. */
 static bool pause_ms(unsigned ms)
 {
-	struct timespec until;
-	bool goes_on;
+	struct timespec until = pf_time_in(CLOCK_MONOTONIC, ms);
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += (long)(ms % 1000) * 1000000;
-	until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	pthread_mutex_lock(&manager.lock);
-	while (!manager.ends &&
-	       pthread_cond_timedwait(&manager.wake, &manager.lock, &until) != ETIMEDOUT)
-		;
-	goes_on = !manager.ends;
-	pthread_mutex_unlock(&manager.lock);
-	return goes_on;
+	return sem_clockwait(&manager.ends, CLOCK_MONOTONIC, &until) != 0;
 }
 
 static void *manager_main(void *unused)
@@ -113,13 +102,9 @@ static void *manager_main(void *unused)
 
 int manager_start(const struct manager_config *config, struct pf_err *err)
 {
-	pthread_condattr_t attr;
-
 	manager.config = *config;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&manager.wake, &attr);
-	pthread_condattr_destroy(&attr);
+	if (sem_init(&manager.ends, 0, 0))
+		abort();
 	if (pthread_create(&manager.thread, NULL, manager_main, NULL))
 		return pf_err_set(err, -EAGAIN, "no thread for the service manager");
 	manager.runs = true;
@@ -130,10 +115,7 @@ void manager_end(void)
 {
 	if (!manager.runs)
 		return;
-	pthread_mutex_lock(&manager.lock);
-	manager.ends = true;
-	pthread_cond_signal(&manager.wake);
-	pthread_mutex_unlock(&manager.lock);
+	sem_post(&manager.ends);
 	pthread_join(manager.thread, NULL);
 	manager.runs = false;
 }
