@@ -14,7 +14,7 @@ enum { POLL_US = 100 };
  */
 static _Atomic unsigned era;
 static _Atomic unsigned under_way[2];
-static pthread_mutex_t one_wait = PTHREAD_MUTEX_INITIALIZER;
+static atomic_flag waits = ATOMIC_FLAG_INIT; /* a thread is in pf_turns_await */
 
 static _Thread_local struct {
 	unsigned depth, turn;
@@ -99,7 +99,7 @@ bool pf_turns_await(unsigned ms)
 	int64_t end = pf_now_ms() + ms;
 	bool ended;
 
-	while (pthread_mutex_trylock(&one_wait)) {
+	while (atomic_flag_test_and_set(&waits)) {
 		if (pf_now_ms() >= end)
 			return false;
 		usleep(POLL_US);
@@ -107,6 +107,6 @@ bool pf_turns_await(unsigned ms)
 	/* What an earlier wait gave up comes first. */
 	ended = await(atomic_load(&era) + 1, end) &&
 		await(atomic_fetch_add(&era, 1), end);
-	pf_unlock(&one_wait);
+	atomic_flag_clear(&waits);
 	return ended;
 }
