@@ -92,6 +92,9 @@ struct pf_reply {
 /* Prepare REPLY with one reference, the caller's. */
 void pf_reply_init(struct pf_reply *reply, const struct pf_reply_ops *ops);
 
+/* A new reply, with one reference, for whose answer no caller waits.  NULL: no memory. */
+struct pf_reply *pf_reply_behind(void);
+
 /* Take a reference, which is returned; drop one (NULL is allowed). */
 struct pf_reply *pf_reply_ref(struct pf_reply *reply);
 void pf_reply_unref(struct pf_reply *reply);

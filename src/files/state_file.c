@@ -19,6 +19,7 @@
 #include "files/programs/programs.h"
 #include "pjrtfs/json.h"
 #include "pjrtfs/vfs.h"
+#include "pjrtfs/wait.h"
 #include "state_dir.h"
 
 enum {
@@ -43,10 +44,8 @@ static bool is_program(const struct pf_node *node)
 
 struct request {
 	struct pf_reply reply;
-	pthread_mutex_t lock; /* a leaf */
-	pthread_cond_t cond;
-	bool over, dropped; /* dropped: malloc(3) made it, and no thread waits for it */
-	int fd;             /* where the bytes of a read go, from AT on; or -1 */
+	struct pf_sleeper sleeper; /* woken once it is over */
+	int fd;                    /* where the bytes of a read go, from AT on; or -1 */
 	off_t at;
 	ssize_t result; /* bytes, or -errno: */
 	bool disk;      /* a failure of FD */
@@ -72,13 +71,7 @@ static void request_free(struct pf_reply *reply)
 {
 	struct request *q = pf_container_of(reply, struct request, reply);
 
-	if (q->dropped) {
-		free(q);
-		return;
-	}
-	PF_LOCK_SCOPE(&q->lock);
-	q->over = true;
-	pthread_cond_signal(&q->cond);
+	pf_sleeper_wake(&q->sleeper.waiter);
 }
 
 static const struct pf_reply_ops request_ops = { .send = request_send,
@@ -86,23 +79,16 @@ static const struct pf_reply_ops request_ops = { .send = request_send,
 
 static struct pf_reply *request_begin(struct request *q, int fd, off_t at)
 {
-	*q = (struct request){ .lock = PTHREAD_MUTEX_INITIALIZER,
-			       .cond = PTHREAD_COND_INITIALIZER,
-			       .fd = fd,
-			       .at = at,
-			       .why = PF_ERR_INIT };
+	*q = (struct request){ .fd = fd, .at = at, .why = PF_ERR_INIT };
+	pf_sleeper_init(&q->sleeper);
 	pf_reply_init(&q->reply, &request_ops);
 	return &q->reply;
 }
 
 static ssize_t request_wait(struct request *q, struct pf_err *err)
 {
-	pf_lock(&q->lock);
-	while (!q->over)
-		pthread_cond_wait(&q->cond, &q->lock);
-	pf_unlock(&q->lock);
-	pthread_cond_destroy(&q->cond);
-	pthread_mutex_destroy(&q->lock);
+	pf_sleeper_wait(&q->sleeper);
+	pf_sleeper_release(&q->sleeper);
 	if (q->result < 0)
 		pf_err_set(err, (int)q->result, "%s",
 			   q->why.code ? q->why.text : strerror((int)-q->result));
@@ -351,19 +337,18 @@ static int copy_in(struct pf_open *of, int fd, struct pf_err *err)
 /* Close OF: a program compiles later; an array is whole now, or refused. */
 static int close_node(struct pf_open *of, struct pf_err *err)
 {
-	struct request here, *q = &here;
+	struct pf_reply *behind;
+	struct request q;
 
 	if (is_program(of->node)) {
-		q = malloc(sizeof(*q));
-		if (!q)
+		behind = pf_reply_behind();
+		if (!behind)
 			return pf_err_set(err, -ENOMEM, "no memory");
-		request_begin(q, -1, 0);
-		q->dropped = true;
-		pf_vfs_flush(of, 0, &q->reply);
+		pf_vfs_flush(of, 0, behind);
 		return 0;
 	}
-	pf_vfs_flush(of, 0, request_begin(q, -1, 0));
-	return (int)request_wait(q, err);
+	pf_vfs_flush(of, 0, request_begin(&q, -1, 0));
+	return (int)request_wait(&q, err);
 }
 
 static int write_node(struct pf_node *node, int fd, struct json_object *o,

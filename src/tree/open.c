@@ -834,35 +834,11 @@ void pf_vfs_fsync(struct pf_open *of, struct pf_reply *reply)
 		commit(of, whole ? PF_COMMIT_FLUSH : PF_COMMIT_FSYNC, "fsync", reply);
 }
 
-static void behind_send(struct pf_reply *reply, int code, const void *data, size_t len)
-{
-	(void)reply;
-	(void)code;
-	(void)data;
-	(void)len;
-}
-
-static void behind_free(struct pf_reply *reply)
-{
-	free(reply);
-}
-
-/* A reply for which no caller waits; NULL: no memory. */
-static struct pf_reply *behind_new(void)
-{
-	static const struct pf_reply_ops ops = { behind_send, behind_free };
-	struct pf_reply *reply = malloc(sizeof(*reply));
-
-	if (reply)
-		pf_reply_init(reply, &ops);
-	return reply;
-}
-
 /* Commit OF, though no caller waits for the answer.  The kind's release comes after the
  * answer. */
 static void commit_behind(struct pf_open *of)
 {
-	struct pf_reply *reply = behind_new();
+	struct pf_reply *reply = pf_reply_behind();
 
 	if (reply)
 		commit(of, PF_COMMIT_FLUSH, "close", reply);
@@ -873,7 +849,7 @@ static void commit_behind(struct pf_open *of)
 /* The kind gets the bytes that OF reads, as at open(2); no caller waits for that. */
 static void prepare_behind(struct pf_open *of)
 {
-	struct pf_reply *reply = behind_new();
+	struct pf_reply *reply = pf_reply_behind();
 
 	if (!reply)
 		return;

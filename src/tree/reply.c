@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that wait for their answers, at streams too. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "internal.h"
 #include "pjrtfs/wait.h"
@@ -108,6 +109,29 @@ bool pf_reply_gone(struct pf_reply *reply)
 {
 	PF_LOCK_SCOPE(&reply->lock);
 	return reply->answered;
+}
+
+static void behind_send(struct pf_reply *reply, int code, const void *data, size_t len)
+{
+	(void)reply;
+	(void)code;
+	(void)data;
+	(void)len;
+}
+
+static void behind_free(struct pf_reply *reply)
+{
+	free(reply);
+}
+
+struct pf_reply *pf_reply_behind(void)
+{
+	static const struct pf_reply_ops ops = { behind_send, behind_free };
+	struct pf_reply *reply = malloc(sizeof(*reply));
+
+	if (reply)
+		pf_reply_init(reply, &ops);
+	return reply;
 }
 
 /* --- streams ------------------------------------------------------------------------- */
