@@ -14,6 +14,8 @@
 
 #include "pjrtfs/kind.h"
 
+struct pf_tree;
+
 /* Which of struct stat's fields pf_vfs_setattr sets: FUSE's bits. */
 enum {
 	PF_SET_MODE = 1,

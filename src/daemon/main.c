@@ -22,7 +22,7 @@
 #include "pjrtfs/files.h"
 #include "pjrtfs/fuse.h"
 #include "pjrtfs/json.h"
-#include "pjrtfs/kind.h"
+#include "pjrtfs/tree.h"
 #include "pjrtfs/restore.h"
 #include "pjrtfs/shm.h"
 #include "pjrtfs/state.h"

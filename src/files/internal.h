@@ -13,6 +13,7 @@
 #include "pjrtfs/files.h"
 #include "pjrtfs/json.h"
 #include "pjrtfs/kind.h"
+#include "pjrtfs/tree.h"
 #include "pjrtfs/scheduler.h"
 #include "pjrtfs/telemetry.h"
 #include "pjrtfs/wait.h"

@@ -8,6 +8,7 @@
 
 #include "pjrtfs/base.h"
 #include "pjrtfs/fuse.h"
+#include "pjrtfs/tree.h"
 #include "pjrtfs/vfs.h"
 #include "pjrtfs/wait.h"
 

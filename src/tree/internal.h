@@ -8,6 +8,8 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/json.h"
 #include "pjrtfs/kind.h"
+#include "pjrtfs/stream.h"
+#include "pjrtfs/tree.h"
 #include "pjrtfs/vfs.h"
 
 /* A reply, or a refusal, that last_reply.c keeps for a user and login session. */

@@ -12,6 +12,7 @@
 
 #include "internal.h"
 #include "pjrtfs/state.h"
+#include "pjrtfs/wait.h"
 
 enum { AT_ONCE = 32 }; /* records of one change: a rename has four */
 

@@ -6,6 +6,8 @@
 #include <stdio.h>
 
 #include "pjrtfs/kind.h"
+#include "pjrtfs/stream.h"
+#include "pjrtfs/tree.h"
 #include "pjrtfs/vfs.h"
 #include "unit.h"
 #include "vfs_driver.h"

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "pjrtfs/kind.h"
+#include "pjrtfs/tree.h"
 #include "unit.h"
 
 static atomic_int freed;

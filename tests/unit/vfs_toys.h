@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "pjrtfs/kind.h"
+#include "pjrtfs/tree.h"
 #include "pjrtfs/vfs.h"
 #include "unit.h"
 #include "vfs_driver.h"

@@ -10,6 +10,7 @@
 #include "files/programs/programs.h"
 #include "pjrtfs/base.h"
 #include "pjrtfs/json.h"
+#include "pjrtfs/stream.h"
 
 /* --- delete, stat ------------------------------------------------------------------- */
 

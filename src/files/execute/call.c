@@ -16,6 +16,7 @@
 
 #include "files/internal.h"
 #include "internal.h"
+#include "pjrtfs/stream.h"
 
 /* A write that waits for the program. */
 struct writer {

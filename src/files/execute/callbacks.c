@@ -14,6 +14,7 @@
 #include "files/internal.h"
 #include "internal.h"
 #include "pjrtfs/json.h"
+#include "pjrtfs/stream.h"
 
 enum {
 	/* Bytes of an answer that is a line: fewer than the kernel writes at once, as it would

@@ -6,6 +6,7 @@
 #include "execute.h"
 #include "files/jobs/jobs.h"
 #include "pjrtfs/json.h"
+#include "pjrtfs/stream.h"
 
 /* A run that begins, perhaps as a job. */
 struct run {

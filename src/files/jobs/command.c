@@ -7,6 +7,7 @@
 
 #include "jobs.h"
 #include "pjrtfs/json.h"
+#include "pjrtfs/stream.h"
 
 /* --- replies for people --------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
 #define PJRTFS_FILES_JOBS_JOBS_H
 
 #include "files/internal.h"
+#include "pjrtfs/stream.h"
 
 struct task;
 

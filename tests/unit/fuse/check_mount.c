@@ -17,6 +17,8 @@
 
 #include "pjrtfs/fuse.h"
 #include "pjrtfs/kind.h"
+#include "pjrtfs/stream.h"
+#include "pjrtfs/tree.h"
 #include "pjrtfs/vfs.h"
 #include "unit.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Control files: commands in, replies out. */
 #include "ctl_fixture.h"
+#include "pjrtfs/tree.h"
 #include "quoted.h"
 
 static ssize_t put_bytes(struct pf_open *of, const char *text, size_t len)

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "pjrtfs/kind.h"
+#include "pjrtfs/stream.h"
+#include "pjrtfs/tree.h"
 #include "vfs_driver.h"
 
 static int names_make(struct pf_node *dir, const char *name, mode_t mode,

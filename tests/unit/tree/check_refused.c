@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sentence of the last refused call, for each user and session, in a tree of toys. */
+#include "pjrtfs/stream.h"
 #include "vfs_toys.h"
 
 static struct pf_cred user(uid_t uid, pid_t sid)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers, interrupts, and both at once. */
 #include "answer.h"
+#include "pjrtfs/stream.h"
 #include "unit.h"
 
 static int calls;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/xattr.h>
 
+#include "pjrtfs/tree.h"
 #include "vfs_driver.h"
 
 static char dtype[8]; /* what the file's only attribute is */
