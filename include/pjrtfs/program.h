@@ -17,7 +17,6 @@
 /* One argument or one result of a program, as one device sees it. */
 struct pf_param {
 	char *name; /* owned; never NULL: "x", "params['w']", or "0" where it has none */
-	char *path; /* inputs: owned; the name as pf_param_path writes it */
 	bool named; /* inputs: by the framework that made the program */
 	enum pf_dtype dtype;
 	struct pf_shape shape;
@@ -89,24 +88,16 @@ int pf_hlo_unwrap(struct pf_shared_bytes proto, bool with_config,
 		  struct pf_shared_bytes *ret, struct pf_err *err);
 
 /*
- * NAME, a parameter's as JAX writes the place of a leaf in its arguments, as a path:
- * "params['layers'][3].mu" becomes "params/layers/3/mu", so that it can be compared with a file's
- * below a directory.  A name that is written otherwise is its own path.  The caller frees it.
- * NULL: no memory.  Source: jax.tree_util.keystr.
- */
-char *pf_param_path(const char *name);
-
-/*
  * Which of N paths (N at least 1), without SKIP bytes of each, is the name of which of the N inputs of
- * S from FIRST on?  Paths and names are compared as lists of segments, split at '.', '/', brackets and
- * quotes; a segment of digits is a number.  Names are taken without segments that all N begin with,
+ * S from FIRST on?  Paths and names are compared as lists of segments, split at '.', '/', '\\', brackets
+ * and quotes; a segment of digits is a number.  Names are taken without segments that all N begin with,
  * and, if they do not match otherwise, both sides without a last segment "value".
  *
  * leaf   N numbers: on 1, leaf[i] is the path of input FIRST + i
  *
  * 1: all are matched by name.  0: S has no names, for none of the N is a framework's, two inputs have equal
  * lists, or all are numbers behind one word ("arg0", "arg1").  -EINVAL: the names differ, and *ERR
- * has some of both.  -ENOMEM.  Does not block.
+ * has some of both.  -ENOMEM.  Does not block.  Source: jax.tree_util.keystr.
  */
 int pf_params_match(const struct pf_signature *s, size_t first, char *const *paths,
 		    size_t skip, size_t n, size_t *leaf, struct pf_err *err);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of parameters as paths in the argument that they are leaves of, and which leaf of a directory
- * has which name. */
+/* Which leaf of a directory is which parameter, by their names. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -9,81 +8,6 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/program.h"
 
-/* --- a name as a path --------------------------------------------------------------------- */
-
-/* The string literal at P, without its quotes and backslashes: *END is behind it.  False:
- * it has no end, or an escape other than of a quote or a backslash. */
-static bool quoted(const char *p, struct pf_buf *out, const char **end)
-{
-	char quote = *p++;
-
-	for (; *p && *p != quote; p++) {
-		if (*p == '\\' && !(*++p && strchr("\\'\"", *p)))
-			return false;
-		pf_buf_append(out, p, 1);
-	}
-	*end = p + 1;
-	return *p;
-}
-
-/* The contents of the brackets at P: a string, a number, or "<flat index 3>". */
-static bool bracket(const char *p, struct pf_buf *out, const char **end)
-{
-	static const char flat[] = "<flat index ";
-	size_t n;
-
-	p++;
-	if (*p == '\'' || *p == '"') {
-		if (!quoted(p, out, &p) || *p != ']')
-			return false;
-		*end = p + 1;
-		return true;
-	}
-	if (strncmp(p, flat, strlen(flat)) == 0) {
-		p += strlen(flat);
-		n = strspn(p, "0123456789");
-		pf_buf_append(out, p, n);
-		if (!n || strncmp(p + n, ">]", 2))
-			return false;
-		*end = p + n + 2;
-		return true;
-	}
-	n = strcspn(p, "[]");
-	pf_buf_append(out, p, n);
-	*end = p + n + 1;
-	return n && p[n] == ']';
-}
-
-static bool convert(const char *name, struct pf_buf *out)
-{
-	const char *p = name;
-	size_t n = strcspn(p, "[.");
-
-	pf_buf_append(out, p, n);
-	for (p += n; *p;) {
-		pf_buf_append(out, "/", 1);
-		if (*p == '[') {
-			if (!bracket(p, out, &p))
-				return false;
-			continue;
-		}
-		n = strcspn(++p, "[.");
-		pf_buf_append(out, p, n);
-		p += n;
-	}
-	return true;
-}
-
-char *pf_param_path(const char *name)
-{
-	pf_autobuf struct pf_buf out = PF_BUF_INIT;
-
-	if (!convert(name, &out))
-		return strdup(name);
-	pf_buf_append(&out, "", 0);
-	return out.failed ? NULL : strdup(out.data);
-}
-
 /* --- names as lists of segments ----------------------------------------------------------- */
 
 enum {
@@ -91,11 +15,12 @@ enum {
 	MAX_TOLD = 3,    /* names of each kind in a sentence */
 };
 
-static const char separators[] = "./[]'\"";
+/* JAX writes a name in Python: "params['layers'][3].mu"; in a key, backslashes stand before quotes. */
+static const char separators[] = "./[]'\"\\";
 
 /* A name, to be compared. */
 struct key {
-	const char *path; /* borrowed */
+	const char *name; /* borrowed */
 	size_t at;        /* which it is */
 	size_t off;       /* of its segments in the text of its list, joined by '/' */
 	const char *text; /* these, borrowed from there */
@@ -121,11 +46,19 @@ static int by_text(const void *a, const void *b)
 	return strcmp(((const struct key *)a)->text, ((const struct key *)b)->text);
 }
 
-/* The N bytes of a segment: of a number, without zeros before it. */
+/* The N bytes of a segment: of a number, which JAX may write as "<flat index 3>", without zeros before
+ * it. */
 static void append_segment(struct pf_buf *out, const char *p, size_t n)
 {
-	size_t zeros = strspn(p, "0");
+	static const char flat[] = "<flat index ";
+	const size_t before = sizeof(flat) - 1;
+	size_t zeros;
 
+	if (n > before + 1 && !memcmp(p, flat, before) && p[n - 1] == '>') {
+		p += before;
+		n -= before + 1;
+	}
+	zeros = strspn(p, "0");
 	if (n && strspn(p, "0123456789") >= n) {
 		zeros = zeros < n ? zeros : n - 1;
 		p += zeros;
@@ -134,12 +67,12 @@ static void append_segment(struct pf_buf *out, const char *p, size_t n)
 	pf_buf_append(out, p, n);
 }
 
-/* Append the segments of PATH; BARE: without a last one that is "value". */
-static void append_segments(struct pf_buf *out, const char *path, bool bare)
+/* Append the segments of NAME; BARE: without a last one that is "value". */
+static void append_segments(struct pf_buf *out, const char *name, bool bare)
 {
 	size_t begin = out->len, last = begin, n;
 
-	for (const char *p = path; *p; p += n) {
+	for (const char *p = name; *p; p += n) {
 		p += strspn(p, separators);
 		n = strcspn(p, separators);
 		last = n ? out->len : last;
@@ -154,13 +87,13 @@ static void append_segments(struct pf_buf *out, const char *path, bool bare)
 	}
 }
 
-/* Write and sort KEYS, whose paths are set.  -ENOMEM. */
+/* Write and sort KEYS, whose names are set.  -ENOMEM. */
 static int keys_sort(struct keys *keys, bool bare)
 {
 	pf_buf_consume(&keys->text, keys->text.len);
 	for (size_t i = 0; i < keys->n; i++) {
 		keys->at[i].off = keys->text.len;
-		append_segments(&keys->text, keys->at[i].path, bare);
+		append_segments(&keys->text, keys->at[i].name, bare);
 	}
 	if (keys->text.failed)
 		return -ENOMEM;
@@ -177,9 +110,9 @@ static int keys_init(struct keys *keys, size_t n)
 	return keys->at ? 0 : -ENOMEM;
 }
 
-static void keys_add(struct keys *keys, const char *path)
+static void keys_add(struct keys *keys, const char *name)
 {
-	keys->at[keys->n] = (struct key){ .path = path, .at = keys->n };
+	keys->at[keys->n] = (struct key){ .name = name, .at = keys->n };
 	keys->n++;
 }
 
@@ -278,13 +211,12 @@ static int have_names(const struct pf_signature *s, size_t first, size_t n)
 	if (keys_init(&all, s->n_inputs) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < s->n_inputs; i++)
-		keys_add(&all, s->inputs[i].path);
+		keys_add(&all, s->inputs[i].name);
 	return keys_sort(&all, false) < 0 ? -ENOMEM : !keys_repeat(&all);
 }
 
-/* Append some of KEYS that were not found; PARAMS: their names, else the paths. */
-static void tell(struct pf_buf *out, const struct keys *keys,
-		 const struct pf_param *params)
+/* Append the names of some of KEYS that were not found. */
+static void tell(struct pf_buf *out, const struct keys *keys)
 {
 	size_t told = 0, left = 0;
 
@@ -296,15 +228,14 @@ static void tell(struct pf_buf *out, const struct keys *keys,
 		if (told == MAX_TOLD)
 			left++;
 		else
-			pf_buf_printf(out, "%s%.80s", told++ ? ", " : "",
-				      params ? params[key->at].name : key->path);
+			pf_buf_printf(out, "%s%.80s", told++ ? ", " : "", key->name);
 	}
 	if (left)
 		pf_buf_printf(out, " and %zu more", left);
 }
 
-static int differ(struct keys *params, struct keys *leaves, const struct pf_signature *s,
-		  size_t first, struct pf_err *err)
+static int differ(struct keys *params, struct keys *leaves, size_t first,
+		  struct pf_err *err)
 {
 	pf_autobuf struct pf_buf found = PF_BUF_INIT, expected = PF_BUF_INIT;
 	size_t n = leaves->n, same;
@@ -312,8 +243,8 @@ static int differ(struct keys *params, struct keys *leaves, const struct pf_sign
 	if (keys_sort(params, false) < 0 || keys_sort(leaves, false) < 0)
 		return -ENOMEM;
 	same = compare(params, leaves);
-	tell(&found, leaves, NULL);
-	tell(&expected, params, s->inputs + first);
+	tell(&found, leaves);
+	tell(&expected, params);
 	if (found.failed || expected.failed)
 		return -ENOMEM;
 	return pf_err_set(
@@ -335,7 +266,7 @@ int pf_params_match(const struct pf_signature *s, size_t first, char *const *pat
 	if (keys_init(&params, n) < 0 || keys_init(&leaves, n) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
-		keys_add(&params, s->inputs[first + i].path);
+		keys_add(&params, s->inputs[first + i].name);
 		keys_add(&leaves, paths[i] + skip);
 	}
 	for (int bare = 0; bare < 2; bare++) {
@@ -348,5 +279,5 @@ int pf_params_match(const struct pf_signature *s, size_t first, char *const *pat
 		return 1;
 	}
 	r = have_names(s, first, n);
-	return r > 0 ? differ(&params, &leaves, s, first, err) : r;
+	return r > 0 ? differ(&params, &leaves, first, err) : r;
 }

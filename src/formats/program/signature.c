@@ -263,9 +263,6 @@ static int read_inputs(struct parse *ps)
 			return no_memory(ps);
 		ps->sig->n_inputs++;
 		param->named = ps->names[i].len > 0;
-		param->path = pf_param_path(param->name);
-		if (!param->path)
-			return no_memory(ps);
 		r = read_param(ps, "argument", i, ps->program->parameters[i], param);
 		if (r < 0)
 			return r;
@@ -496,26 +493,21 @@ int pf_signature_parse(struct pf_shared_bytes proto, bool with_config,
 
 int pf_param_name(struct pf_param *param, const char *name, size_t len)
 {
-	pf_autofree char *copy = NULL;
-	char *path;
+	char *copy;
 
 	if (param->named)
 		return 0;
 	copy = clean_copy((struct pf_slice){ (const uint8_t *)name, len });
-	path = copy ? pf_param_path(copy) : NULL;
-	if (!path)
+	if (!copy)
 		return -ENOMEM;
 	free(param->name);
-	free(param->path);
-	param->name = pf_steal(&copy);
-	param->path = path;
+	param->name = copy;
 	return 0;
 }
 
 static void param_release(struct pf_param *param)
 {
 	free(param->name);
-	free(param->path);
 	pf_tiles_free(param->tiles);
 }
 
