@@ -545,23 +545,6 @@ bool pf_bytecode_is_token(uint8_t dialect, struct pf_span type)
 	       (dialect == VHLO && code == VHLO_TYPE_TOKEN);
 }
 
-static bool has_tokens(const struct pf_bytecode *f)
-{
-	PF_CLEANUP(pf_bytecode_marks_release) struct pf_bytecode_marks m = { 0 };
-	struct pf_bytecode_cursor c = pf_bytecode_entries(f);
-
-	if (!pf_bytecode_mark(&m, f))
-		return false;
-	for (uint64_t i = 0; !c.offsets.bad && i < f->n_attributes + f->n_types; i++) {
-		struct pf_bytecode_entry entry = pf_bytecode_next(&c);
-
-		if (i >= f->n_attributes && entry.dialect < m.n_dialects && !entry.text &&
-		    pf_bytecode_is_token(m.dialects[entry.dialect], entry.bytes))
-			return true;
-	}
-	return false;
-}
-
 static bool is_bounded(uint8_t dialect, struct pf_span type)
 {
 	uint64_t code = take_number(&type);
@@ -570,8 +553,8 @@ static bool is_bounded(uint8_t dialect, struct pf_span type)
 			     (dialect == VHLO && code == VHLO_TYPE_TENSOR_WITH_ENCODING));
 }
 
-/* StableHLO knows no encoding of tensors but bounds. */
-static bool has_dynamic_while(const struct pf_bytecode *f)
+/* Are there tokens, or a "while" of a tensor with bounds, the only encoding that StableHLO knows? */
+static void read_types(const struct pf_bytecode *f, bool *tokens, bool *dynamic_while)
 {
 	PF_CLEANUP(pf_bytecode_marks_release) struct pf_bytecode_marks m = { 0 };
 	struct pf_bytecode_cursor c = pf_bytecode_entries(f);
@@ -579,17 +562,21 @@ static bool has_dynamic_while(const struct pf_bytecode *f)
 	bool any = false;
 
 	if (!pf_bytecode_mark(&m, f) || !(m.bounded = marks(&f->offsets, f->n_types)))
-		return false;
+		return;
 	for (uint64_t i = 0; !c.offsets.bad && i < f->n_attributes + f->n_types; i++) {
 		struct pf_bytecode_entry entry = pf_bytecode_next(&c);
+		uint8_t dialect;
 
-		if (i < f->n_attributes || entry.dialect >= m.n_dialects || entry.text ||
-		    !is_bounded(m.dialects[entry.dialect], entry.bytes))
+		if (i < f->n_attributes || entry.dialect >= m.n_dialects || entry.text)
 			continue;
-		m.bounded[i - f->n_attributes] = 1;
-		any = true;
+		dialect = m.dialects[entry.dialect];
+		*tokens |= pf_bytecode_is_token(dialect, entry.bytes);
+		if (is_bounded(dialect, entry.bytes)) {
+			m.bounded[i - f->n_attributes] = 1;
+			any = true;
+		}
 	}
-	return any && walk_block(&m, &ir, 0) && m.dynamic_while;
+	*dynamic_while = any && walk_block(&m, &ir, 0) && m.dynamic_while;
 }
 
 bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret,
@@ -612,8 +599,7 @@ bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *re
 			  strlen(assertion));
 	ret->takes_platform = has_string(&strings, "jax.global_constant") &&
 			      has_string(&strings, "_platform_index");
-	ret->tokens = has_tokens(&f);
-	*dynamic_while = has_dynamic_while(&f);
+	read_types(&f, &ret->tokens, dynamic_while);
 	if (f.offsets.bad || f.n_attributes > MAX_ENTRIES || f.n_types > MAX_ENTRIES)
 		return symbolic;
 	ir = f.section[SECTION_IR];
