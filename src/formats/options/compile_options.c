@@ -133,35 +133,29 @@ static bool is_replaced(struct json_object *own, const char *key)
 }
 
 /* Add to O the members of DEFAULTS that OWN lacks or does not replace. */
-static bool add(struct json_object *o, struct json_object *own,
+static void add(struct json_object *o, struct json_object *own,
 		struct json_object *defaults)
 {
-	json_object_object_foreach(defaults, key, value) {
-		struct json_object *copy;
-
-		if (is_replaced(own, key))
-			continue;
-		copy = pf_json_copy(value);
-		if ((value && !copy) || json_object_object_add(o, key, copy)) {
-			json_object_put(copy);
-			return false;
-		}
-	}
-	return true;
+	json_object_object_foreach(defaults, key, value)
+		if (!is_replaced(own, key))
+			pf_json_add_copy(o, key, value);
 }
 
 struct json_object *pf_options_merge(struct json_object *own,
 				     struct json_object *defaults)
 {
 	struct json_object *o = own ? pf_json_copy(own) : json_object_new_object();
-	struct json_object *flags, *more;
-	bool ok = o && add(o, own, defaults);
+	struct json_object *own_flags = pf_json_get(own, flags_key, json_type_object);
+	struct json_object *more = pf_json_get(defaults, flags_key, json_type_object);
 
-	if (ok && json_object_object_get_ex(o, flags_key, &flags) &&
-	    json_object_is_type(flags, json_type_object) &&
-	    json_object_object_get_ex(defaults, flags_key, &more))
-		ok = add(flags, flags, more);
-	if (ok)
+	add(o, own, defaults);
+	if (own_flags && more) {
+		struct json_object *flags = pf_json_copy(own_flags);
+
+		add(flags, own_flags, more);
+		pf_json_add(o, flags_key, flags);
+	}
+	if (pf_json_complete(o))
 		return o;
 	json_object_put(o);
 	return NULL;
