@@ -165,8 +165,7 @@ int pf_options_debug(const char *bytes, size_t len, struct json_object **ret,
 			r = pf_err_set(err, -EINVAL,
 				       "expected a DebugOptions, as text or serialized, "
 				       "found something else");
-		if (message)
-			pjrtfs__options__unread__free_unpacked(message, NULL);
+		pjrtfs__options__unread__free_unpacked(message, NULL);
 	}
 	pf_json_add(o, key, value);
 	if (r == 0 && !pf_json_complete(o))

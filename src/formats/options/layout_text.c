@@ -193,8 +193,7 @@ static struct json_object *decode(const ProtobufCBinaryData *proto, bool whole)
 	} else if (shape && print(shape, &text) && !text.failed) {
 		ret = json_object_new_string(text.data);
 	}
-	if (shape)
-		pjrtfs__hlo__shape__free_unpacked(shape, NULL);
+	pjrtfs__hlo__shape__free_unpacked(shape, NULL);
 	return ret;
 }
 

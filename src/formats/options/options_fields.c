@@ -52,8 +52,7 @@ Pjrtfs__Options__CompileOptions *pf_options_proto_new(void)
 
 void pf_options_proto_free(Pjrtfs__Options__CompileOptions *proto)
 {
-	if (proto)
-		pjrtfs__options__compile_options__free_unpacked(proto, NULL);
+	pjrtfs__options__compile_options__free_unpacked(proto, NULL);
 }
 
 int pf_options_refuse(const char *key, const char *want, struct json_object *found,

@@ -137,14 +137,12 @@ int pf_hlo_module_find(struct pf_slice proto, struct pf_hlo_module *ret,
 
 static bool is_dynamic_array(struct pf_slice proto)
 {
-	Pjrtfs__Hlo__Shape *shape =
-		proto.p ? pjrtfs__hlo__shape__unpack(NULL, proto.len, proto.p) : NULL;
+	Pjrtfs__Hlo__Shape *shape = pjrtfs__hlo__shape__unpack(NULL, proto.len, proto.p);
 	bool dynamic = false;
 
 	for (size_t i = 0; shape && i < shape->n_is_dynamic_dimension; i++)
 		dynamic = dynamic || shape->is_dynamic_dimension[i];
-	if (shape)
-		pjrtfs__hlo__shape__free_unpacked(shape, NULL);
+	pjrtfs__hlo__shape__free_unpacked(shape, NULL);
 	return dynamic;
 }
 

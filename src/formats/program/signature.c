@@ -89,8 +89,7 @@ static int tell_proto(struct pf_slice proto, struct pf_param *param, size_t *lef
 		pjrtfs__hlo__sharding__unpack(NULL, proto.len, proto.p);
 	int r = s && !param->tiles ? tell(s, param, left) : 0;
 
-	if (s)
-		pjrtfs__hlo__sharding__free_unpacked(s, NULL);
+	pjrtfs__hlo__sharding__free_unpacked(s, NULL);
 	return r;
 }
 
@@ -107,8 +106,7 @@ static int tell_outputs(struct pf_slice proto, struct pf_signature *sig, size_t 
 				       &sig->outputs[i], left);
 	else if (s && sig->n_outputs == 1)
 		r = tell_proto(proto, &sig->outputs[0], left);
-	if (s)
-		pjrtfs__hlo__sharding__free_unpacked(s, NULL);
+	pjrtfs__hlo__sharding__free_unpacked(s, NULL);
 	return r;
 }
 
@@ -174,8 +172,7 @@ struct parse {
 
 static void parse_release(struct parse *ps)
 {
-	if (ps->program)
-		pjrtfs__hlo__program_shape__free_unpacked(ps->program, NULL);
+	pjrtfs__hlo__program_shape__free_unpacked(ps->program, NULL);
 	free(ps->names);
 	free(ps->paths);
 	pf_signature_free(ps->sig);
