@@ -80,22 +80,18 @@ static int by_id(const void *a, const void *b)
 /* Fill s->instructions. */
 static int list_instructions(struct search *s)
 {
-	struct pf_slice rest = s->computation;
-	struct pf_field field;
+	struct pf_slice rest = s->computation, proto;
 
 	if (s->instructions.len)
 		return 0;
-	while (pf_proto_next(&rest, &field) > 0) {
+	while (pf_proto_next_bytes(&rest, PF_COMPUTATION_INSTRUCTIONS, &proto) > 0) {
 		struct instruction i = { 0 };
 		const struct pf_wanted wanted[] = {
 			{ PF_INSTRUCTION_SHAPE, &i.shape, NULL },
 			{ PF_INSTRUCTION_ID, NULL, &i.id },
 		};
 
-		if (field.number != PF_COMPUTATION_INSTRUCTIONS ||
-		    field.type != PF_WIRE_BYTES)
-			continue;
-		if (pf_proto_find_all(&field.bytes, wanted, PF_ARRAY_SIZE(wanted)) < 0)
+		if (pf_proto_find_all(&proto, wanted, PF_ARRAY_SIZE(wanted)) < 0)
 			return malformed(s);
 		pf_buf_append(&s->instructions, &i, sizeof(i));
 	}
@@ -275,16 +271,13 @@ static int read_instruction(struct search *s, struct pf_slice proto)
 
 static int read_computation(struct search *s)
 {
-	struct pf_slice rest = s->computation;
-	struct pf_field field;
+	struct pf_slice rest = s->computation, instruction;
 	int r;
 
 	pf_buf_release(&s->instructions);
-	while ((r = pf_proto_next(&rest, &field)) > 0) {
-		if (field.number != PF_COMPUTATION_INSTRUCTIONS ||
-		    field.type != PF_WIRE_BYTES)
-			continue;
-		r = read_instruction(s, field.bytes);
+	while ((r = pf_proto_next_bytes(&rest, PF_COMPUTATION_INSTRUCTIONS,
+					&instruction)) > 0) {
+		r = read_instruction(s, instruction);
 		if (r < 0)
 			return r;
 	}
@@ -303,16 +296,12 @@ int pf_hlo_module_callbacks(const struct pf_hlo_module *module, struct pf_signat
 {
 	PF_CLEANUP(search_release) struct search s = { .sig = sig, .err = err };
 	struct pf_slice rest = module->all;
-	struct pf_field field;
 	int r = 0;
 
 	/* pf_hlo_module_find has walked here. */
-	while (r == 0 && pf_proto_next(&rest, &field) > 0) {
-		s.computation = field.bytes;
-		r = field.number == PF_MODULE_COMPUTATIONS && field.type == PF_WIRE_BYTES
-			    ? read_computation(&s)
-			    : 0;
-	}
+	while (r == 0 &&
+	       pf_proto_next_bytes(&rest, PF_MODULE_COMPUTATIONS, &s.computation) > 0)
+		r = read_computation(&s);
 	if (r < 0)
 		return r;
 	if (sig->n_callbacks)

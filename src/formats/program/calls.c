@@ -126,21 +126,25 @@ static bool read_instruction(struct pf_slice proto, const struct pf_call_visitor
 	return true;
 }
 
-/* The field NUMBER of PROTO holds computations, or instructions. */
-static bool read_proto(struct pf_slice proto, uint32_t number,
-		       const struct pf_call_visitor *found)
+static bool read_computation(struct pf_slice proto, const struct pf_call_visitor *found)
 {
-	struct pf_field field;
+	struct pf_slice part;
 	int r;
 
-	while ((r = pf_proto_next(&proto, &field)) > 0) {
-		if (field.number != number || field.type != PF_WIRE_BYTES)
-			continue;
-		if (number == PF_MODULE_COMPUTATIONS
-			    ? !read_proto(field.bytes, PF_COMPUTATION_INSTRUCTIONS, found)
-			    : !read_instruction(field.bytes, found))
+	while ((r = pf_proto_next_bytes(&proto, PF_COMPUTATION_INSTRUCTIONS, &part)) > 0)
+		if (!read_instruction(part, found))
 			return false;
-	}
+	return r == 0;
+}
+
+static bool read_module(struct pf_slice proto, const struct pf_call_visitor *found)
+{
+	struct pf_slice part;
+	int r;
+
+	while ((r = pf_proto_next_bytes(&proto, PF_MODULE_COMPUTATIONS, &part)) > 0)
+		if (!read_computation(part, found))
+			return false;
 	return r == 0;
 }
 
@@ -157,8 +161,7 @@ bool pf_program_calls(enum pf_program_format format, const void *bytes, size_t l
 	case PF_PROGRAM_JAX:
 		return pf_mlir_bytecode_calls(bytes, len, found);
 	case PF_PROGRAM_HLO:
-		return read_proto((struct pf_slice){ bytes, len }, PF_MODULE_COMPUTATIONS,
-				  found);
+		return read_module((struct pf_slice){ bytes, len }, found);
 	default:
 		return false;
 	}

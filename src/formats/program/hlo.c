@@ -76,6 +76,19 @@ int pf_proto_next(struct pf_slice *rest, struct pf_field *ret)
 	return 1;
 }
 
+int pf_proto_next_bytes(struct pf_slice *rest, uint32_t number, struct pf_slice *ret)
+{
+	struct pf_field field;
+	int r;
+
+	while ((r = pf_proto_next(rest, &field)) > 0)
+		if (field.number == number && field.type == PF_WIRE_BYTES) {
+			*ret = field.bytes;
+			break;
+		}
+	return r;
+}
+
 int pf_proto_find_all(struct pf_slice *rest, const struct pf_wanted *wanted, size_t n)
 {
 	struct pf_field field;
@@ -161,17 +174,13 @@ static bool is_dynamic_while(struct pf_slice proto)
 
 bool pf_hlo_dynamic_while(struct pf_slice proto)
 {
-	struct pf_field computation, field;
+	struct pf_slice computation, instruction;
 
-	while (pf_proto_next(&proto, &computation) > 0) {
-		if (computation.number != PF_MODULE_COMPUTATIONS ||
-		    computation.type != PF_WIRE_BYTES)
-			continue;
-		while (pf_proto_next(&computation.bytes, &field) > 0)
-			if (field.number == PF_COMPUTATION_INSTRUCTIONS &&
-			    field.type == PF_WIRE_BYTES && is_dynamic_while(field.bytes))
+	while (pf_proto_next_bytes(&proto, PF_MODULE_COMPUTATIONS, &computation) > 0)
+		while (pf_proto_next_bytes(&computation, PF_COMPUTATION_INSTRUCTIONS,
+					   &instruction) > 0)
+			if (is_dynamic_while(instruction))
 				return true;
-	}
 	return false;
 }
 
@@ -202,14 +211,12 @@ static int read_instruction(struct pf_slice proto, struct pf_slice *names, size_
 
 static int read_computation(struct pf_slice proto, struct pf_slice *names, size_t n)
 {
-	struct pf_field field;
+	struct pf_slice instruction;
 	int r;
 
-	while ((r = pf_proto_next(&proto, &field)) > 0) {
-		if (field.number != PF_COMPUTATION_INSTRUCTIONS ||
-		    field.type != PF_WIRE_BYTES)
-			continue;
-		r = read_instruction(field.bytes, names, n);
+	while ((r = pf_proto_next_bytes(&proto, PF_COMPUTATION_INSTRUCTIONS,
+					&instruction)) > 0) {
+		r = read_instruction(instruction, names, n);
 		if (r < 0)
 			return r;
 	}
@@ -237,20 +244,16 @@ int pf_hlo_is_entry(const struct pf_hlo_module *module, struct pf_slice proto, b
 int pf_hlo_module_names(const struct pf_hlo_module *module, struct pf_slice *names,
 			size_t n, struct pf_err *err)
 {
-	struct pf_slice rest = module->all;
-	struct pf_field field;
+	struct pf_slice rest = module->all, part;
 	bool entry = false;
 	int r;
 
-	while ((r = pf_proto_next(&rest, &field)) > 0) {
-		if (field.number != PF_MODULE_COMPUTATIONS || field.type != PF_WIRE_BYTES)
-			continue;
-		r = pf_hlo_is_entry(module, field.bytes, &entry);
+	while ((r = pf_proto_next_bytes(&rest, PF_MODULE_COMPUTATIONS, &part)) > 0) {
+		r = pf_hlo_is_entry(module, part, &entry);
 		if (r == 0 && entry)
-			r = read_computation(field.bytes, names, n);
+			r = read_computation(part, names, n);
 		if (r < 0)
-			return malformed(err, "HloComputationProto", &module->all,
-					 &field.bytes);
+			return malformed(err, "HloComputationProto", &module->all, &part);
 		if (entry)
 			return 0;
 	}

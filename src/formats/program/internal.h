@@ -38,6 +38,9 @@ struct pf_field {
  */
 int pf_proto_next(struct pf_slice *rest, struct pf_field *ret);
 
+/* Step over fields up to the next one NUMBER that holds bytes, which become *RET.  Returns as above. */
+int pf_proto_next_bytes(struct pf_slice *rest, uint32_t number, struct pf_slice *ret);
+
 /* Take one number off the start of *REST, a packed field's bytes.  0; -EINVAL: no number is left. */
 int pf_proto_varint(struct pf_slice *rest, uint64_t *ret);
 

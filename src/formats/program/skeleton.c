@@ -193,9 +193,8 @@ static int malformed(struct pf_err *err, const char *what)
 static int copy_module(struct walk *w, struct pf_slice all, struct pf_buf *ret,
 		       struct pf_err *err)
 {
-	struct pf_slice rest = all;
+	struct pf_slice rest = all, computation;
 	struct pf_hlo_module module;
-	struct pf_field field;
 	int r = copy_fields(w, &rest, module_fields, ret);
 
 	if (r < 0)
@@ -207,10 +206,10 @@ static int copy_module(struct walk *w, struct pf_slice all, struct pf_buf *ret,
 		return 0;
 	r = pf_hlo_module_find((struct pf_slice){ (const uint8_t *)ret->data, ret->len },
 			       &module, err);
-	for (rest = all; r == 0 && pf_proto_next(&rest, &field) > 0 && !w->too_large;)
-		if (field.number == PF_MODULE_COMPUTATIONS &&
-		    field.type == PF_WIRE_BYTES &&
-		    copy_computation(w, &module, field.bytes) < 0)
+	rest = all;
+	while (r == 0 && !w->too_large &&
+	       pf_proto_next_bytes(&rest, PF_MODULE_COMPUTATIONS, &computation) > 0)
+		if (copy_computation(w, &module, computation) < 0)
 			return malformed(err, "HloComputationProto");
 	return r;
 }
