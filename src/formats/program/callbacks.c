@@ -53,11 +53,6 @@ static void search_release(struct search *s)
 	pf_callback_release(&s->found);
 }
 
-static bool equal(struct pf_slice slice, const char *text)
-{
-	return slice.len == strlen(text) && memcmp(slice.p, text, slice.len) == 0;
-}
-
 static int malformed(struct search *s)
 {
 	return pf_err_set(s->err, -EINVAL,
@@ -219,9 +214,10 @@ static int add(struct search *s)
 
 const char *pf_callback_target(struct pf_slice opcode, struct pf_slice target)
 {
-	for (size_t i = 0; i < PF_ARRAY_SIZE(targets) && equal(opcode, "custom-call");
-	     i++)
-		if (equal(target, targets[i]))
+	if (!pf_slice_is(opcode, "custom-call"))
+		return NULL;
+	for (size_t i = 0; i < PF_ARRAY_SIZE(targets); i++)
+		if (pf_slice_is(target, targets[i]))
 			return targets[i];
 	return NULL;
 }

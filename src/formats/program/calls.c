@@ -12,12 +12,6 @@ struct scan {
 	const struct pf_call_visitor *found;
 };
 
-/* Are the LEN bytes at P the word WORD? */
-static bool is_word(const void *p, size_t len, const char *word)
-{
-	return strlen(word) == len && !memcmp(p, word, len);
-}
-
 static bool is_of_word(char c)
 {
 	return isalnum((unsigned char)c) || (c && strchr("_$.-", c));
@@ -88,6 +82,8 @@ static bool is_custom_call(const char *p, size_t len)
 
 static void scan_text(struct scan *s)
 {
+	static const char name[] = "call_target_name";
+
 	while (s->p < s->end) {
 		const char *p = s->p;
 		size_t len = word_len(p, s->end);
@@ -96,7 +92,7 @@ static void scan_text(struct scan *s)
 			s->p += len;
 			if (is_custom_call(p, len))
 				take_target(s, true);
-			else if (is_word(p, len, "call_target_name"))
+			else if (len == sizeof(name) - 1 && !memcmp(p, name, len))
 				take_target(s, false);
 		} else if (*p == '"') {
 			take_string(s, &p, &len);
@@ -121,7 +117,7 @@ static bool read_instruction(struct pf_slice proto, const struct pf_call_visitor
 
 	if (pf_proto_find_all(&proto, wanted, PF_ARRAY_SIZE(wanted)) < 0)
 		return false;
-	if (opcode.p && target.p && is_word(opcode.p, opcode.len, "custom-call"))
+	if (target.p && pf_slice_is(opcode, "custom-call"))
 		found->found(found->arg, (const char *)target.p, target.len);
 	return true;
 }

@@ -168,8 +168,7 @@ static bool is_dynamic_while(struct pf_slice proto)
 	};
 
 	return pf_proto_find_all(&proto, wanted, PF_ARRAY_SIZE(wanted)) == 0 &&
-	       opcode.len == strlen("while") &&
-	       memcmp(opcode.p, "while", opcode.len) == 0 && is_dynamic_array(shape);
+	       pf_slice_is(opcode, "while") && is_dynamic_array(shape);
 }
 
 bool pf_hlo_dynamic_while(struct pf_slice proto)
@@ -200,8 +199,7 @@ static int read_instruction(struct pf_slice proto, struct pf_slice *names, size_
 
 	if (r < 0)
 		return r;
-	if (opcode.len != strlen("parameter") ||
-	    memcmp(opcode.p, "parameter", opcode.len) != 0 || number >= n || !metadata.p)
+	if (!pf_slice_is(opcode, "parameter") || number >= n || !metadata.p)
 		return 0;
 	r = pf_proto_find(&metadata, METADATA_OP_NAME, &name);
 	if (r == 0 && name.len)

@@ -5,17 +5,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "pjrtfs/base.h"
 #include "pjrtfs/program.h"
-
-/* Walking a serialized protocol buffer in place; used by hlo.c, signature.c and program.c only. */
 
 /* Borrowed bytes. */
 struct pf_slice {
 	const uint8_t *p;
 	size_t len;
 };
+
+static inline bool pf_slice_is(struct pf_slice slice, const char *text)
+{
+	return slice.len == strlen(text) && !memcmp(slice.p, text, slice.len);
+}
+
+/* Walking a serialized protocol buffer in place.  (hlo.c) */
 
 enum pf_wire_type {
 	PF_WIRE_VARINT = 0,

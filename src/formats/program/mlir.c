@@ -583,8 +583,7 @@ static bool take_part(struct scan *s, bool named, bool bare, struct pf_buf *part
 	for (start = end = s->at; !ends_part(s, sum, bare);)
 		end = step(s);
 	part.rest = slice(s, start, end);
-	part.token = part.type.len == strlen("!stablehlo.token") &&
-		     memcmp(part.type.p, "!stablehlo.token", part.type.len) == 0;
+	part.token = pf_slice_is(part.type, "!stablehlo.token");
 	pf_buf_append(parts, &part, sizeof(part));
 	return part.type.len && s->at < s->len;
 }

@@ -8,7 +8,6 @@
  * and large programs have a million instructions, so it leaves out what is not looked at.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "internal.h"
 
@@ -125,7 +124,6 @@ static int copy_fields(struct walk *w, struct pf_slice *message, const uint32_t 
 /* The bytes that are read of the opcode only decide what is copied: the copy is looked at anew. */
 static int copy_instruction(struct walk *w, struct pf_slice message)
 {
-	static const char parameter[] = "parameter";
 	struct pf_slice rest = message, opcode = { NULL, 0 }, target = { NULL, 0 };
 	const struct pf_wanted wanted[] = {
 		{ PF_INSTRUCTION_OPCODE, &opcode, NULL },
@@ -138,8 +136,7 @@ static int copy_instruction(struct walk *w, struct pf_slice message)
 		return r;
 	if (pf_callback_target(opcode, target))
 		fields = callback_fields;
-	else if (opcode.len == strlen(parameter) &&
-		 memcmp(opcode.p, parameter, opcode.len) == 0)
+	else if (pf_slice_is(opcode, "parameter"))
 		fields = parameter_fields;
 	w->calls_back |= fields == callback_fields;
 	r = copy_fields(w, &message, fields, &w->instruction);
