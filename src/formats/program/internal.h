@@ -116,8 +116,11 @@ int pf_hlo_skeleton(struct pf_shared_bytes proto, bool with_config, struct pf_bu
 int pf_hlo_module_names(const struct pf_hlo_module *module, struct pf_slice *names,
 			size_t n, struct pf_err *err);
 
-/* Fields of HloModuleProto, HloComputationProto, HloInstructionProto: xla/service/hlo.proto. */
+/* Fields of HloModuleProtoWithConfig, HloModuleProto, HloComputationProto, HloInstructionProto:
+ * xla/service/hlo.proto. */
 enum {
+	PF_CONFIG_MODULE = 1,
+
 	PF_MODULE_NAME = 1,
 	PF_MODULE_ENTRY_NAME = 2,
 	PF_MODULE_COMPUTATIONS = 3,

@@ -34,18 +34,13 @@ enum {
 	MAX_RANK = 64,
 };
 
-struct flat {
-	const uint8_t *p;
-	size_t len;
-};
-
-static bool inside(const struct flat *f, size_t at, size_t len)
+static bool inside(const struct pf_slice *f, size_t at, size_t len)
 {
 	return at <= f->len && len <= f->len - at;
 }
 
 /* N bytes at AT as a number; 0 outside. */
-static uint32_t number(const struct flat *f, size_t at, size_t n)
+static uint32_t number(const struct pf_slice *f, size_t at, size_t n)
 {
 	uint32_t value = 0;
 
@@ -55,7 +50,7 @@ static uint32_t number(const struct flat *f, size_t at, size_t n)
 }
 
 /* Where field ID of the table at TABLE is; 0: it has none. */
-static size_t field(const struct flat *f, size_t table, unsigned id)
+static size_t field(const struct pf_slice *f, size_t table, unsigned id)
 {
 	int64_t vtable;
 	size_t size, slot = 4 + 2 * (size_t)id, off;
@@ -73,7 +68,7 @@ static size_t field(const struct flat *f, size_t table, unsigned id)
 }
 
 /* The target of the offset at AT; 0: none. */
-static size_t follow(const struct flat *f, size_t at)
+static size_t follow(const struct pf_slice *f, size_t at)
 {
 	size_t off = at ? number(f, at, 4) : 0;
 
@@ -81,7 +76,7 @@ static size_t follow(const struct flat *f, size_t at)
 }
 
 /* The vector (or string) in field ID: its first member in *AT, how many there are in *N. */
-static bool vector(const struct flat *f, size_t table, unsigned id, size_t size,
+static bool vector(const struct pf_slice *f, size_t table, unsigned id, size_t size,
 		   size_t *at, size_t *n)
 {
 	size_t start = follow(f, field(f, table, id));
@@ -94,7 +89,7 @@ static bool vector(const struct flat *f, size_t table, unsigned id, size_t size,
 }
 
 /* Member I of the vector of strings at AT; false if it is outside. */
-static bool string(const struct flat *f, size_t at, size_t i, const char **ret,
+static bool string(const struct pf_slice *f, size_t at, size_t i, const char **ret,
 		   size_t *ret_len)
 {
 	size_t start = follow(f, at + 4 * i);
@@ -106,8 +101,8 @@ static bool string(const struct flat *f, size_t at, size_t i, const char **ret,
 	return inside(f, start + 4, *ret_len);
 }
 
-static int read_platforms(const struct flat *f, size_t root, struct pf_program_facts *ret,
-			  struct pf_err *err)
+static int read_platforms(const struct pf_slice *f, size_t root,
+			  struct pf_program_facts *ret, struct pf_err *err)
 {
 	size_t at, n, used = 0;
 
@@ -144,7 +139,7 @@ static bool is_fixed(const char *extent, size_t len)
 }
 
 /* Extents are texts, because they may be unknown: "a", "2*b". */
-static int check_shapes(const struct flat *f, size_t root, unsigned id,
+static int check_shapes(const struct pf_slice *f, size_t root, unsigned id,
 			struct pf_err *err)
 {
 	size_t avals, n, at, rank;
@@ -181,7 +176,7 @@ static int check_shapes(const struct flat *f, size_t root, unsigned id,
 static int find_exported(const void *bytes, size_t len, struct pf_program_facts *ret,
 			 struct pf_err *err)
 {
-	const struct flat f = { bytes, len };
+	const struct pf_slice f = { bytes, len };
 	size_t root = number(&f, 0, 4), at, n;
 	int r;
 
@@ -204,12 +199,6 @@ static int find_exported(const void *bytes, size_t len, struct pf_program_facts 
 		r = check_shapes(&f, root, EXPORTED_UNIQUE_AVALS, err);
 	return r;
 }
-
-/* Fields of HloModuleProto and HloModuleProtoWithConfig: xla/service/hlo.proto. */
-enum {
-	MODULE_COMPUTATIONS = 3,
-	CONFIG_MODULE = 1,
-};
 
 static const struct {
 	const char *extension;
@@ -338,6 +327,13 @@ static int check_platform(const struct pf_program_facts *facts, struct pf_err *e
 		"(jax.export.export(f, platforms=[\"cpu\"]))");
 }
 
+/* FORMAT is what was expected. */
+static int refuse_bytecode(const char *format, struct pf_err *err)
+{
+	return pf_err_set(err, -EINVAL,
+			  "expected %s, found MLIR bytecode: name it .mlirbc", format);
+}
+
 static int check_text(const char *p, size_t len, struct pf_program_facts *ret,
 		      struct pf_err *err)
 {
@@ -345,9 +341,7 @@ static int check_text(const char *p, size_t len, struct pf_program_facts *ret,
 	int r;
 
 	if (is_bytecode(p, len))
-		return pf_err_set(
-			err, -EINVAL,
-			"expected StableHLO text, found MLIR bytecode: name it .mlirbc");
+		return refuse_bytecode("StableHLO text", err);
 	if (nul)
 		return pf_err_set(
 			err, -EINVAL,
@@ -395,10 +389,8 @@ static int check_hlo(const char *p, size_t len, struct pf_program_facts *ret,
 	struct pf_slice computations, module, inner;
 
 	if (is_bytecode(p, len))
-		return pf_err_set(err, -EINVAL,
-				  "expected a HloModuleProto, found MLIR bytecode: "
-				  "name it .mlirbc");
-	if (pf_proto_find(&rest, MODULE_COMPUTATIONS, &computations) < 0)
+		return refuse_bytecode("a HloModuleProto", err);
+	if (pf_proto_find(&rest, PF_MODULE_COMPUTATIONS, &computations) < 0)
 		return pf_err_set(
 			err, -EINVAL,
 			"expected a serialized HloModuleProto, found something else "
@@ -406,11 +398,11 @@ static int check_hlo(const char *p, size_t len, struct pf_program_facts *ret,
 			".mlir",
 			(size_t)(rest.p - (const uint8_t *)p), len);
 	rest = all;
-	if (computations.p || pf_proto_find(&rest, CONFIG_MODULE, &module) < 0 ||
+	if (computations.p || pf_proto_find(&rest, PF_CONFIG_MODULE, &module) < 0 ||
 	    !module.p)
 		return check_while(all, err);
 	rest = module;
-	if (pf_proto_find(&rest, MODULE_COMPUTATIONS, &inner) < 0 || !inner.p)
+	if (pf_proto_find(&rest, PF_MODULE_COMPUTATIONS, &inner) < 0 || !inner.p)
 		return 0;
 	ret->off = (size_t)(module.p - (const uint8_t *)p);
 	ret->len = module.len;
@@ -423,9 +415,7 @@ static int check_jax(const char *p, size_t len, struct pf_program_facts *ret,
 	int r;
 
 	if (is_bytecode(p, len))
-		return pf_err_set(err, -EINVAL,
-				  "expected what jax.export serializes, found MLIR "
-				  "bytecode: name it .mlirbc");
+		return refuse_bytecode("what jax.export serializes", err);
 	r = find_exported(p, len, ret, err);
 	return r < 0 ? r : check_bytecode(p + ret->off, ret->len, ret, err);
 }

@@ -11,10 +11,7 @@
 
 #include "internal.h"
 
-enum {
-	CONFIG_MODULE = 1, /* HloModuleProtoWithConfig: xla/service/hlo.proto */
-	MAX_COPY = 64 << 20,
-};
+enum { MAX_COPY = 64 << 20 };
 
 /* Lists of field numbers end with 0. */
 static const uint32_t module_fields[] = { PF_MODULE_NAME,
@@ -244,7 +241,7 @@ int pf_hlo_unwrap(struct pf_shared_bytes proto, bool with_config,
 		*ret = proto;
 		return 0;
 	}
-	if (pf_proto_find(&rest, CONFIG_MODULE, &module) < 0 || !module.p)
+	if (pf_proto_find(&rest, PF_CONFIG_MODULE, &module) < 0 || !module.p)
 		return malformed(err, "HloModuleProtoWithConfig");
 	*ret = pf_shared_of(module.p, module.len);
 	return 0;
