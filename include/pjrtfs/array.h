@@ -131,6 +131,9 @@ enum pf_dtype pf_dtype_from_safetensors(const char *name, size_t len);
  */
 enum pf_dtype pf_dtype_from_xla(int primitive_type);
 
+/* The reverse. */
+int pf_dtype_xla(enum pf_dtype dtype);
+
 /* Array shapes: the extents of an array, outermost first. */
 
 enum { PF_MAX_RANK = 32 }; /* NumPy's limit was 32, XLA's arrays rarely pass 8 */

@@ -330,6 +330,11 @@ enum pf_dtype pf_dtype_parse(const char *name, size_t len)
 	return PF_DTYPE_INVALID;
 }
 
+int pf_dtype_xla(enum pf_dtype dtype)
+{
+	return infos[dtype].xla;
+}
+
 enum pf_dtype pf_dtype_from_xla(int primitive_type)
 {
 	for (int i = 1; i < PF_DTYPE_COUNT; i++)

@@ -12,7 +12,6 @@
 
 enum {
 	TUPLE = 13, /* xla.PrimitiveType */
-	TYPES = 64, /* more than there are */
 	/* LayoutProto's tail_padding_alignment_in_elements, of which 1 is what 0 is. */
 	LAYOUT_PADDING = 16,
 };
@@ -52,16 +51,7 @@ static bool is_order(const Pjrtfs__Hlo__Layout *layout, const struct pf_shape *s
 			      &ignored) == 0;
 }
 
-static int xla_type(enum pf_dtype dtype)
-{
-	int type = 1;
-
-	while (type < TYPES && pf_dtype_from_xla(type) != dtype)
-		type++;
-	return type;
-}
-
-/* Pack MESSAGE into *RET. */
+/* Pack SHAPE into *RET. */
 static int pack(const Pjrtfs__Hlo__Shape *shape, ProtobufCBinaryData *ret)
 {
 	ret->len = pjrtfs__hlo__shape__get_packed_size(shape);
@@ -101,7 +91,7 @@ static int encode_array(struct json_object *value, ProtobufCBinaryData *ret)
 	if (pf_shape_count(&of, &count, NULL) < 0)
 		return -EINVAL;
 	shape.has_element_type = 1;
-	shape.element_type = xla_type(dtype);
+	shape.element_type = pf_dtype_xla(dtype);
 	shape.dimensions = of.dims;
 	return pack(&shape, ret);
 }

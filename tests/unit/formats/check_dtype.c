@@ -84,6 +84,7 @@ TEST_EACH(facts_and_names, types)
 	ck_assert_uint_eq(pf_dtype_size(d), types[_i].size);
 	ck_assert_uint_eq(pf_dtype_bits(d), types[_i].bits);
 	ck_assert_int_eq(pf_dtype_from_xla(types[_i].xla), d);
+	ck_assert_int_eq(pf_dtype_xla(d), types[_i].xla);
 	check_name(types[_i].name, d);
 	check_name(types[_i].datatype, d);
 	check_name(types[_i].numpy, d);
