@@ -408,17 +408,11 @@ static int read_place(struct maker *mk)
 	return check_id(mk, "device", id);
 }
 
-/* Are these read before the others? */
-static bool is_done(const char *key)
-{
-	static const char *const done[] = { "num_replicas", "num_partitions", "plugin",
-					    "device",       "topology",       NULL };
-
-	return is_listed(key, done);
-}
-
 static int write_all(struct maker *mk, struct pf_buf *ret)
 {
+	/* They are no fields, or set before the others. */
+	static const char *const done[] = { "num_replicas", "num_partitions", "plugin",
+					    "device",       "topology",       NULL };
 	Pjrtfs__Options__BuildOptions *build;
 	size_t len;
 	char *room;
@@ -435,7 +429,7 @@ static int write_all(struct maker *mk, struct pf_buf *ret)
 
 		if (!strcmp(key, "device_assignment"))
 			r = set_assignment(mk, value);
-		else if (!is_done(key))
+		else if (!is_listed(key, done))
 			r = pf_options_field_set(mk->proto, key, value, mk->err);
 		if (r < 0)
 			return r;

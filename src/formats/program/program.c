@@ -247,14 +247,9 @@ static bool is_bytecode(const char *p, size_t len)
 	return STARTS(p, len, "ML\xefR");
 }
 
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
-}
-
 static const char *skip_blanks(const char *p, const char *end)
 {
-	while (p < end && is_blank(*p))
+	while (p < end && memchr(" \t\n\r\f\v", *p, 6))
 		p++;
 	return p;
 }
