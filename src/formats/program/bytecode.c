@@ -133,18 +133,17 @@ struct pf_bytecode_entry pf_bytecode_next(struct pf_bytecode_cursor *c)
 	return ret;
 }
 
-/* Entry INDEX of attributes and types, in the order of the file. */
-static struct pf_span find_entry(const struct pf_bytecode *f, uint64_t index)
+struct pf_bytecode_entry pf_bytecode_find(const struct pf_bytecode *f, uint64_t index)
 {
 	struct pf_bytecode_cursor c = pf_bytecode_entries(f);
 
 	for (uint64_t i = 0; i < f->n_attributes + f->n_types && !c.offsets.bad; i++) {
-		struct pf_span entry = pf_bytecode_next(&c).bytes;
+		struct pf_bytecode_entry entry = pf_bytecode_next(&c);
 
 		if (i == index)
 			return entry;
 	}
-	return nothing;
+	return (struct pf_bytecode_entry){ .bytes = nothing };
 }
 
 /* Does one of the STRINGS, which end with a NUL, end with TEXT? */
@@ -181,12 +180,12 @@ static bool is_string(const struct pf_bytecode *f, uint64_t index, const char *w
 /* The value of an integer attribute; 0: it is something else, or negative. */
 static int64_t integer_of(const struct pf_bytecode *f, uint64_t index)
 {
-	struct pf_span entry = find_entry(f, index), type;
+	struct pf_span entry = pf_bytecode_find(f, index).bytes, type;
 	uint64_t width, n;
 
 	if (take_number(&entry) != ATTRIBUTE_INTEGER)
 		return 0;
-	type = find_entry(f, f->n_attributes + take_number(&entry));
+	type = pf_bytecode_find(f, f->n_attributes + take_number(&entry)).bytes;
 	if (take_number(&type) != TYPE_INTEGER)
 		return 0;
 	width = take_number(&type) >> 2; /* two bits hold the signedness */
@@ -204,14 +203,14 @@ static int64_t integer_of(const struct pf_bytecode *f, uint64_t index)
 static void read_dictionary(const struct pf_bytecode *f, uint64_t index,
 			    struct pf_program_facts *ret)
 {
-	struct pf_span entry = find_entry(f, index);
+	struct pf_span entry = pf_bytecode_find(f, index).bytes;
 	uint64_t n;
 
 	if (take_number(&entry) != ATTRIBUTE_DICTIONARY)
 		return;
 	n = take_number(&entry);
 	for (uint64_t i = 0; i < n && i < MAX_ATTRIBUTES && !entry.bad; i++) {
-		struct pf_span key = find_entry(f, take_number(&entry));
+		struct pf_span key = pf_bytecode_find(f, take_number(&entry)).bytes;
 		uint64_t value = take_number(&entry), name;
 
 		if (take_number(&key) != ATTRIBUTE_STRING)

@@ -136,6 +136,9 @@ struct pf_bytecode_cursor pf_bytecode_entries(const struct pf_bytecode *f);
 /* The next entry, whose bytes are bad behind the last one. */
 struct pf_bytecode_entry pf_bytecode_next(struct pf_bytecode_cursor *c);
 
+/* Entry INDEX of F, whose bytes are bad if there is none.  It passes all before it. */
+struct pf_bytecode_entry pf_bytecode_find(const struct pf_bytecode *f, uint64_t index);
+
 /* Why a string, a dialect or an operation matters here. */
 enum pf_bytecode_kind {
 	OTHER,

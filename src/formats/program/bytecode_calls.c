@@ -26,14 +26,9 @@ bool pf_stablehlo_older(const unsigned a[3], const unsigned b[3])
 /* Is entry INDEX an array of VHLO without elements? */
 static bool is_empty_array(const struct pf_bytecode_marks *m, uint64_t index)
 {
-	struct pf_bytecode_cursor c = pf_bytecode_entries(m->f);
-	struct pf_bytecode_entry entry = { .bytes = { .bad = true } };
-	uint64_t code, n;
+	struct pf_bytecode_entry entry = pf_bytecode_find(m->f, index);
+	uint64_t code = take_number(&entry.bytes), n = take_number(&entry.bytes);
 
-	for (uint64_t i = 0; i <= index && !c.offsets.bad; i++)
-		entry = pf_bytecode_next(&c);
-	code = take_number(&entry.bytes);
-	n = take_number(&entry.bytes);
 	return !entry.bytes.bad && !entry.text && index < m->f->n_attributes &&
 	       entry.dialect < m->n_dialects && m->dialects[entry.dialect] == VHLO &&
 	       code == VHLO_ARRAY && n == 0;
