@@ -36,7 +36,8 @@ struct param {
 	char type; /* T: the target's; R: T's real type; C: T's complex type; I: s32 */
 	/*
 	 * A letter for each dimension behind the batch's.  The first operand with a letter defines
-	 * it; k is the smaller one of m and n, e is n - 1.
+	 * it; k is the smaller one of m and n, e is n - 1; y and z are call.c's, of results that
+	 * nobody reads.
 	 */
 	const char *dims;
 	/* A result begins as a copy of operand FROM - 1, which is often the same memory; 0: as zeros. */
@@ -78,6 +79,7 @@ struct call {
 	char why[512];
 };
 
+/* Of the call C, in functions that have one. */
 #define DIM(letter) (&c->dim[(letter) - 'a'])
 #define IN(i) (c->in[i].data)
 #define OUT(i) (c->out[i].data)
@@ -90,7 +92,8 @@ struct routine {
 	void (*check)(struct call *c);
 	/* Fill c->count.  LAPACK says by itself how much of WORK it wants.  NULL: no workspace. */
 	void (*needs)(struct call *c);
-	/* Work on the current matrix. */
+	/* Work on the current matrix; or, where c->len[WORK] is -1, have LAPACK say how much WORK it
+	 * wants. */
 	void (*run)(struct call *c);
 };
 

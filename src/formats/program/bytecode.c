@@ -7,13 +7,14 @@
 #include "internal.h"
 
 /*
- * A module's integer attributes, and the targets of its custom calls, in MLIR bytecode.
+ * A module's integer attributes, its tokens and tensors with bounds, and the targets of its custom
+ * calls, in MLIR bytecode.
  *
- * Such a file is a row of sections.  The one with the operations begins with the module,
- * whose attributes are a dictionary: one of the entries of the section of attributes,
- * which name each other and the strings by number.  Only the few entries that lead to the
- * two attributes are read.  The targets are strings of entries, which the operations' properties
- * name: each section marks, in one pass, what it names in the next.
+ * Such a file is a row of sections.  The one with the operations begins with the module, whose
+ * attributes are a dictionary: one of the entries of the section of attributes and types, which name
+ * each other and the strings by number.  For the module's attributes, only the few entries that lead to
+ * them are read; tokens and bounds are looked for in all types.  The targets are strings of entries,
+ * which the operations' properties name: each section marks, in one pass, what it names in the next.
  */
 
 enum {

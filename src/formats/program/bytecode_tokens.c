@@ -547,6 +547,7 @@ static uint64_t add_function(struct rewriting *r, const uint64_t values[KEYS],
 	pf_bytecode_put(&new, n);
 	if (!b.bad)
 		pf_buf_append(&new, b.p, (size_t)(b.end - b.p));
+	/* The keys' attributes are the first new ones: add_keys has been called before all else. */
 	for (unsigned i = 0; i < KEYS; i++) {
 		if (values[i] == none)
 			continue;

@@ -113,8 +113,8 @@ int pf_proto_find(struct pf_slice *rest, uint32_t number, struct pf_slice *ret)
 }
 
 /*
- * Finding parts of a HloModuleProto in place.  Modules hold their constants and may be
- * gigabytes: a generated decoder would copy them all.
+ * Finding parts of a HloModuleProto in place: of a program, which holds its constants and may be
+ * gigabytes, so that a generated decoder would copy them all; or of skeleton.c's copy.
  */
 
 enum { METADATA_OP_NAME = 2 }; /* OpMetadata: xla/xla_data.proto */

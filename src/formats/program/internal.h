@@ -67,7 +67,7 @@ struct pf_wanted {
  * 0; -EINVAL as above. */
 int pf_proto_find_all(struct pf_slice *rest, const struct pf_wanted *wanted, size_t n);
 
-/* The parts of a HloModuleProto that signature.c and callbacks.c unpack. */
+/* The parts of a HloModuleProto that are unpacked.  (hlo.c, skeleton.c, callbacks.c) */
 
 /* xla.PrimitiveType: all but arrays. */
 enum {
@@ -168,7 +168,7 @@ int pf_hlo_module_callbacks(const struct pf_hlo_module *module, struct pf_signat
 /* Free what CALLBACK owns. */
 void pf_callback_release(struct pf_callback_sig *callback);
 
-/* Facts in MLIR that need no compiler; used by program.c, and the last by callbacks.c. */
+/* Facts in MLIR that need no compiler.  (mlir.c, and bytecode*.c for bytecode) */
 
 enum { PF_MLIR_MAX_NESTING = 512 };
 
