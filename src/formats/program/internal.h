@@ -168,6 +168,14 @@ int pf_hlo_module_callbacks(const struct pf_hlo_module *module, struct pf_signat
 /* Free what CALLBACK owns. */
 void pf_callback_release(struct pf_callback_sig *callback);
 
+/*
+ * Find the module in LEN bytes of a serialized jax.export.Exported.  Copies no bytes.
+ * -EINVAL: it is none, its parts lie outside, or an argument has no fixed shape.  (exported.c)
+ * Source: jax/_src/export/serialization.fbs; flatbuffers.dev/internals.
+ */
+int pf_exported_find(const void *bytes, size_t len, struct pf_program_facts *ret,
+		     struct pf_err *err);
+
 /* Facts in MLIR that need no compiler.  (mlir.c, and bytecode*.c for bytecode) */
 
 enum { PF_MLIR_MAX_NESTING = 512 };
