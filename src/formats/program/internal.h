@@ -159,6 +159,12 @@ struct Pjrtfs__Hlo__Shape;
 const char *pf_hlo_array(const struct Pjrtfs__Hlo__Shape *shape, struct pf_param *param);
 
 /*
+ * Set the tiles of SIG's arguments and results, as far as the module has them and arrays of
+ * that rank can be split so; a malformed sharding is ignored.  0 or -ENOMEM.  (signature_tiles.c)
+ */
+int pf_hlo_module_tiles(const struct pf_hlo_module *module, struct pf_signature *sig);
+
+/*
  * Set SIG's callbacks to those that MODULE calls.  -EINVAL: as for pf_signature_parse; -ENOMEM.
  * SIG owns what it has got even then.
  */
