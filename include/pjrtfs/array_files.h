@@ -176,11 +176,4 @@ struct pf_text_check {
 int pf_text_check(struct pf_text_check *check, const char *src, size_t len,
 		  enum pf_dtype want, struct pf_err *err);
 
-/* The value of BITS, the low bits of an element of DTYPE, a real type of less than 32 bits. */
-double pf_small_float_decode(enum pf_dtype dtype, uint16_t bits);
-
-/* The element of DTYPE nearest to VALUE, the even one of two (F8E8M0FNU: the greater): what
- * is too great becomes infinity, NaN or the greatest number, as DTYPE has them. */
-uint16_t pf_small_float_encode(enum pf_dtype dtype, double value);
-
 #endif

@@ -17,7 +17,6 @@
 #include <strings.h>
 
 #include "internal.h"
-#include "pjrtfs/array_files.h"
 
 enum {
 	EXACT_POWER = 22,    /* the greatest power of ten that is a double */

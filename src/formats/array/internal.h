@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Floating-point numbers to and from decimal text; used by text.c only. */
+/* Numbers of the floating types, their bits and their decimal text; used in src/formats/array only. */
 #ifndef PJRTFS_FORMATS_ARRAY_INTERNAL_H
 #define PJRTFS_FORMATS_ARRAY_INTERNAL_H
 
@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 #include "pjrtfs/array.h"
+
+/* Decimal text.  (decimal.c) */
 
 enum { PF_DECIMAL_MAX = 40 }; /* bytes that pf_decimal_print writes at most */
 
@@ -42,5 +44,14 @@ size_t pf_decimal_scan(const char *src, size_t len, struct pf_decimal *ret);
 
 /* The value of DTYPE, F32 or F64, nearest to a scanned number; infinite where none is near. */
 double pf_decimal_value(const struct pf_decimal *decimal, enum pf_dtype dtype);
+
+/* Types of less than 32 bits.  (small_float.c) */
+
+/* The value of BITS, the low bits of an element of DTYPE, a real type of less than 32 bits. */
+double pf_small_float_decode(enum pf_dtype dtype, uint16_t bits);
+
+/* The element of DTYPE nearest to VALUE, the even one of two (F8E8M0FNU: the greater): what
+ * is too great becomes infinity, NaN or the greatest number, as DTYPE has them. */
+uint16_t pf_small_float_encode(enum pf_dtype dtype, double value);
 
 #endif

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "formats/array/internal.h"
 #include "text_print.h"
 
 static uint64_t next_random(uint64_t *state)
