@@ -1,121 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding parts of a HloModuleProto in place: of a program, which holds its constants and may be
+ * gigabytes, so that a generated decoder would copy them all; or of skeleton.c's copy.
+ */
 #include <errno.h>
 #include <string.h>
 
 #include "hlo.pb-c.h"
 #include "internal.h"
-
-/* Walking a serialized protocol buffer in place. */
-
-/* The varint at *POS, which is stepped over. */
-static int varint(const struct pf_slice *s, size_t *pos, uint64_t *ret)
-{
-	uint64_t n = 0;
-
-	for (unsigned shift = 0; shift < 64; shift += 7) {
-		if (*pos == s->len)
-			return -EINVAL;
-		/* Once, also where another process changes it meanwhile (skeleton.c). */
-		uint8_t byte = ((const volatile uint8_t *)s->p)[(*pos)++];
-
-		/* Of the tenth byte only one bit is left to use. */
-		if (shift == 63 && byte > 1)
-			return -EINVAL;
-		n |= (uint64_t)(byte & 0x7f) << shift;
-		if (byte < 0x80) {
-			*ret = n;
-			return 0;
-		}
-	}
-	return -EINVAL;
-}
-
-int pf_proto_varint(struct pf_slice *rest, uint64_t *ret)
-{
-	size_t pos = 0;
-	int r = varint(rest, &pos, ret);
-
-	rest->p += pos;
-	rest->len -= pos;
-	return r;
-}
-
-int pf_proto_next(struct pf_slice *rest, struct pf_field *ret)
-{
-	uint64_t tag, len;
-	size_t pos = 0;
-
-	if (rest->len == 0)
-		return 0;
-	if (varint(rest, &pos, &tag) < 0 || tag >> 3 == 0 || tag >> 3 > UINT32_MAX >> 3)
-		return -EINVAL;
-	*ret = (struct pf_field){ .number = (uint32_t)(tag >> 3),
-				  .type = (enum pf_wire_type)(tag & 7) };
-	switch (ret->type) {
-	case PF_WIRE_VARINT:
-		len = 0;
-		if (varint(rest, &pos, &ret->value) < 0)
-			return -EINVAL;
-		break;
-	case PF_WIRE_BYTES:
-		if (varint(rest, &pos, &len) < 0)
-			return -EINVAL;
-		break;
-	case PF_WIRE_FIXED64:
-	case PF_WIRE_FIXED32:
-		len = ret->type == PF_WIRE_FIXED64 ? 8 : 4;
-		break;
-	default:
-		return -EINVAL;
-	}
-	if (len > rest->len - pos)
-		return -EINVAL;
-	ret->bytes = (struct pf_slice){ rest->p + pos, (size_t)len };
-	rest->p += pos + (size_t)len;
-	rest->len -= pos + (size_t)len;
-	return 1;
-}
-
-int pf_proto_next_bytes(struct pf_slice *rest, uint32_t number, struct pf_slice *ret)
-{
-	struct pf_field field;
-	int r;
-
-	while ((r = pf_proto_next(rest, &field)) > 0)
-		if (field.number == number && field.type == PF_WIRE_BYTES) {
-			*ret = field.bytes;
-			break;
-		}
-	return r;
-}
-
-int pf_proto_find_all(struct pf_slice *rest, const struct pf_wanted *wanted, size_t n)
-{
-	struct pf_field field;
-	int r;
-
-	while ((r = pf_proto_next(rest, &field)) > 0)
-		for (size_t i = 0; i < n; i++) {
-			if (wanted[i].number != field.number)
-				continue;
-			if (wanted[i].bytes && field.type == PF_WIRE_BYTES)
-				*wanted[i].bytes = field.bytes;
-			if (wanted[i].value && field.type == PF_WIRE_VARINT)
-				*wanted[i].value = field.value;
-		}
-	return r;
-}
-
-int pf_proto_find(struct pf_slice *rest, uint32_t number, struct pf_slice *ret)
-{
-	*ret = (struct pf_slice){ NULL, 0 };
-	return pf_proto_find_all(rest, &(struct pf_wanted){ number, ret, NULL }, 1);
-}
-
-/*
- * Finding parts of a HloModuleProto in place: of a program, which holds its constants and may be
- * gigabytes, so that a generated decoder would copy them all; or of skeleton.c's copy.
- */
 
 enum { METADATA_OP_NAME = 2 }; /* OpMetadata: xla/xla_data.proto */
 

@@ -21,7 +21,7 @@ static inline bool pf_slice_is(struct pf_slice slice, const char *text)
 	return slice.len == strlen(text) && !memcmp(slice.p, text, slice.len);
 }
 
-/* Walking a serialized protocol buffer in place.  (hlo.c) */
+/* Walking a serialized protocol buffer in place.  (proto.c) */
 
 enum pf_wire_type {
 	PF_WIRE_VARINT = 0,
