@@ -6,6 +6,13 @@
  * dimension of the array the axes that divide it.  Over the axes that divide nothing the
  * array is replicated.  Position i of the mesh, counted row by row (the last axis varies
  * fastest), is device i of the list.
+ *
+ * struct pf_sharding_words  what a user says; pf_sharding_read makes a pf_sharding of it
+ * struct pf_sharding        a mesh, what its axes divide, and the devices
+ * struct pf_tiling          what XLA says; pf_tiles_of makes pf_tiles of it
+ * struct pf_tiles           which tile each partition of a program has, which knows no names and no
+ *                           devices; pf_sharding_of_tiles makes a pf_sharding of them
+ * struct pf_block           where in the array the part of one position lies (pf_sharding_part)
  */
 #ifndef PJRTFS_SHARDING_H
 #define PJRTFS_SHARDING_H

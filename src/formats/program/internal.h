@@ -10,7 +10,8 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/program.h"
 
-/* Borrowed bytes. */
+/* Borrowed bytes.  Bytecode is read from a struct pf_span (bytecode.h), which gets shorter; the bytes of a
+ * struct pf_shared_bytes can change meanwhile. */
 struct pf_slice {
 	const uint8_t *p;
 	size_t len;
