@@ -205,17 +205,16 @@ static void usage(void *arg, struct pf_usage *ret)
 
 /* --- what earlier processes have left ------------------------------------------------------- */
 
-/* Take over the memory of the process before, whose journal is STATE. */
-static int take_over(struct daemon *d, int state, struct pf_err *err)
+/* Take over the memory of the process before, whose journal is *STATE: it is taken if it is whole. */
+static int take_over(struct daemon *d, int *state, struct pf_err *err)
 {
 	struct pf_kept kept[MAX_DESCRIPTORS];
 	unsigned n = descriptors_list(kept);
-	int r = pf_state_open(state, err);
+	int r = pf_state_open(*state, err);
 
-	if (r < 0) {
-		pf_closep(&state);
+	if (r < 0)
 		return r;
-	}
+	*state = -1;
 	r = pf_restore_begin(kept, n, d->options->memory_limit, &d->config.arena,
 			     &d->restore, err);
 	if (r < 0) {
@@ -232,14 +231,14 @@ static int take_over(struct daemon *d, int state, struct pf_err *err)
  */
 static int begin_memory(struct daemon *d, struct pf_err *err)
 {
-	int state = descriptors_take("state");
+	pf_autoclose int state = descriptors_take("state");
 	struct pf_err why = PF_ERR_INIT;
 	int r;
 
 	d->device = descriptors_take("fuse");
 	if (d->held)
 		pf_shm_set_keeper(descriptors_store, descriptors_remove);
-	if (state >= 0 && d->device >= 0 && take_over(d, state, &why) == 0) {
+	if (state >= 0 && d->device >= 0 && take_over(d, &state, &why) == 0) {
 		d->resumed = true;
 		descriptors_close();
 		return 0;
