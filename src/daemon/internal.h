@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to the daemon.  Calls go in one direction: settings, libraries, group and memory_limit,
- * options, config, cmdline, plugin_choice, plugins, status, answer, main; each calls those before it.
+ * Private to the daemon.  Each file calls only those before it: memory_limit, settings, group, options,
+ * config, cmdline, plugin_choice, plugins, libraries, status, answer; descriptors, manager, holder; command;
+ * main.
  */
 #ifndef PJRTFS_DAEMON_INTERNAL_H
 #define PJRTFS_DAEMON_INTERNAL_H
@@ -300,7 +301,7 @@ char *options_log_file(const struct options *o);
  * $XDG_CACHE_HOME (~/.cache).  NULL: no memory, or no home. */
 char *options_cache_dir(const struct options *o);
 
-/* --- libraries.c: FFI libraries ------------------------------------------------------------- */
+/* --- FFI libraries: settings.c takes and lists them, libraries.c opens them -------------------- */
 
 /*
  * Add LIBRARY to O's: {"path", "plugin", "targets", "platform", "traits"}, all but the path
