@@ -14,16 +14,10 @@
 /* The number in file PATH; UINT64_MAX if it has none ("max"). */
 static uint64_t read_number(const char *path)
 {
-	char text[32] = "";
-	uint64_t n = UINT64_MAX;
-	FILE *f = fopen(path, "re");
+	char text[32];
 
-	if (!f)
-		return n;
-	if (fgets(text, sizeof(text), f) && isdigit((unsigned char)*text))
-		n = strtoull(text, NULL, 10);
-	fclose(f);
-	return n;
+	pf_read_start(path, text, sizeof(text));
+	return isdigit((unsigned char)*text) ? strtoull(text, NULL, 10) : UINT64_MAX;
 }
 
 /* The tightest limit in the files NAME of DIR and of the directories above it, down to its

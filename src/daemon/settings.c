@@ -344,12 +344,10 @@ static bool has_tpu(void)
 	if (glob("/sys/bus/pci/devices/*/vendor", 0, NULL, &files))
 		files.gl_pathc = 0;
 	for (size_t i = 0; i < files.gl_pathc && !found; i++) {
-		char text[16] = "";
-		FILE *f = fopen(files.gl_pathv[i], "re");
+		char text[16];
 
-		found = f && fgets(text, sizeof(text), f) && !strncmp(text, "0x1ae0", 6);
-		if (f)
-			fclose(f);
+		pf_read_start(files.gl_pathv[i], text, sizeof(text));
+		found = !strncmp(text, "0x1ae0", 6);
 	}
 	globfree(&files);
 	return found;
