@@ -16,15 +16,11 @@ struct pf_timers {
 struct pf_timers *pf_timers_new(void)
 {
 	struct pf_timers *t = calloc(1, sizeof(*t));
-	pthread_condattr_t attr;
 
 	if (!t)
 		return NULL;
-	if (pthread_mutex_init(&t->lock, NULL) || pthread_condattr_init(&attr) ||
-	    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) ||
-	    pthread_cond_init(&t->changed, &attr))
+	if (pthread_mutex_init(&t->lock, NULL) || pthread_cond_init(&t->changed, NULL))
 		abort();
-	pthread_condattr_destroy(&attr);
 	return t;
 }
 
@@ -49,7 +45,8 @@ static void *run(void *arg)
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		if (before(&now, &timer->due)) {
 			due = timer->due; /* it may be disarmed and freed meanwhile */
-			pthread_cond_timedwait(&t->changed, &t->lock, &due);
+			pthread_cond_clockwait(&t->changed, &t->lock, CLOCK_MONOTONIC,
+					       &due);
 			continue;
 		}
 		t->first = timer->next;

@@ -672,7 +672,7 @@ static bool pause_until(struct pf_state_dir *d, int64_t soonest, int64_t next,
 		if (now >= end)
 			break;
 		until = pf_time_in(CLOCK_MONOTONIC, (uint64_t)(end - now));
-		pthread_cond_timedwait(&d->cond, &d->lock, &until);
+		pthread_cond_clockwait(&d->cond, &d->lock, CLOCK_MONOTONIC, &until);
 	}
 	*ret = d->asked;
 	return d->stopping;
@@ -911,7 +911,6 @@ static int begin(struct pf_state_dir *d, struct pf_err *err)
 int pf_state_dir_open(struct pf_fs *fs, struct pf_state_dir **ret, struct pf_err *err)
 {
 	struct pf_state_dir *d = calloc(1, sizeof(*d));
-	pthread_condattr_t attr;
 	int r;
 
 	if (!d)
@@ -921,10 +920,7 @@ int pf_state_dir_open(struct pf_fs *fs, struct pf_state_dir **ret, struct pf_err
 	d->tmp.name = (char *)(uintptr_t)tmp_dir;
 	pthread_mutex_init(&d->names, NULL);
 	pthread_mutex_init(&d->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&d->cond, &attr);
-	pthread_condattr_destroy(&attr);
+	pthread_cond_init(&d->cond, NULL);
 	*ret = d;
 	d->path = strdup(fs->config.state_dir);
 	r = d->path ? begin(d, err) : -ENOMEM;

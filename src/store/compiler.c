@@ -240,7 +240,8 @@ void pf_compiler_finish(struct pf_compiler *c, unsigned ms)
 	struct timespec end = pf_time_in(CLOCK_MONOTONIC, ms);
 
 	PF_LOCK_SCOPE(&c->lock);
-	while (c->n_puts && !pthread_cond_timedwait(&c->changed, &c->lock, &end))
+	while (c->n_puts &&
+	       !pthread_cond_clockwait(&c->changed, &c->lock, CLOCK_MONOTONIC, &end))
 		;
 }
 
@@ -269,18 +270,14 @@ int pf_compiler_new(const struct pf_compiler_config *config, struct pf_compiler 
 		.user_waits_until = user_waits_until,
 		.arg = c,
 	};
-	pthread_condattr_t attr;
 
 	if (!c)
 		return pf_err_set(err, -ENOMEM, "no memory for a compiler");
 	STAILQ_INIT(&c->ready);
 	c->cache = config->cache;
 	c->timeout_s = config->timeout_s;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	if (pthread_mutex_init(&c->lock, NULL) || pthread_cond_init(&c->changed, &attr))
+	if (pthread_mutex_init(&c->lock, NULL) || pthread_cond_init(&c->changed, NULL))
 		abort();
-	pthread_condattr_destroy(&attr);
 	pf_cache_host("/proc/cpuinfo", &c->host);
 	c->options = config->options ? strdup(config->options) : NULL;
 	c->quarantine = pf_quarantine_new(config->owner, pf_now_ms);

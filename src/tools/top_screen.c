@@ -71,13 +71,10 @@ static void *take_samples(void *arg)
 		bool force;
 
 		take(s);
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += (long)(s->delay_ms % 1000) * 1000000;
-		until.tv_sec += s->delay_ms / 1000 + until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
+		until = pf_time_in(CLOCK_MONOTONIC, (uint64_t)s->delay_ms);
 		pf_lock(&s->lock);
-		while (!s->cancel &&
-		       pthread_cond_timedwait(&s->wake, &s->lock, &until) == 0)
+		while (!s->cancel && pthread_cond_clockwait(&s->wake, &s->lock,
+							    CLOCK_MONOTONIC, &until) == 0)
 			;
 		job = s->cancel;
 		force = s->force;

@@ -602,13 +602,12 @@ static int take_number(struct pf_err *err)
 static int await_all(struct pf_err *err)
 {
 	int64_t began = pf_now_ms();
-	struct timespec end;
+	struct timespec end = pf_time_in(CLOCK_MONOTONIC, (uint64_t)group.timeout_ms);
 
-	clock_gettime(CLOCK_REALTIME, &end);
-	end.tv_sec += group.timeout_ms / 1000;
 	PF_LOCK_SCOPE(&group.lock);
 	while (!group.begun && !group.why.code)
-		if (pthread_cond_timedwait(&group.changed, &group.lock, &end))
+		if (pthread_cond_clockwait(&group.changed, &group.lock, CLOCK_MONOTONIC,
+					   &end))
 			break;
 	if (group.why.code) {
 		*err = group.why;
