@@ -432,6 +432,10 @@ ssize_t pf_read_at(int fd, void *dst, size_t len, uint64_t off);
 /* Write LEN bytes at OFF of FD.  0 or -errno. */
 int pf_write_at(int fd, const void *src, size_t len, uint64_t off);
 
+/* Append what FD's file holds from here on, at most MAX bytes, to OUT.  0; -errno: OUT has what came before
+ * the error. */
+int pf_read_all(int fd, size_t max, struct pf_buf *out);
+
 /* Read the file PATH, at most SIZE - 1 bytes, and put a NUL behind them.  False: it cannot be read,
  * and DST is "". */
 bool pf_read_start(const char *path, char *dst, size_t size);

@@ -8,6 +8,8 @@
 
 #include "pjrtfs/base.h"
 
+enum { PIECE = 65536 };
+
 ssize_t pf_read_at(int fd, void *dst, size_t len, uint64_t off)
 {
 	size_t done = 0;
@@ -37,6 +39,23 @@ int pf_write_at(int fd, const void *src, size_t len, uint64_t off)
 		done += n > 0 ? (size_t)n : 0;
 	}
 	return 0;
+}
+
+int pf_read_all(int fd, size_t max, struct pf_buf *out)
+{
+	size_t piece;
+	ssize_t n;
+
+	do {
+		piece = max < PIECE ? max : PIECE;
+		if (!pf_buf_reserve(out, piece))
+			return -ENOMEM;
+		n = TEMP_FAILURE_RETRY(read(fd, out->data + out->len, piece));
+		out->len += n > 0 ? (size_t)n : 0;
+		out->data[out->len] = '\0';
+		max -= n > 0 ? (size_t)n : 0;
+	} while (n > 0 && max);
+	return n < 0 ? -errno : 0;
 }
 
 bool pf_read_start(const char *path, char *dst, size_t size)

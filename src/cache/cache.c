@@ -631,7 +631,7 @@ static void load_digests(struct pf_cache *cache, struct pf_buf *lines)
 	struct stat st;
 
 	if (fd >= 0 && !fstat(fd, &st) && pf_cache_trusted(cache, &st))
-		pf_cache_read_text(fd, MAX_DIGESTS, lines);
+		(void)pf_read_all(fd, MAX_DIGESTS, lines);
 }
 
 /* Save LINES.  If that fails, the next daemon hashes the file again. */

@@ -40,9 +40,6 @@ struct pf_cache {
 void pf_cache_hex(const uint8_t *bytes, size_t n, char *dst);
 bool pf_cache_unhex(const char *text, size_t n, uint8_t *dst);
 
-/* Append what FD's file holds, up to MAX bytes. */
-void pf_cache_read_text(int fd, size_t max, struct pf_buf *out);
-
 /* --- directory.c ----------------------------------------------------------------------- */
 
 /*

@@ -16,24 +16,13 @@
 
 enum { MAX_FILE = 1 << 20 };
 
-void pf_cache_read_text(int fd, size_t max, struct pf_buf *out)
-{
-	char *dst = pf_buf_reserve(out, max);
-	ssize_t n = dst ? pf_read_at(fd, dst, max, 0) : 0;
-
-	if (n > 0)
-		out->len += (size_t)n;
-	if (dst)
-		out->data[out->len] = '\0';
-}
-
 /* Append what PATH holds; one that cannot be read adds nothing. */
 static void read_file(const char *path, struct pf_buf *out)
 {
 	pf_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd >= 0)
-		pf_cache_read_text(fd, MAX_FILE, out);
+		(void)pf_read_all(fd, MAX_FILE, out);
 }
 
 /* Is LINE of /proc/cpuinfo one on which machine code depends?  Not those of clocks and

@@ -483,24 +483,15 @@ static int check_owner(const struct stat *st, const char *file, struct pf_err *e
 	return 0;
 }
 
-/* Append what FILE has, PF_CONFIG_MAX bytes and perhaps some more, to OUT; *ST is about it.
+/* Append what FILE has, PF_CONFIG_MAX bytes and perhaps one more, to OUT; *ST is about it.
  * -errno. */
 static int read_all(const char *file, struct stat *st, struct pf_buf *out)
 {
 	pf_autoclose int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	ssize_t n = 1;
 
 	if (fd < 0 || fstat(fd, st))
 		return -errno;
-	while (n > 0 && out->len <= PF_CONFIG_MAX) {
-		char *dst = pf_buf_reserve(out, 65536);
-
-		if (!dst)
-			return -ENOMEM;
-		n = TEMP_FAILURE_RETRY(read(fd, dst, 65536));
-		out->len += n > 0 ? (size_t)n : 0;
-	}
-	return n < 0 ? -errno : 0;
+	return pf_read_all(fd, PF_CONFIG_MAX + 1, out);
 }
 
 static int read_file(struct options *o, const char *file, bool must, struct pf_err *err)

@@ -386,13 +386,9 @@ static bool cannot_end(pid_t child, int *status)
 {
 	char path[32], text[1024];
 	const char *state, *code;
-	pf_autoclose int fd = -1;
-	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)child);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	text[n < 0 ? 0 : n] = '\0';
+	pf_read_start(path, text, sizeof(text));
 	state = strrchr(text, ')');
 	code = strrchr(text, ' ');
 	if (!state || state > code || strncmp(state, ") Z", 3))

@@ -3,8 +3,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,18 +27,21 @@ enum { ALL_OK, DEGRADED, NO_ANSWER };
 
 /* --- the mount's files; all this is in a process that may block for ever -------------------- */
 
-/* Append the text of PATH in DIR without its last newline.  -errno, and "" is appended. */
-static int take(int dir, const char *path, struct pf_buf *out)
+/* Append the text of the file that the words of FMT name in DIR, without its last newline.  -errno, and
+ * "" is appended. */
+__attribute__((__format__(__printf__, 3, 4))) static int take(int dir, struct pf_buf *out,
+							      const char *fmt, ...)
 {
-	pf_autoclose int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
-	int r = fd < 0 ? -errno : 0;
-	char part[4096];
-	ssize_t n = 0;
+	pf_autoclose int fd = -1;
+	char path[PATH_MAX];
+	va_list words;
+	int r;
 
-	while (r == 0 && (n = read(fd, part, sizeof(part))) > 0)
-		pf_buf_append(out, part, (size_t)n);
-	if (n < 0)
-		r = -errno;
+	va_start(words, fmt);
+	vsnprintf(path, sizeof(path), fmt, words);
+	va_end(words);
+	fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+	r = fd < 0 ? -errno : pf_read_all(fd, SIZE_MAX, out);
 	while (out->len && out->data[out->len - 1] == '\n')
 		out->len--;
 	pf_buf_append(out, "", 0);
@@ -74,18 +79,14 @@ static const char *bytes_text(uint64_t bytes, char dst[32])
 	return dst;
 }
 
-/* Append to OUT how many lines of the queue PATH run, and wait; and to RUNS the first one that runs,
- * on DEVICE. */
-static void print_queue(int dir, const char *path, const char *device, struct pf_buf *out,
+/* Append to OUT how many lines of QUEUE, DEVICE's, run, and wait; and to RUNS the first one that runs. */
+static void print_queue(char *queue, const char *device, struct pf_buf *out,
 			struct pf_buf *runs)
 {
-	pf_autobuf struct pf_buf queue = PF_BUF_INIT;
 	unsigned running = 0, waiting = 0;
 	char *save = NULL;
 
-	if (take(dir, path, &queue) < 0 || queue.failed)
-		return;
-	for (char *line = strtok_r(queue.data, "\n", &save); line;
+	for (char *line = strtok_r(queue, "\n", &save); line;
 	     line = strtok_r(NULL, "\n", &save)) {
 		char user[16], state[16], seconds[24], done[48];
 		int name = 0;
@@ -113,23 +114,19 @@ static void print_devices(int dir, const char *plugin, struct json_object *alive
 	if (!devices)
 		return;
 	json_object_object_foreach(devices, name, value) {
-		pf_autobuf struct pf_buf path = PF_BUF_INIT, kind = PF_BUF_INIT;
+		pf_autobuf struct pf_buf kind = PF_BUF_INIT, queue = PF_BUF_INIT;
 		const char *number = strrchr(name, ':');
 
 		if (n++ >= MAX_SHOWN || !number)
 			continue;
-		pf_buf_printf(&path, "devices/%s/%s/kind", plugin, number + 1);
-		if (!path.failed)
-			take(dir, path.data, &kind);
+		take(dir, &kind, "devices/%s/%s/kind", plugin, number + 1);
 		pf_buf_printf(out, "device  %s: %s", name, kind.data ? kind.data : "");
 		json_object_object_get_ex(value, "buffers", &counts);
 		pf_buf_printf(out, ", arrays %d", json_object_get_int(counts));
 		json_object_object_get_ex(value, "executables", &counts);
 		pf_buf_printf(out, ", programs %d", json_object_get_int(counts));
-		path.len = 0;
-		pf_buf_printf(&path, "devices/%s/%s/queue", plugin, number + 1);
-		if (!path.failed)
-			print_queue(dir, path.data, name, out, runs);
+		if (take(dir, &queue, "devices/%s/%s/queue", plugin, number + 1) == 0)
+			print_queue(queue.data, name, out, runs);
 		pf_buf_puts(out, "\n");
 	}
 	if (n > MAX_SHOWN)
@@ -145,13 +142,8 @@ static void print_plugin(int dir, const char *name, struct pf_buf *out,
 	struct pf_buf at[FIELDS] = { PF_BUF_INIT };
 	struct json_object *alive = NULL;
 
-	for (unsigned i = 0; i < FIELDS; i++) {
-		pf_autobuf struct pf_buf path = PF_BUF_INIT;
-
-		pf_buf_printf(&path, "plugins/%s/%s", name, fields[i]);
-		if (!path.failed)
-			take(dir, path.data, &at[i]);
-	}
+	for (unsigned i = 0; i < FIELDS; i++)
+		take(dir, &at[i], "plugins/%s/%s", name, fields[i]);
 	pf_buf_printf(out, "plugin  %s: %s", name, at[STATE].data);
 	if (at[PID].len)
 		pf_buf_printf(out, ", process %s, restarts %s", at[PID].data,
@@ -189,11 +181,10 @@ static void print_jobs(int dir, struct pf_buf *out)
 	unsigned running = 0, queued = 0, ended = 0;
 
 	for (int i = n > MAX_JOBS ? n - MAX_JOBS : 0; i < n; i++) {
-		pf_autobuf struct pf_buf path = PF_BUF_INIT, state = PF_BUF_INIT;
+		pf_autobuf struct pf_buf state = PF_BUF_INIT;
 
-		pf_buf_printf(&path, "jobs/%s/state", names[i]->d_name);
 		/* A job may be dropped meanwhile. */
-		if (path.failed || take(dir, path.data, &state) < 0 || state.failed)
+		if (take(dir, &state, "jobs/%s/state", names[i]->d_name) < 0)
 			continue;
 		if (!strcmp(state.data, "running"))
 			running++;
@@ -211,7 +202,7 @@ static void print_deaths(int dir, struct pf_buf *out)
 {
 	pf_autobuf struct pf_buf restarts = PF_BUF_INIT, last = PF_BUF_INIT;
 
-	if (take(dir, "last_death", &last) < 0 || take(dir, "restarts", &restarts) < 0 ||
+	if (take(dir, &last, "last_death") < 0 || take(dir, &restarts, "restarts") < 0 ||
 	    !last.len)
 		return;
 	pf_buf_printf(out, "daemon  restarts %s, last death %s\n", restarts.data,
@@ -239,12 +230,12 @@ static int look(const char *m)
 	pf_autoclose int dir = open(m, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct statvfs fs = { 0 };
 	char used[32], limit[32];
-	int r = dir < 0 ? -errno : take(dir, "version", &version);
+	int r = dir < 0 ? -errno : take(dir, &version, "version");
 
 	if (r == 0)
-		r = take(dir, "pid", &pid);
+		r = take(dir, &pid, "pid");
 	if (r == 0)
-		r = take(dir, "health", &health);
+		r = take(dir, &health, "health");
 	if (r == 0 && fstatvfs(dir, &fs))
 		r = -errno;
 	if (r == -ENOTCONN)

@@ -9,8 +9,6 @@
 
 #include "internal.h"
 
-enum { PIECE = 65536 };
-
 /* Open the file that FMT and WORDS name below MOUNT, whose path goes to PATH. */
 static int open_file(char path[PATH_MAX], int flags, struct pf_err *err,
 		     const char *mount, const char *fmt, va_list words)
@@ -31,26 +29,16 @@ int tool_read(struct pf_buf *text, struct pf_err *err, const char *mount, const 
 {
 	char path[PATH_MAX];
 	va_list words;
-	ssize_t n = 1;
 	pf_autoclose int fd = -1;
+	int r;
 
 	va_start(words, fmt);
 	fd = open_file(path, O_RDONLY, err, mount, fmt, words);
 	va_end(words);
 	if (fd < 0)
 		return fd;
-	while (n) {
-		char *to = pf_buf_reserve(text, PIECE);
-
-		if (!to)
-			return pf_err_set(err, -ENOMEM, "read %s: no memory", path);
-		n = read(fd, to, PIECE);
-		text->data[text->len += n > 0 ? (size_t)n : 0] = '\0';
-		if (n < 0 && errno != EINTR)
-			return pf_err_set(err, -errno, "read %s: %s", path,
-					  strerror(errno));
-	}
-	return 0;
+	r = pf_read_all(fd, SIZE_MAX, text);
+	return r < 0 ? pf_err_set(err, r, "read %s: %s", path, strerror(-r)) : 0;
 }
 
 int tool_write(const char *text, struct pf_err *err, const char *mount, const char *fmt,

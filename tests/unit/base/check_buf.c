@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Byte strings that grow. */
+#include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "pjrtfs/base.h"
@@ -93,4 +95,22 @@ TEST_EACH(failure_sticks_and_changes_nothing, impossible)
 	pf_buf_release(&buf);
 	pf_buf_puts(&buf, "again");
 	check_string(&buf, "again");
+}
+
+TEST(reads_a_file_to_the_maximum_or_the_end)
+{
+	pf_autobuf struct pf_buf buf = PF_BUF_INIT;
+	FILE *file = tmpfile();
+
+	ck_assert_int_eq(fprintf(file, "%070000d", 7), 70000);
+	rewind(file);
+	pf_buf_puts(&buf, "a");
+	ck_assert_int_eq(pf_read_all(fileno(file), 3, &buf), 0);
+	check_string(&buf, "a000");
+	ck_assert_int_eq(pf_read_all(fileno(file), SIZE_MAX, &buf), 0);
+	ck_assert_uint_eq(buf.len, 70001);
+	ck_assert_str_eq(buf.data + 69999, "07");
+	fclose(file);
+	ck_assert_int_eq(pf_read_all(-1, SIZE_MAX, &buf), -EBADF);
+	ck_assert_uint_eq(buf.len, 70001);
 }
