@@ -216,6 +216,9 @@ void pf_buf_release(struct pf_buf *buf);
 
 #define pf_autobuf PF_CLEANUP(pf_buf_release)
 
+/* Print N bytes as 2 N hex digits and a NUL into DST, which is returned. */
+const char *pf_hex(const uint8_t *bytes, size_t n, char *dst);
+
 /*
  * Bytes that another process, which is not trusted, can change at any moment, also between two reads
  * of the same byte.  They can only be copied: what looks at them looks at a copy of its own.

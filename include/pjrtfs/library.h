@@ -88,6 +88,9 @@ const struct pf_library *pf_libraries_find(struct pf_libraries *libraries,
 unsigned pf_libraries_of(struct pf_libraries *libraries, const char *plugin,
 			 const struct pf_library *ret[PF_LIBRARIES_MAX]);
 
+/* LIBRARY's path, targets, platform and traits as an object, the caller's.  NULL or incomplete: no memory. */
+struct json_object *pf_library_json(const struct pf_library *library);
+
 /* The path of the library NAME that belongs to pjrtfs into DST (LEN bytes): beside this program in a
  * build tree, else where it was installed.  Does not block. */
 void pf_library_builtin(const char *name, char *dst, size_t len);

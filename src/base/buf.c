@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A byte string that grows. */
+/* A byte string that grows, and bytes as hex digits. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,4 +104,16 @@ void pf_buf_release(struct pf_buf *buf)
 		return;
 	free(buf->data);
 	*buf = (struct pf_buf)PF_BUF_INIT;
+}
+
+const char *pf_hex(const uint8_t *bytes, size_t n, char *dst)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < n; i++) {
+		dst[2 * i] = digits[bytes[i] >> 4];
+		dst[2 * i + 1] = digits[bytes[i] & 15];
+	}
+	dst[2 * n] = '\0';
+	return dst;
 }

@@ -619,8 +619,7 @@ static void add_digest(struct pf_buf *lines, const uint8_t sha[PF_SHA256],
 {
 	char hex[2 * PF_SHA256 + 1];
 
-	pf_cache_hex(sha, PF_SHA256, hex);
-	pf_buf_printf(lines, "%s%s", hex, what);
+	pf_buf_printf(lines, "%s%s", pf_hex(sha, PF_SHA256, hex), what);
 }
 
 /* Append the lines that this and other daemons saved. */

@@ -36,8 +36,7 @@ struct pf_cache {
 	pthread_cond_t hashed; /* hashing is false */
 };
 
-/* N bytes as 2 N hex digits and a NUL; and back, false if TEXT is not such digits. */
-void pf_cache_hex(const uint8_t *bytes, size_t n, char *dst);
+/* N bytes of the 2 N hex digits that TEXT begins with, as pf_hex prints them; false: it does not. */
 bool pf_cache_unhex(const char *text, size_t n, uint8_t *dst);
 
 /* --- directory.c ----------------------------------------------------------------------- */

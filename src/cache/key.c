@@ -161,19 +161,10 @@ int pf_cache_key_make(const struct pf_cache_inputs *inputs, struct pf_cache_key 
 	return ok ? 0 : pf_err_set(err, -ENOMEM, "no memory for a SHA-256");
 }
 
-static const char digits[] = "0123456789abcdef";
-
-void pf_cache_hex(const uint8_t *bytes, size_t n, char *dst)
-{
-	for (size_t i = 0; i < n; i++) {
-		dst[2 * i] = digits[bytes[i] >> 4];
-		dst[2 * i + 1] = digits[bytes[i] & 15];
-	}
-	dst[2 * n] = '\0';
-}
-
 bool pf_cache_unhex(const char *text, size_t n, uint8_t *dst)
 {
+	static const char digits[] = "0123456789abcdef";
+
 	for (size_t i = 0; i < 2 * n; i++) {
 		const char *digit = text[i] ? strchr(digits, text[i]) : NULL;
 
@@ -186,7 +177,7 @@ bool pf_cache_unhex(const char *text, size_t n, uint8_t *dst)
 
 void pf_cache_key_text(const struct pf_cache_key *key, char dst[PF_CACHE_KEY_TEXT])
 {
-	pf_cache_hex(key->bytes, sizeof(key->bytes), dst);
+	pf_hex(key->bytes, sizeof(key->bytes), dst);
 }
 
 bool pf_cache_key_parse(const char *text, struct pf_cache_key *ret)

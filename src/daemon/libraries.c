@@ -60,30 +60,16 @@ static int open_one(struct json_object *o, const struct options *options,
 
 static uint64_t last_record;
 
-/* The SHA-256 of L in DST, which is returned. */
-static const char *digest(const struct pf_library *l, char dst[2 * PF_LIBRARY_SHA256 + 1])
-{
-	for (int i = 0; i < PF_LIBRARY_SHA256; i++)
-		sprintf(dst + 2 * i, "%02x", l->sha256[i]);
-	return dst;
-}
-
 /* Note L, for the daemons that follow. */
 static int note(const struct pf_library *l, struct pf_err *err)
 {
-	struct json_object *o = json_object_new_object();
+	struct json_object *o = pf_library_json(l);
 	char hex[2 * PF_LIBRARY_SHA256 + 1];
 	pf_autofree char *text = NULL;
 
-	pf_json_add_string(o, "path", l->path);
 	if (l->plugin)
 		pf_json_add_string(o, "plugin", l->plugin);
-	if (l->targets)
-		pf_json_add_copy(o, "targets", l->targets);
-	if (l->platform)
-		pf_json_add_string(o, "platform", l->platform);
-	pf_json_add_int(o, "traits", l->traits);
-	pf_json_add_string(o, "sha256", digest(l, hex));
+	pf_json_add_string(o, "sha256", pf_hex(l->sha256, PF_LIBRARY_SHA256, hex));
 	text = pf_json_text_copy(o);
 	json_object_put(o);
 	if (!text)
@@ -107,7 +93,8 @@ static int open_noted(struct json_object *record, struct pf_libraries *libs,
 	r = pf_library_read(libs, &spec, &l, err);
 	if (r < 0)
 		return r;
-	if (strcmp(digest(l, hex), pf_json_get_string(record, "sha256")) != 0)
+	pf_hex(l->sha256, PF_LIBRARY_SHA256, hex);
+	if (strcmp(hex, pf_json_get_string(record, "sha256")) != 0)
 		return pf_err_set(err, -ESTALE, "FFI library %s: the file has changed",
 				  spec.path);
 	r = pf_libraries_take(libs, l, err);

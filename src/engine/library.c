@@ -324,22 +324,28 @@ void pf_library_builtin(const char *name, char *dst, size_t len)
 	pf_find_installed(name, PKGLIBDIR, dst, len);
 }
 
+struct json_object *pf_library_json(const struct pf_library *l)
+{
+	struct json_object *o = json_object_new_object();
+
+	pf_json_add_string(o, "path", l->path);
+	if (l->targets)
+		pf_json_add_copy(o, "targets", l->targets);
+	if (l->platform)
+		pf_json_add_string(o, "platform", l->platform);
+	pf_json_add_int(o, "traits", l->traits);
+	return o;
+}
+
 struct json_object *pf_libraries_json(const struct pf_library *const *libraries,
 				      unsigned n)
 {
 	struct json_object *list = json_object_new_array();
 
 	for (unsigned i = 0; i < n; i++) {
-		const struct pf_library *l = libraries[i];
-		struct json_object *o = json_object_new_object();
+		struct json_object *o = pf_library_json(libraries[i]);
 
-		pf_json_add_string(o, "name", l->name);
-		pf_json_add_string(o, "path", l->path);
-		if (l->targets)
-			pf_json_add_copy(o, "targets", l->targets);
-		if (l->platform)
-			pf_json_add_string(o, "platform", l->platform);
-		pf_json_add_int(o, "traits", l->traits);
+		pf_json_add_string(o, "name", libraries[i]->name);
 		pf_json_append(list, o);
 	}
 	return list;

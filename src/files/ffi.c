@@ -13,10 +13,11 @@ static const struct pf_library *library_of(struct pf_node *node)
 
 static int sha256_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
 {
+	char hex[2 * PF_LIBRARY_SHA256 + 1];
+
 	(void)err;
-	for (size_t i = 0; i < PF_LIBRARY_SHA256; i++)
-		pf_buf_printf(out, "%02x", library_of(node)->sha256[i]);
-	pf_buf_puts(out, "\n");
+	pf_buf_printf(out, "%s\n",
+		      pf_hex(library_of(node)->sha256, PF_LIBRARY_SHA256, hex));
 	return 0;
 }
 
