@@ -120,9 +120,10 @@ struct pf_worker_limits {
 
 /* How to start a worker.  Copied, but for what is borrowed. */
 struct pf_worker_config {
-	const char *name;            /* the plugin's: "cpu" */
-	const char *path;            /* of the plugin's .so */
-	const char *program;         /* path of pjrtfs-worker */
+	const char *name; /* the plugin's: "cpu" */
+	const char *path; /* of the plugin's .so */
+	/* Path of pjrtfs-worker; NULL: beside this program in a build tree, else where it was installed. */
+	const char *program;
 	struct json_object *options; /* create options, or NULL */
 	/* Environment variables of the process that differ from the daemon's: a string, or null
 	 * for none; or NULL. */
@@ -152,10 +153,6 @@ struct pf_worker_config {
 	 * a call after which a process ends. */
 	unsigned own_most, own_idle_s;
 };
-
-/* The path of pjrtfs-worker into DST (LEN bytes): beside this program in a build tree, else
- * where it was installed.  Does not block. */
-void pf_worker_program(char *dst, size_t len);
 
 /*
  * Start a worker, *RET, the caller's, and wait (at most start_timeout_ms) until it has loaded the

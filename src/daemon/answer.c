@@ -22,8 +22,7 @@ static int inspect(const struct pf_candidate *p, unsigned timeout_s, bool run,
 		   struct pf_err *err)
 {
 	struct pf_worker_config config;
-	char program[PATH_MAX];
-	int r = plugin_choice_config(p, program, &config, err);
+	int r = plugin_choice_config(p, &config, err);
 
 	*ret = NULL;
 	config.libraries = libraries;

@@ -397,10 +397,9 @@ int plugin_choice(struct options *o, plugin_minor_of *minor_of, struct pf_err *e
 int plugin_choice_list(const struct options *o, struct pf_discovery **ret,
 		       struct pf_err *err);
 
-/* The configuration of the worker of P, in *RET; it borrows from P and PROGRAM.  -EINVAL: P is
- * refused. */
-int plugin_choice_config(const struct pf_candidate *p, char program[static PATH_MAX],
-			 struct pf_worker_config *ret, struct pf_err *err);
+/* The configuration of the worker of P, in *RET; it borrows from P.  -EINVAL: P is refused. */
+int plugin_choice_config(const struct pf_candidate *p, struct pf_worker_config *ret,
+			 struct pf_err *err);
 
 /* Find the file of the plugin called NAME, where O's plugins are looked for: *RET, the caller's.
  * -ENOENT: the sentence says where. */

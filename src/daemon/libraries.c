@@ -162,12 +162,11 @@ static int try(const struct options *o, struct pf_worker *const *workers, unsign
 	for (unsigned i = 0; i < n && r == 0; i++) {
 		const char *name = pf_worker_name(workers[i]);
 		struct pf_worker_config config;
-		char program[PATH_MAX];
 
 		if (l->plugin && strcmp(l->plugin, name) != 0)
 			continue;
 		n_tried++;
-		r = plugin_choice_config(find_plugin(o, name), program, &config, err);
+		r = plugin_choice_config(find_plugin(o, name), &config, err);
 		config.libraries = with;
 		if (r == 0)
 			r = pf_inspect_library(&config, l, err);

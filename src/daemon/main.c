@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -125,12 +124,11 @@ static void plugin_failed(void *arg)
 static int start_workers(struct daemon *d, struct pf_err *err)
 {
 	struct pf_worker_config config;
-	char program[PATH_MAX];
 
 	for (unsigned i = 0; i < d->options->n_plugins; i++) {
 		const struct pf_candidate *p = &d->options->plugins[i];
 		struct pf_worker **worker = &d->workers[d->config.n_workers];
-		int r = plugin_choice_config(p, program, &config, err);
+		int r = plugin_choice_config(p, &config, err);
 
 		config.arena = d->config.arena;
 		config.libraries = d->config.libraries;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the words of the command line and the configuration to plugins' files. */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -284,13 +283,11 @@ int plugin_choice_find(const struct options *o, const char *name, char **ret,
 	return r;
 }
 
-int plugin_choice_config(const struct pf_candidate *p, char program[static PATH_MAX],
-			 struct pf_worker_config *ret, struct pf_err *err)
+int plugin_choice_config(const struct pf_candidate *p, struct pf_worker_config *ret,
+			 struct pf_err *err)
 {
-	pf_worker_program(program, PATH_MAX);
 	*ret = (struct pf_worker_config){ .name = p->name,
 					  .path = p->path,
-					  .program = program,
 					  .options = p->options,
 					  .env = p->env,
 					  .sandbox = p->sandbox,

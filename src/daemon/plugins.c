@@ -7,7 +7,6 @@
  * plugins of the command line, with the create options of the journal, and then the journal's own.
  */
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -260,7 +259,6 @@ int plugins_try(const struct options *o, struct pf_libraries *libraries, const c
 {
 	struct pf_candidate p = { .name = strdup(name) };
 	struct pf_worker_config config;
-	char program[PATH_MAX];
 	int r;
 
 	*ret = NULL;
@@ -276,7 +274,7 @@ int plugins_try(const struct options *o, struct pf_libraries *libraries, const c
 		p.options = json_object_get(options);
 	}
 	if (r == 0)
-		r = plugin_choice_config(&p, program, &config, err);
+		r = plugin_choice_config(&p, &config, err);
 	config.libraries = libraries;
 	if (r == 0)
 		r = pf_inspect(&config, false, ret, err);

@@ -232,8 +232,10 @@ int pf_process_start_init(struct pf_process_start *start,
 	struct json_object *sorted = config->options ? pf_json_sorted(config->options)
 						     : json_object_new_object();
 	bool asked = json_object_object_get_ex(config->sandbox, "sandbox", NULL);
+	char program[PATH_MAX];
 
-	start->program = strdup(config->program);
+	pf_find_installed("pjrtfs-worker", PKGLIBEXECDIR, program, sizeof(program));
+	start->program = strdup(config->program ? config->program : program);
 	start->options = sorted ? pf_json_text_copy(sorted) : NULL;
 	json_object_put(sorted);
 	/* A member of a group starts only once, and plugins that have groups have drivers. */
@@ -254,9 +256,4 @@ void pf_process_start_release(struct pf_process_start *start)
 	json_object_put(start->setup);
 	json_object_put(start->looser);
 	free(start->options);
-}
-
-void pf_worker_program(char *dst, size_t len)
-{
-	pf_find_installed("pjrtfs-worker", PKGLIBEXECDIR, dst, len);
 }
