@@ -68,14 +68,6 @@ struct pf_deaths {
 	char at[1024]; /* what it answered then: "create programs/a.mlir", cut; or "" */
 };
 
-/* A request that a process was answering when it died. */
-struct pf_fs_work {
-	uint64_t ino;
-	const char *name;      /* in it; "": INO itself */
-	const char *operation; /* "create" */
-	unsigned user, pid;
-};
-
 struct pf_fs_config {
 	struct pf_arena *arena;
 	struct pf_worker **workers; /* n_workers of them; the first is the default */
@@ -121,9 +113,9 @@ int pf_fs_new(const struct pf_fs_config *config, struct pf_fs **ret, struct pf_e
  */
 int pf_fs_restore(struct pf_fs *fs, struct pf_restore *store, struct pf_err *err);
 
-/* The process before has died, at the N WORKS: events and the log say so.  Call it once, before the tree
- * is served. */
-void pf_fs_report_death(struct pf_fs *fs, const struct pf_fs_work *works, unsigned n);
+/* The process before has died: events and the log say so, and at which requests (pf_state_left), whose
+ * opcodes OPERATION names.  Call it once, before the tree is served. */
+void pf_fs_report_death(struct pf_fs *fs, const char *(*operation)(uint32_t opcode));
 
 /* Open config.state_dir, if there is one: make nodes of what is there and not in the tree, and keep
  * changes from now on.  Call it once, before the tree is served.  -errno: it cannot be used. */

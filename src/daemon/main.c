@@ -344,22 +344,6 @@ static void take_deaths(struct daemon *d)
 	unsetenv(DIED);
 }
 
-static void report_death(struct daemon *d)
-{
-	unsigned n = 0;
-	const struct pf_state_work *left = d->resumed ? pf_state_left(&n) : NULL;
-	pf_autofree struct pf_fs_work *works = calloc(n + 1, sizeof(*works));
-
-	for (unsigned i = 0; works && i < n; i++)
-		works[i] = (struct pf_fs_work){ .ino = left[i].ino,
-						.name = left[i].name,
-						.operation =
-							pf_fuse_operation(left[i].opcode),
-						.user = left[i].user,
-						.pid = left[i].pid };
-	pf_fs_report_death(d->fs, works, works ? n : 0);
-}
-
 static int start(struct daemon *d, struct pf_err *err)
 {
 	const struct options *o = d->options;
@@ -418,7 +402,7 @@ static int start(struct daemon *d, struct pf_err *err)
 	if (r == 0)
 		r = pf_fs_keep(d->fs, err);
 	if (r == 0 && d->follows_death)
-		report_death(d);
+		pf_fs_report_death(d->fs, pf_fuse_operation);
 	mount.tree = pf_fs_tree(d->fs);
 	mount.device = d->device;
 	if (r == 0)

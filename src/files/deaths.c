@@ -17,7 +17,8 @@ static void begin(struct pf_event *e, struct pf_fs *fs, const char *name, uid_t 
 }
 
 /* The path of what WORK was about, under the mount. */
-static void put_path(struct pf_fs *fs, const struct pf_fs_work *work, struct pf_buf *path)
+static void put_path(struct pf_fs *fs, const struct pf_state_work *work,
+		     struct pf_buf *path)
 {
 	PF_CLEANUP(pf_node_unrefp)
 	struct pf_node *node = pf_tree_by_ino(fs->tree, work->ino);
@@ -31,27 +32,29 @@ static void put_path(struct pf_fs *fs, const struct pf_fs_work *work, struct pf_
 	pf_buf_clean(path, 0);
 }
 
-void pf_fs_report_death(struct pf_fs *fs, const struct pf_fs_work *works, unsigned n)
+void pf_fs_report_death(struct pf_fs *fs, const char *(*operation)(uint32_t opcode))
 {
 	struct pf_deaths *deaths = &fs->config.deaths;
+	unsigned n;
+	const struct pf_state_work *works = pf_state_left(&n);
 	struct pf_event e;
 
 	for (unsigned i = 0; i < n; i++) {
 		pf_autobuf struct pf_buf path = PF_BUF_INIT;
+		const char *name = operation(works[i].opcode);
 
 		put_path(fs, &works[i], &path);
 		if (path.failed)
 			continue;
 		if (!*deaths->at)
-			snprintf(deaths->at, sizeof(deaths->at), "%s %s",
-				 works[i].operation, path.data);
+			snprintf(deaths->at, sizeof(deaths->at), "%s %s", name,
+				 path.data);
 		pf_log(PF_LOG_WARNING,
 		       "the daemon died of %s while it answered: %s %s, of process %u of "
 		       "user %u",
-		       deaths->how, works[i].operation, path.data, works[i].pid,
-		       works[i].user);
+		       deaths->how, name, path.data, works[i].pid, works[i].user);
 		begin(&e, fs, "daemon.died", works[i].user, path.data);
-		pf_event_str(&e, "operation", works[i].operation);
+		pf_event_str(&e, "operation", name);
 		pf_event_send(&e);
 	}
 	if (!n) {
