@@ -319,12 +319,17 @@ struct json_object *libraries_list(const struct options *o);
 int libraries_open(const struct options *o, struct pf_libraries **ret,
 		   struct pf_err *err);
 
-/* Add the library SPEC while N WORKERS, which O's plugins have, run; a restarted daemon has it, too.
- * As add_library of struct pf_plugin_ops. */
-int libraries_register(const struct options *o, struct pf_worker *const *workers,
-		       unsigned n, struct pf_libraries *libs,
-		       const struct pf_library_spec *spec, const struct pf_library **ret,
-		       struct pf_err *err);
+struct pf_fs_config;
+
+/* What the functions of struct pf_plugin_ops, here and in plugins.c, have as ARG; borrowed. */
+struct served {
+	const struct options *options;
+	const struct pf_fs_config *fs; /* its workers and libraries */
+};
+
+/* add_library of struct pf_plugin_ops: a restarted daemon has the library, too. */
+int libraries_register(void *arg, const struct pf_library_spec *spec,
+		       const struct pf_library **ret, struct pf_err *err);
 
 /* Log which libraries and handlers WORKER, which has started, cannot use. */
 void libraries_report(struct pf_worker *worker);
@@ -408,8 +413,6 @@ int plugin_choice_find(const struct options *o, const char *name, char **ret,
 
 /* --- plugins.c: plugins that change at run time ------------------------------------------- */
 
-struct pf_libraries;
-
 /* A trial is over: if the mount ends meanwhile, the process ends with this call. */
 void plugins_tried(void);
 
@@ -421,10 +424,10 @@ bool plugins_is_added(const char *name);
 int plugins_note(const char *name, const char *path, struct json_object *options,
 		 struct pf_err *err);
 void plugins_forget(const char *name);
-int plugins_try(const struct options *o, struct pf_libraries *libraries, const char *name,
-		const char *word, struct json_object *options, char **ret_path,
-		struct json_object **ret, struct pf_err *err);
-int plugins_available(const struct options *o, struct pf_buf *out, struct pf_err *err);
+int plugins_try(void *arg, const char *name, const char *word,
+		struct json_object *options, char **ret_path, struct json_object **ret,
+		struct pf_err *err);
+int plugins_available(void *arg, struct pf_buf *out, struct pf_err *err);
 
 /* The mount ends: a plugin that is being tried is given up. */
 void plugins_stop(void);

@@ -10,6 +10,7 @@
 
 #include "internal.h"
 #include "pjrtfs/base.h"
+#include "pjrtfs/files.h"
 #include "pjrtfs/json.h"
 #include "pjrtfs/state.h"
 
@@ -151,22 +152,21 @@ int libraries_open(const struct options *o, struct pf_libraries **ret, struct pf
 	return 0;
 }
 
-/* Have each of N WORKERS' plugins that L is for load it, with those that LIBS has. */
-static int try(const struct options *o, struct pf_worker *const *workers, unsigned n,
-	       struct pf_libraries *libs, struct pf_library *l, struct pf_err *err)
+/* Have each of the plugins that run and L is for load it, with those that there are. */
+static int try(const struct served *s, struct pf_library *l, struct pf_err *err)
 {
 	struct pf_libraries *with;
-	int r = pf_libraries_with(libs, l, &with, err);
+	int r = pf_libraries_with(s->fs->libraries, l, &with, err);
 	unsigned n_tried = 0;
 
-	for (unsigned i = 0; i < n && r == 0; i++) {
-		const char *name = pf_worker_name(workers[i]);
+	for (unsigned i = 0; i < s->fs->n_workers && r == 0; i++) {
+		const char *name = pf_worker_name(s->fs->workers[i]);
 		struct pf_worker_config config;
 
 		if (l->plugin && strcmp(l->plugin, name) != 0)
 			continue;
 		n_tried++;
-		r = plugin_choice_config(find_plugin(o, name), &config, err);
+		r = plugin_choice_config(find_plugin(s->options, name), &config, err);
 		config.libraries = with;
 		if (r == 0)
 			r = pf_inspect_library(&config, l, err);
@@ -182,11 +182,11 @@ static int try(const struct options *o, struct pf_worker *const *workers, unsign
 	return r;
 }
 
-int libraries_register(const struct options *o, struct pf_worker *const *workers,
-		       unsigned n, struct pf_libraries *libs,
-		       const struct pf_library_spec *spec, const struct pf_library **ret,
-		       struct pf_err *err)
+int libraries_register(void *arg, const struct pf_library_spec *spec,
+		       const struct pf_library **ret, struct pf_err *err)
 {
+	const struct served *s = arg;
+	struct pf_libraries *libs = s->fs->libraries;
 	static pthread_mutex_t one =
 		PTHREAD_MUTEX_INITIALIZER; /* rank 0; a registration */
 	PF_CLEANUP(pf_library_freep) struct pf_library *l = NULL;
@@ -205,14 +205,16 @@ int libraries_register(const struct options *o, struct pf_worker *const *workers
 					  ? "; the file has changed since: a new mount "
 					    "reads it anew"
 					  : "");
-	r = try(o, workers, n, libs, l, err);
+	r = try(s, l, err);
 	if (r == 0)
 		r = note(l, err);
 	if (r == 0)
 		r = pf_libraries_take(libs, l, err);
-	if (r == 0)
-		*ret = pf_steal(&l);
-	return r;
+	if (r < 0)
+		return r;
+	*ret = pf_steal(&l);
+	pf_log(PF_LOG_INFO, "FFI library %s is registered", spec->path);
+	return 0;
 }
 
 void libraries_report(struct pf_worker *worker)

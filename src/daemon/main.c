@@ -69,6 +69,7 @@ struct daemon {
 	char *state_dir;            /* owned: an absolute path, or NULL */
 	char *changes; /* owned: the options that differ from the defaults; or NULL */
 	struct pf_plugin_ops plugins;
+	struct served served; /* their argument */
 	struct pf_reply
 		*_Atomic changed; /* answered when the next daemon takes over; or NULL */
 	_Atomic bool serves; /* all workers have been started, and the mount is there */
@@ -257,9 +258,7 @@ static int begin_memory(struct daemon *d, struct pf_err *err)
 /* The mount is served: the holder gets what it does not have yet. */
 static void hand_over(struct daemon *d)
 {
-	if (!d->held)
-		return;
-	if (!d->resumed) {
+	if (d->held && !d->resumed) {
 		descriptors_store("fuse", pf_mount_device(d->mount));
 		descriptors_store("state", pf_state_fd());
 	}
@@ -267,37 +266,9 @@ static void hand_over(struct daemon *d)
 
 /* --- plugins that change ---------------------------------------------------------------------- */
 
-static int available(void *arg, struct pf_buf *out, struct pf_err *err)
-{
-	struct daemon *d = arg;
-
-	return plugins_available(d->options, out, err);
-}
-
-static int try(void *arg, const char *name, const char *word, struct json_object *options,
-	       char **ret_path, struct json_object **ret, struct pf_err *err)
-{
-	struct daemon *d = arg;
-
-	return plugins_try(d->options, d->config.libraries, name, word, options, ret_path,
-			   ret, err);
-}
-
-static int add_library(void *arg, const struct pf_library_spec *spec,
-		       const struct pf_library **ret, struct pf_err *err)
-{
-	struct daemon *d = arg;
-	int r = libraries_register(d->options, d->workers, d->config.n_workers,
-				   d->config.libraries, spec, ret, err);
-
-	if (r == 0)
-		pf_log(PF_LOG_INFO, "FFI library %s is registered", spec->path);
-	return r;
-}
-
 static void restart(void *arg, struct pf_reply *reply)
 {
-	struct daemon *d = arg;
+	struct daemon *d = pf_container_of(arg, struct daemon, served);
 	struct pf_reply *none = NULL;
 
 	/* Of two at a time the first one waits. */
@@ -317,12 +288,13 @@ static void suspended(void *arg)
 
 static void set_plugin_ops(struct daemon *d)
 {
-	d->plugins = (struct pf_plugin_ops){ .arg = d,
-					     .available = available,
-					     .add_library = add_library,
+	d->served = (struct served){ d->options, &d->config };
+	d->plugins = (struct pf_plugin_ops){ .arg = &d->served,
+					     .available = plugins_available,
+					     .add_library = libraries_register,
 					     .can_change = d->held,
 					     .check_name = pf_plugin_name_check,
-					     .try = try,
+					     .try = plugins_try,
 					     .note = plugins_note,
 					     .is_added = plugins_is_added,
 					     .forget = plugins_forget,

@@ -18,6 +18,7 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 #include "pjrtfs/discover.h"
+#include "pjrtfs/files.h"
 #include "pjrtfs/json.h"
 #include "pjrtfs/state.h"
 
@@ -253,29 +254,30 @@ void plugins_tried(void)
 		pause();
 }
 
-int plugins_try(const struct options *o, struct pf_libraries *libraries, const char *name,
-		const char *word, struct json_object *options, char **ret_path,
-		struct json_object **ret, struct pf_err *err)
+int plugins_try(void *arg, const char *name, const char *word,
+		struct json_object *options, char **ret_path, struct json_object **ret,
+		struct pf_err *err)
 {
+	const struct served *s = arg;
 	struct pf_candidate p = { .name = strdup(name) };
 	struct pf_worker_config config;
 	int r;
 
 	*ret = NULL;
-	p.path = find_file(o, word, err);
+	p.path = find_file(s->options, word, err);
 	if (!p.path || !p.name) {
 		r = p.name ? err->code : pf_err_set(err, -ENOMEM, "no memory");
 		candidate_release(&p);
 		return r;
 	}
-	r = settings_attach(&o->settings, &p, false, err);
+	r = settings_attach(&s->options->settings, &p, false, err);
 	if (r == 0 && options) {
 		json_object_put(p.options);
 		p.options = json_object_get(options);
 	}
 	if (r == 0)
 		r = plugin_choice_config(&p, &config, err);
-	config.libraries = libraries;
+	config.libraries = s->fs->libraries;
 	if (r == 0)
 		r = pf_inspect(&config, false, ret, err);
 	plugins_tried();
@@ -306,8 +308,9 @@ static struct json_object *file_json(const struct pf_discovery *d,
 	return o;
 }
 
-int plugins_available(const struct options *o, struct pf_buf *out, struct pf_err *err)
+int plugins_available(void *arg, struct pf_buf *out, struct pf_err *err)
 {
+	const struct options *o = ((const struct served *)arg)->options;
 	PF_CLEANUP(pf_discovery_freep) struct pf_discovery *d = NULL;
 	struct json_object *all = json_object_new_object();
 	struct json_object *list = json_object_new_array();
