@@ -419,16 +419,3 @@ int group_settle(struct options *o, struct pf_err *err)
 		r = no_memory(err);
 	return r;
 }
-
-void group_release(struct options *o)
-{
-	free(o->group_url);
-	free(o->group_secret);
-	free(o->group_ca);
-	free(o->group_cert);
-	free(o->group_key);
-	free(o->group_password);
-	free(o->group_name);
-	free(o->group_process);
-	free(o->group_plugin);
-}

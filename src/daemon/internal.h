@@ -350,7 +350,6 @@ int group_take_password(struct options *o, struct pf_err *err);
  * -errno.
  */
 int group_settle(struct options *o, struct pf_err *err);
-void group_release(struct options *o); /* more than once is allowed */
 
 /* --- config.c: configuration files --------------------------------------------------------- */
 

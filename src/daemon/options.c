@@ -1038,8 +1038,18 @@ void options_help(struct pf_buf *out)
 			 "The manual: pjrtfs(1), and pjrtfs(5) for the files.\n");
 }
 
+/* Does store keep an owned string for ROW? */
+static bool owns_text(const struct option_row *row)
+{
+	return !row->set && !(row->where & IS_LAST) &&
+	       (row->type == OPTION_WORD || row->type == OPTION_PATH);
+}
+
 void options_release(struct options *o)
 {
+	for (const struct option_row *row = option_rows; row->name; row++)
+		if (owns_text(row))
+			free(*(char **)at_off(o, row));
 	for (unsigned i = 0; i < o->n_plugins; i++)
 		candidate_release(&o->plugins[i]);
 	words_clear(&o->plugin_words);
@@ -1051,15 +1061,9 @@ void options_release(struct options *o)
 	for (size_t i = 0; i < PF_ARRAY_SIZE(o->ffi_libraries); i++)
 		json_object_put(o->ffi_libraries[i]);
 	settings_release(&o->settings);
-	free(o->check_plugin);
-	free(o->status);
-	free(o->config);
 	free(o->source);
 	free(o->mountpoint);
-	free(o->xla_debug_options);
-	free(o->cache_dir);
-	free(o->state_dir);
-	free(o->log_file);
-	group_release(o);
+	free(o->group_url);
+	free(o->group_password);
 	memset(o, 0, sizeof(*o));
 }
