@@ -115,6 +115,7 @@ static const struct {
 			  "bytes: a number, or a string as \"4G\"" },
 	[OPTION_TEXT] = { 1 << json_type_int | 1 << json_type_string,
 			  "a string or an integer" },
+	[OPTION_CHOICE] = { 1 << json_type_string, "a string" },
 	[OPTION_WORD] = { 1 << json_type_string, "a string" },
 	[OPTION_PATH] = { 1 << json_type_string, "an absolute path" },
 };

@@ -178,7 +178,7 @@ struct options {
 	unsigned execute_timeout_s; /* 0: none */
 	unsigned worker_timeout_s;  /* 0: none */
 	unsigned abandoned_s;       /* 0: never */
-	bool isolate;               /* each user has workers of their own, */
+	unsigned isolate;           /* 1: each user has workers of their own, */
 	unsigned isolate_idle_s;    /* which end after so long without work; */
 	unsigned isolate_max;       /* so many users have a process at a time */
 	struct words flags_for_all;
@@ -197,6 +197,7 @@ enum option_type {
 	OPTION_FLAG,   /* true or false; on the command line without an argument */
 	OPTION_NUMBER, /* an integer */
 	OPTION_SIZE,   /* an integer or a string, as "4G" */
+	OPTION_CHOICE, /* one of some strings */
 	OPTION_TEXT,   /* a string or an integer */
 	OPTION_WORD,   /* a string */
 	OPTION_PATH,   /* a string; in a configuration an absolute path */
@@ -225,16 +226,18 @@ struct option_row {
 	enum option_type type;
 	unsigned where;
 	const char *argument, *help; /* for --help */
-	/* The field of struct options: of a flag a bool, of a number an unsigned, of a size a
-	 * uint64_t, of a text, word or path an owned string, with REPLACES a struct words. */
+	/* The field of struct options: of a flag a bool, of a number or choice an unsigned, of a size
+	 * a uint64_t, of a text, word or path an owned string, with REPLACES a struct words. */
 	size_t off;
 	unsigned min, max,
 		usual;     /* of a number; of a size: its minimum, max is refused */
 	size_t source_off; /* of a number: a field that gets its source; 0: none */
+	/* Of a choice, NULL-terminated: the first one, which may be "", is the default. */
+	const char *const *words;
 	/* Set the option to TEXT; NULL: store it at OFF.  -EINVAL, -ENOMEM. */
 	int (*set)(struct options *o, const struct option_row *row, const char *text,
 		   struct pf_err *err);
-	/* Add it to the object OUT; NULL: a flag, number or size at OFF, and nothing else. */
+	/* Add it to the object OUT; NULL: what is at OFF. */
 	void (*dump)(const struct options *o, const struct option_row *row,
 		     struct json_object *out);
 };

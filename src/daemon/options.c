@@ -69,31 +69,6 @@ char *options_plugin_name(const char *word)
 				   : strdup(word);
 }
 
-/* --- the log -------------------------------------------------------------------------------- */
-
-static const char *const log_formats[] = {
-	[PF_LOG_TEXT] = "text", [PF_LOG_JOURNAL] = "journal", [PF_LOG_JSON] = "json"
-};
-
-static int set_log_format(struct options *o, const struct option_row *row,
-			  const char *word, struct pf_err *err)
-{
-	(void)row;
-	for (unsigned i = PF_LOG_TEXT; i <= PF_LOG_JSON; i++)
-		if (!strcmp(word, log_formats[i])) {
-			o->log_format = i;
-			return 0;
-		}
-	return pf_err_set(err, -EINVAL, "expected text, journal or json, found %s", word);
-}
-
-static void dump_log_format(const struct options *o, const struct option_row *row,
-			    struct json_object *out)
-{
-	if (o->log_format)
-		pf_json_add_string(out, row->name, log_formats[o->log_format]);
-}
-
 /* --- the mount ------------------------------------------------------------------------------ */
 
 /* Is WORD of -o for mount(8), systemd or the kernel's VFS?  libfuse does not know these. */
@@ -160,24 +135,6 @@ static void dump_mode(const struct options *o, const struct option_row *row,
 	snprintf(mode, sizeof(mode), "%04o", (unsigned)o->mode);
 	if (o->mode)
 		pf_json_add_string(out, row->name, mode);
-}
-
-static int set_isolate(struct options *o, const struct option_row *row, const char *word,
-		       struct pf_err *err)
-{
-	(void)row;
-	o->isolate = !strcmp(word, "user");
-	return o->isolate || !strcmp(word, "none")
-		       ? 0
-		       : pf_err_set(err, -EINVAL, "expected none or user, found %s",
-				    word);
-}
-
-static void dump_isolate(const struct options *o, const struct option_row *row,
-			 struct json_object *out)
-{
-	if (o->isolate)
-		pf_json_add_string(out, row->name, "user");
 }
 
 static int set_group(struct options *o, const struct option_row *row, const char *text,
@@ -568,6 +525,13 @@ static void dump_words(const struct options *o, const struct option_row *row,
 
 /* --- the table ------------------------------------------------------------------------------ */
 
+static const char *const log_formats[] = { [PF_LOG_AUTOMATIC] = "",
+					   [PF_LOG_TEXT] = "text",
+					   [PF_LOG_JOURNAL] = "journal",
+					   [PF_LOG_JSON] = "json",
+					   NULL };
+static const char *const isolations[] = { "none", "user", NULL };
+
 #define AT(field) .off = offsetof(struct options, field)
 #define SOURCE(field) .source_off = offsetof(struct options, field)
 
@@ -576,10 +540,10 @@ const struct option_row option_rows[] = {
 	  "stay in the foreground", AT(foreground) },
 	{ "debug", 'd', OPTION_FLAG, IN_COMMAND_LINE | IN_CONFIG, NULL,
 	  "log every request (implies -f)", AT(debug) },
-	{ "log_format", 0, OPTION_WORD, EVERYWHERE, "FORMAT",
+	{ "log_format", 0, OPTION_CHOICE, EVERYWHERE, "FORMAT",
 	  "of messages on standard error: text, json or journal; by\n"
 	  "default journal if they go to journald, else text",
-	  .set = set_log_format, .dump = dump_log_format },
+	  AT(log_format), .words = log_formats },
 	{ "log_file", 0, OPTION_PATH, EVERYWHERE, "FILE",
 	  "messages of a mount in the background go to FILE (default:\n"
 	  "to syslog, else to a file in ~/.local/state/pjrtfs)",
@@ -729,10 +693,10 @@ const struct option_row option_rows[] = {
 	  "end the process of a plugin that gives no heartbeat for S\n"
 	  "seconds, and start it again (default 60; 0: never)",
 	  AT(worker_timeout_s), 0, MAX_SECONDS, 60 },
-	{ "isolate", 0, OPTION_WORD, EVERYWHERE, "MODE",
+	{ "isolate", 0, OPTION_CHOICE, EVERYWHERE, "MODE",
 	  "user: each user but the mount's owner has a process of each\n"
 	  "plugin, and memory, of their own; none (default): all share",
-	  .set = set_isolate, .dump = dump_isolate },
+	  AT(isolate), .words = isolations },
 	{ "isolate_idle", 0, OPTION_NUMBER, EVERYWHERE, "S",
 	  "end a user's own process after S seconds without work\n"
 	  "(default 600)",
@@ -839,6 +803,27 @@ const char *options_spell(const struct option_row *row, char c, char dst[OPTION_
 	return dst;
 }
 
+/* Set *CHOSEN to the index of WORD among those of ROW. */
+static int choose(const struct option_row *row, const char *word, unsigned *chosen,
+		  struct pf_err *err)
+{
+	pf_autobuf struct pf_buf known = PF_BUF_INIT;
+
+	for (unsigned i = 0; row->words[i]; i++) {
+		const char * or = row->words[i + 1] ? ", " : " or ";
+
+		if (!*row->words[i])
+			continue;
+		if (!strcmp(word, row->words[i])) {
+			*chosen = i;
+			return 0;
+		}
+		pf_buf_printf(&known, "%s%s", known.len ? or : "", row->words[i]);
+	}
+	return pf_err_set(err, -EINVAL, "expected %s, found %s",
+			  known.data ? known.data : "", word);
+}
+
 /* Store TEXT at the place of ROW. */
 static int store(struct options *o, const struct option_row *row, const char *text,
 		 struct pf_err *err)
@@ -875,6 +860,8 @@ static int store(struct options *o, const struct option_row *row, const char *te
 		return pf_err_set(err, -EINVAL,
 				  "expected a size from %uM on, as in 4G, found %s",
 				  row->min >> 20, text);
+	case OPTION_CHOICE:
+		return choose(row, text, at, err);
 	default:
 		if (!*text)
 			return pf_err_set(err, -EINVAL, "expected a %s",
@@ -942,6 +929,10 @@ static void dump_row(const struct options *o, const struct option_row *row,
 	} else if (row->type == OPTION_NUMBER) {
 		if (!is_usual(o, row))
 			pf_json_add_int(out, row->name, *(const unsigned *)at);
+	} else if (row->type == OPTION_CHOICE) {
+		if (*(const unsigned *)at)
+			pf_json_add_string(out, row->name,
+					   row->words[*(const unsigned *)at]);
 	} else if (row->type == OPTION_SIZE) {
 		if (*(const uint64_t *)at == UINT64_MAX)
 			pf_json_add_string(out, row->name, "max");
