@@ -297,15 +297,6 @@ static int check_name(const char *name, struct pf_err *err)
 
 /* --- the plugin ----------------------------------------------------------------------- */
 
-static struct pf_candidate *find_plugin(struct options *o, struct pf_err *err)
-{
-	for (unsigned i = 0; i < o->n_plugins; i++)
-		if (!o->group_plugin || !strcmp(o->group_plugin, o->plugins[i].name))
-			return &o->plugins[i];
-	pf_err_set(err, -EINVAL, "group plugin %s is not loaded", o->group_plugin);
-	return NULL;
-}
-
 static void add_option(struct json_object *options, const char *key,
 		       struct json_object *value)
 {
@@ -395,9 +386,13 @@ int group_settle(struct options *o, struct pf_err *err)
 	if (!name)
 		return pf_err_set(err, -EINVAL,
 				  "the group needs a name: expected --group-name NAME");
-	p = find_plugin(o, err);
-	if (!p || check_name(name, err) < 0)
-		return err->code;
+	p = o->group_plugin ? candidate_find(o, o->group_plugin) : &o->plugins[0];
+	if (!p)
+		return pf_err_set(err, -EINVAL, "group plugin %s is not loaded",
+				  o->group_plugin);
+	r = check_name(name, err);
+	if (r < 0)
+		return r;
 	if (asprintf(&prefix, "pjrtfs:%s:%s:", name, p->name) < 0)
 		prefix = NULL;
 	group = p->group = json_object_new_object();

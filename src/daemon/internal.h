@@ -73,12 +73,17 @@ struct pf_candidate {
 	char *refused;               /* why it cannot be loaded: no such file; or NULL */
 };
 
+struct options;
+
 /* Nothing is set.  Release frees it; more than once is allowed. */
 void settings_init(struct settings *s);
 void settings_release(struct settings *s);
 
 /* Free what P owns. */
 void candidate_release(struct pf_candidate *p);
+
+/* The plugin NAME of those that O loads, borrowed, or NULL. */
+struct pf_candidate *candidate_find(const struct options *o, const char *name);
 
 /* The settings of plugin NAME, or NULL; borrowed. */
 const struct plugin_settings *settings_find(const struct settings *s, const char *name);

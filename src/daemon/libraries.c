@@ -32,21 +32,13 @@ static struct pf_library_spec spec_of(struct json_object *o)
 	return spec;
 }
 
-static const struct pf_candidate *find_plugin(const struct options *o, const char *name)
-{
-	for (unsigned i = 0; i < o->n_plugins; i++)
-		if (!strcmp(o->plugins[i].name, name))
-			return &o->plugins[i];
-	return NULL;
-}
-
 /* Read the library O of the options. */
 static int open_one(struct json_object *o, const struct options *options,
 		    struct pf_libraries *libs, struct pf_err *err)
 {
 	struct pf_library_spec spec = spec_of(o);
 
-	if (!spec.plugin || find_plugin(options, spec.plugin))
+	if (!spec.plugin || candidate_find(options, spec.plugin))
 		return pf_libraries_add(libs, &spec, NULL, err);
 	/* The libraries of other plugins are not checked with one. */
 	return options->check_plugin
@@ -166,7 +158,7 @@ static int try(const struct served *s, struct pf_library *l, struct pf_err *err)
 		if (l->plugin && strcmp(l->plugin, name) != 0)
 			continue;
 		n_tried++;
-		r = plugin_choice_config(find_plugin(s->options, name), &config, err);
+		r = plugin_choice_config(candidate_find(s->options, name), &config, err);
 		config.libraries = with;
 		if (r == 0)
 			r = pf_inspect_library(&config, l, err);

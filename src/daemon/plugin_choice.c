@@ -221,11 +221,8 @@ static int check_names(const struct options *o, struct pf_err *err)
 		pf_buf_printf(&names, "%s%s", i ? ", " : "", o->plugins[i].name);
 	for (unsigned i = 0; i < o->settings.n_plugins; i++) {
 		const struct plugin_settings *p = &o->settings.plugins[i];
-		unsigned k = 0;
 
-		while (k < o->n_plugins && strcmp(o->plugins[k].name, p->name) != 0)
-			k++;
-		if (k == o->n_plugins && p->set_at == FROM_COMMAND_LINE)
+		if (p->set_at == FROM_COMMAND_LINE && !candidate_find(o, p->name))
 			return pf_err_set(err, -EINVAL,
 					  "options for plugin %s, which is not loaded: "
 					  "expected one of %s",

@@ -326,6 +326,14 @@ void candidate_release(struct pf_candidate *p)
 	json_object_put(p->group);
 }
 
+struct pf_candidate *candidate_find(const struct options *o, const char *name)
+{
+	for (unsigned i = 0; i < o->n_plugins; i++)
+		if (!strcmp(o->plugins[i].name, name))
+			return (struct pf_candidate *)(uintptr_t)&o->plugins[i];
+	return NULL;
+}
+
 /* --- libtpu ------------------------------------------------------------------------ */
 
 static bool is_libtpu(const char *path)
