@@ -102,18 +102,6 @@ static int try_namespaces(void)
 	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EPERM;
 }
 
-static void remove_word(struct words *words, const char *word)
-{
-	for (unsigned i = 0; i < words->n; i++)
-		if (!strcmp(words->at[i], word)) {
-			free(words->at[i]);
-			words->n--;
-			memmove(words->at + i, words->at + i + 1,
-				(words->n - i + 1) * sizeof(*words->at));
-			i--;
-		}
-}
-
 static int make_mountpoint(struct options *o, struct pf_err *err)
 {
 	const char *base = getenv("TMPDIR");
@@ -126,7 +114,7 @@ static int make_mountpoint(struct options *o, struct pf_err *err)
 		r = enter_namespaces();
 	if (r == 0)
 		/* The kernel unmounts; fusermount3 has no right here. */
-		remove_word(&o->fuse, "auto_unmount");
+		words_remove(&o->fuse, "auto_unmount");
 	else
 		pf_log(PF_LOG_WARNING,
 		       "--run: no mount namespace for the command: %s; the mount is "

@@ -279,6 +279,8 @@ int options_inherit(struct options *o, struct pf_err *err);
 /* Add WORD to W: -EINVAL: "more than MAX WHAT"; -ENOMEM. */
 int words_add(struct words *w, const char *word, unsigned max, const char *what,
 	      struct pf_err *err);
+bool words_has(const struct words *w, const char *word);
+void words_remove(struct words *w, const char *word); /* each that is WORD */
 void words_clear(struct words *w);
 
 /* The '=' of WORD if it is NAME=PATH (a path may hold one, too), or NULL. */

@@ -540,11 +540,7 @@ static void log_start(const struct daemon *d)
 /* Others may use the mount, and create no file in it. */
 static void warn_of_mode(const struct options *o)
 {
-	bool others = false;
-
-	for (unsigned i = 0; i < o->fuse.n; i++)
-		others = others || !strcmp(o->fuse.at[i], "allow_other");
-	if (others && !o->mode)
+	if (words_has(&o->fuse, "allow_other") && !o->mode)
 		pf_log(PF_LOG_WARNING,
 		       "allow_other: other users can read, but create nothing: "
 		       "-o mode=1777 lets them");
@@ -621,16 +617,13 @@ static int serve(struct daemon *d)
 static int wants_holder(const struct options *o, struct pf_err *err)
 {
 	const char *with = NULL;
-	bool unmounts = false;
 
-	for (unsigned i = 0; i < o->fuse.n; i++)
-		unmounts = unmounts || !strcmp(o->fuse.at[i], "auto_unmount");
 	if (o->run || o->no_keep || o->group_url ||
 	    (!o->keep && o->foreground && !getenv("FDSTORE")))
 		return 0;
 	if (pf_mount_fd(o->mountpoint) >= 0)
 		with = "a mount point /dev/fd/N";
-	else if (unmounts)
+	else if (words_has(&o->fuse, "auto_unmount"))
 		with = "auto_unmount, which unmounts when the daemon dies";
 	if (with && o->keep)
 		return pf_err_set(err, -EINVAL, "--keep cannot be combined with %s",

@@ -40,6 +40,28 @@ int words_add(struct words *w, const char *word, unsigned max, const char *what,
 	return 0;
 }
 
+bool words_has(const struct words *w, const char *word)
+{
+	for (unsigned i = 0; i < w->n; i++)
+		if (!strcmp(w->at[i], word))
+			return true;
+	return false;
+}
+
+void words_remove(struct words *w, const char *word)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < w->n; i++)
+		if (strcmp(w->at[i], word))
+			w->at[kept++] = w->at[i];
+		else
+			free(w->at[i]);
+	w->n = kept;
+	if (w->at)
+		w->at[kept] = NULL;
+}
+
 void words_clear(struct words *w)
 {
 	while (w->n)
@@ -478,9 +500,8 @@ static int set_flag_for_all(struct options *o, const struct option_row *row,
 				  "expected the name of a flag, lower-case "
 				  "letters, digits and underscores, found '%.80s'",
 				  word);
-	for (unsigned i = 0; i < o->flags_for_all.n; i++)
-		if (!strcmp(o->flags_for_all.at[i], word))
-			return 0;
+	if (words_has(&o->flags_for_all, word))
+		return 0;
 	return words_add(&o->flags_for_all, word, MAX_FLAGS, "flags for all", err);
 }
 
