@@ -249,7 +249,7 @@ static int take_plugin_key(struct taking *k, const char *key, struct json_object
 		return take_members(k, value, take_variable);
 	if (!strcmp(key, "log_level"))
 		return take_log_level(k, value);
-	if (k->row && !strncmp(k->row->name, "sandbox", strlen("sandbox")))
+	if (k->row && k->row->where & OF_PLUGIN)
 		return take_values(k, value);
 	return pf_err_set(k->err, -EINVAL,
 			  "expected name, path, options, env, log_level, sandbox, "

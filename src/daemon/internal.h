@@ -218,10 +218,12 @@ enum {
 	IN_MOUNT = 2,        /* a word of -o */
 	IN_CONFIG = 4,       /* a key of the configuration */
 	EVERYWHERE = 7,
-	IS_LIST = 8,   /* may be repeated; a list in the configuration */
-	REPLACES = 16, /* a later configuration file replaces the words at OFF */
-	IS_EARLY = 32, /* is read before the configuration */
-	IS_LAST = 64,  /* all words from its argument on are its own */
+	IS_LIST = 8,          /* may be repeated; a list in the configuration */
+	REPLACES = 16,        /* a later configuration file replaces the words at OFF */
+	IS_EARLY = 32,        /* is read before the configuration */
+	IS_LAST = 64,         /* all words from its argument on are its own */
+	IN_ENVIRONMENT = 128, /* PJRTFS_NAME, if it is nowhere else */
+	OF_PLUGIN = 256,      /* in a configuration also a key of a plugin */
 };
 
 /* An option. */
@@ -272,8 +274,8 @@ const char *options_spell(const struct option_row *row, char c, char dst[OPTION_
 int options_set(struct options *o, const struct option_row *row, const char *text,
 		struct pf_err *err);
 
-/* Set the options of a group that O does not have to what PJRTFS_GROUP, PJRTFS_GROUP_NAME, ... of the
- * environment say.  -EINVAL, -ENOMEM. */
+/* Set the options that are IN_ENVIRONMENT, and that O does not have, to what it says: PJRTFS_GROUP,
+ * PJRTFS_GROUP_NAME, ...  -EINVAL, -ENOMEM. */
 int options_inherit(struct options *o, struct pf_err *err);
 
 /* Add WORD to W: -EINVAL: "more than MAX WHAT"; -ENOMEM. */

@@ -620,17 +620,17 @@ const struct option_row option_rows[] = {
 	  "XLA's flags for all programs: a DebugOptions, as text or\n"
 	  "serialized (default $XLA_DEBUG_OPTIONS)",
 	  AT(xla_debug_options) },
-	{ "sandbox", 0, OPTION_WORD, EVERYWHERE, "[NAME:]MODE",
+	{ "sandbox", 0, OPTION_WORD, EVERYWHERE | OF_PLUGIN, "[NAME:]MODE",
 	  "what plugin NAME's process may do: strict (the default),\n"
 	  "device (drivers of accelerators) or off",
 	  .set = set_sandbox, .dump = dump_sandbox },
-	{ "sandbox_read", 0, OPTION_WORD, EVERYWHERE | IS_LIST, "[NAME:]PATH",
+	{ "sandbox_read", 0, OPTION_WORD, EVERYWHERE | OF_PLUGIN | IS_LIST, "[NAME:]PATH",
 	  "what else it may read; may be repeated", .set = set_sandbox,
 	  .dump = dump_sandbox },
-	{ "sandbox_write", 0, OPTION_WORD, EVERYWHERE | IS_LIST, "[NAME:]PATH",
-	  "what else it may write; may be repeated", .set = set_sandbox,
+	{ "sandbox_write", 0, OPTION_WORD, EVERYWHERE | OF_PLUGIN | IS_LIST,
+	  "[NAME:]PATH", "what else it may write; may be repeated", .set = set_sandbox,
 	  .dump = dump_sandbox },
-	{ "sandbox_uid", 0, OPTION_TEXT, EVERYWHERE, "[NAME:]UID",
+	{ "sandbox_uid", 0, OPTION_TEXT, EVERYWHERE | OF_PLUGIN, "[NAME:]UID",
 	  "the user that it becomes, if root mounts", .set = set_sandbox,
 	  .dump = dump_sandbox },
 	{ "flags_for_all", 0, OPTION_WORD, EVERYWHERE | IS_LIST, "FLAG",
@@ -649,37 +649,37 @@ const struct option_row option_rows[] = {
 	{ "mode", 0, OPTION_TEXT, EVERYWHERE, "MODE",
 	  "of programs/, buffers/, ...: 1777 lets all users work there", .set = set_mode,
 	  .dump = dump_mode },
-	{ "group", 0, OPTION_TEXT, EVERYWHERE, "GROUP|URL",
+	{ "group", 0, OPTION_TEXT, EVERYWHERE | IN_ENVIRONMENT, "GROUP|URL",
 	  "their group, by name or number; alone: mode 2775.  A URL,\n"
 	  "redis://HOST[:PORT], with TLS rediss://, is the store through\n"
 	  "which plugins on several machines make a client together\n"
 	  "(default $PJRTFS_GROUP)",
 	  .set = set_group, .dump = dump_group },
-	{ "group_secret", 0, OPTION_PATH, EVERYWHERE, "FILE",
+	{ "group_secret", 0, OPTION_PATH, EVERYWHERE | IN_ENVIRONMENT, "FILE",
 	  "[USER:]PASSWORD of the store, in a file that only its owner\n"
 	  "can read (default $PJRTFS_GROUP_PASSWORD)",
 	  AT(group_secret) },
-	{ "group_ca", 0, OPTION_PATH, EVERYWHERE, "FILE",
+	{ "group_ca", 0, OPTION_PATH, EVERYWHERE | IN_ENVIRONMENT, "FILE",
 	  "the certificates, in PEM, that the store's must come from\n"
 	  "(default: the system's)",
 	  AT(group_ca) },
-	{ "group_cert", 0, OPTION_PATH, EVERYWHERE, "FILE",
+	{ "group_cert", 0, OPTION_PATH, EVERYWHERE | IN_ENVIRONMENT, "FILE",
 	  "this client's own certificate, in PEM, for a store that asks\n"
 	  "for one",
 	  AT(group_cert) },
-	{ "group_key", 0, OPTION_PATH, EVERYWHERE, "FILE",
+	{ "group_key", 0, OPTION_PATH, EVERYWHERE | IN_ENVIRONMENT, "FILE",
 	  "its private key, in a file that only its owner can read", AT(group_key) },
-	{ "group_name", 0, OPTION_WORD, EVERYWHERE, "NAME",
+	{ "group_name", 0, OPTION_WORD, EVERYWHERE | IN_ENVIRONMENT, "NAME",
 	  "the group's name in the store (default: the launcher's)", AT(group_name) },
-	{ "group_process", 0, OPTION_WORD, EVERYWHERE, "[I]/N",
+	{ "group_process", 0, OPTION_WORD, EVERYWHERE | IN_ENVIRONMENT, "[I]/N",
 	  "this is process I of N, from 0 on (default: the launcher's)",
 	  AT(group_process) },
-	{ "group_plugin", 0, OPTION_WORD, EVERYWHERE, "NAME",
+	{ "group_plugin", 0, OPTION_WORD, EVERYWHERE | IN_ENVIRONMENT, "NAME",
 	  "the plugin whose client it is (default: the first)", AT(group_plugin) },
-	{ "group_timeout", 0, OPTION_NUMBER, EVERYWHERE, "S",
+	{ "group_timeout", 0, OPTION_NUMBER, EVERYWHERE | IN_ENVIRONMENT, "S",
 	  "wait S seconds for the store and the others (default 300)",
 	  AT(group_timeout_s), 1, MAX_SECONDS, 300 },
-	{ "group_lost", 0, OPTION_NUMBER, EVERYWHERE, "S",
+	{ "group_lost", 0, OPTION_NUMBER, EVERYWHERE | IN_ENVIRONMENT, "S",
 	  "a process is gone after S seconds without a sign (default 30)",
 	  AT(group_lost_s), 1, 3600, 30 },
 	{ "allow_native", 0, OPTION_FLAG, EVERYWHERE, NULL,
@@ -910,7 +910,7 @@ static bool is_usual(const struct options *o, const struct option_row *row)
 	return *(const unsigned *)at_off(o, row) == row->usual;
 }
 
-/* Is the option of ROW, of a group, set? */
+/* Is the option of ROW, which the environment may have, set? */
 static bool is_set(const struct options *o, const struct option_row *row)
 {
 	if (row->set)
@@ -925,7 +925,7 @@ int options_inherit(struct options *o, struct pf_err *err)
 		char variable[OPTION_NAME + 8] = "PJRTFS_";
 		const char *value;
 
-		if (strncmp(row->name, "group", strlen("group")) || is_set(o, row))
+		if (!(row->where & IN_ENVIRONMENT) || is_set(o, row))
 			continue;
 		for (const char *at = row->name; *at; at++)
 			variable[strlen(variable)] = (char)toupper((unsigned char)*at);
