@@ -24,57 +24,43 @@
 
 /* --- the journal: {"name", "path", "options"}; path is null for one of the command line ----- */
 
-/* The journal's texts, by number; the journal itself is only read at the start, as another thread may
- * move its records. */
+/* The journal's records, by number; the journal itself is only read at the start, as another thread may
+ * move them. */
 static struct {
-	pthread_mutex_t lock;         /* rank 9; protects texts */
-	char *texts[MAX_PLUGINS + 1]; /* owned, or NULL */
+	pthread_mutex_t lock;                         /* rank 9; protects records */
+	struct json_object *records[MAX_PLUGINS + 1]; /* owned, or NULL */
 } noted = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static atomic_bool ending;
 
-/* The record of plugin NAME in *RET, which the caller puts, or NULL.  Its number; if there is no
- * record, one that is free; 0: there are too many. */
-static unsigned find_locked(const char *name, struct json_object **ret)
+/* The number of the record of plugin NAME; if there is none, one that is free; 0: there are too many. */
+static unsigned find_locked(const char *name)
 {
 	unsigned spare = 0;
 
-	*ret = NULL;
-	for (unsigned id = 1; id <= MAX_PLUGINS; id++) {
-		const char *text = noted.texts[id];
-		struct json_object *o = NULL;
-
-		if (!text)
-			spare = spare ? spare : id;
-		else if (pf_json_parse(text, strlen(text), &o, NULL) == 0 &&
-			 !strcmp(pf_json_get_string(o, "name"), name)) {
-			*ret = o;
+	for (unsigned id = MAX_PLUGINS; id > 0; id--)
+		if (!noted.records[id])
+			spare = id;
+		else if (!strcmp(pf_json_get_string(noted.records[id], "name"), name))
 			return id;
-		}
-		json_object_put(o);
-	}
 	return spare;
 }
 
-/* The same record, or NULL. */
-static struct json_object *find_record(const char *name)
+/* Set record ID to RECORD, which is taken and whose text is TEXT; NULL removes the record. */
+static void put_locked(unsigned id, struct json_object *record, const char *text)
 {
-	struct json_object *record;
-
-	PF_LOCK_SCOPE(&noted.lock);
-	(void)find_locked(name, &record);
-	return record;
-}
-
-/* Set record ID to TEXT, which is taken; NULL removes the record. */
-static void put_locked(unsigned id, char *text)
-{
-	free(noted.texts[id]);
-	noted.texts[id] = text;
+	json_object_put(noted.records[id]);
+	noted.records[id] = record;
 	if (text)
 		pf_state_put(PF_STATE_PLUGIN, id, text, strlen(text), NULL, 0);
 	else
 		pf_state_drop(PF_STATE_PLUGIN, id);
+}
+
+/* Is record ID there, and about a plugin that is not of the command line? */
+static bool is_added_locked(unsigned id)
+{
+	return *pf_json_get_string(noted.records[id], "path");
 }
 
 static struct json_object *options_of(struct json_object *record)
@@ -86,14 +72,13 @@ static struct json_object *options_of(struct json_object *record)
 }
 
 /* Candidate P of the command line gets the options that the journal has for it. */
-static int override(struct pf_candidate *p, struct pf_err *err)
+static int override_locked(struct pf_candidate *p, struct pf_err *err)
 {
-	struct json_object *record = find_record(p->name), *options;
+	struct json_object *record = noted.records[find_locked(p->name)], *options;
 
 	if (!record)
 		return 0;
 	options = options_of(record);
-	json_object_put(record);
 	if (!options)
 		return pf_err_set(err, -ENOMEM, "no memory for create options");
 	json_object_put(p->options);
@@ -101,80 +86,66 @@ static int override(struct pf_candidate *p, struct pf_err *err)
 	return 0;
 }
 
-/* Make *P of the record TEXT.  1; 0: it is about a plugin of the command line. */
-static int candidate_of(const struct options *o, const char *text, struct pf_candidate *p,
-			struct pf_err *err)
+/* Make *P of RECORD, which has a path. */
+static int candidate_of(const struct options *o, struct json_object *record,
+			struct pf_candidate *p, struct pf_err *err)
 {
-	struct json_object *record = NULL, *options;
-	const char *path;
-	int r = pf_json_parse(text, strlen(text), &record, err);
-	bool is_own;
+	struct json_object *options;
+	int r;
 
-	*p = (struct pf_candidate){ 0 };
-	if (r < 0)
-		return pf_err_wrap(err, -EPROTO, "the journal's record of a plugin");
-	path = pf_json_get_string(record, "path");
-	is_own = *path;
-	options = options_of(record);
-	if (is_own) {
-		p->name = strdup(pf_json_get_string(record, "name"));
-		p->path = strdup(path);
-		r = p->name && p->path
-			    ? settings_attach(&o->settings, p, false, err)
-			    : pf_err_set(err, -ENOMEM, "no memory for a plugin");
-	}
-	if (is_own && options) {
+	*p = (struct pf_candidate){ .name = strdup(pf_json_get_string(record, "name")),
+				    .path = strdup(pf_json_get_string(record, "path")) };
+	if (!p->name || !p->path)
+		return pf_err_set(err, -ENOMEM, "no memory for a plugin");
+	r = settings_attach(&o->settings, p, false, err);
+	options = r < 0 ? NULL : options_of(record);
+	if (options) {
 		json_object_put(p->options);
-		p->options = pf_steal(&options);
+		p->options = options;
 	}
-	json_object_put(options);
-	json_object_put(record);
-	return r < 0 ? r : is_own;
+	return r;
 }
 
 int plugins_restore(struct options *o, struct pf_err *err)
 {
 	int r = 0;
 
+	PF_LOCK_SCOPE(&noted.lock);
 	for (unsigned id = 1; id <= MAX_PLUGINS; id++) {
 		size_t len;
 		const char *text = pf_state_get(PF_STATE_PLUGIN, id, &len);
 
-		noted.texts[id] = text ? strndup(text, len) : NULL;
-		if (text && !noted.texts[id])
-			return pf_err_set(err, -ENOMEM, "no memory for a plugin");
+		if (text && pf_json_parse(text, len, &noted.records[id], err) < 0)
+			return pf_err_wrap(err, -EPROTO,
+					   "the journal's record of a plugin");
 	}
 	for (unsigned i = 0; i < o->n_plugins && r == 0; i++)
-		r = override(&o->plugins[i], err);
-	for (unsigned id = 1; id <= MAX_PLUGINS && r >= 0; id++) {
+		r = override_locked(&o->plugins[i], err);
+	for (unsigned id = 1; id <= MAX_PLUGINS && r == 0; id++) {
 		struct pf_candidate *p = &o->plugins[o->n_plugins];
 
-		if (!noted.texts[id] || o->n_plugins == MAX_PLUGINS)
+		if (!is_added_locked(id) || o->n_plugins == MAX_PLUGINS)
 			continue;
-		r = candidate_of(o, noted.texts[id], p, err);
-		if (r > 0)
+		r = candidate_of(o, noted.records[id], p, err);
+		if (r == 0)
 			o->n_plugins++;
 		else
 			candidate_release(p);
 	}
-	return r < 0 ? r : 0;
+	return r;
 }
 
 bool plugins_is_added(const char *name)
 {
-	struct json_object *record = find_record(name);
-	bool added = record && *pf_json_get_string(record, "path");
-
-	json_object_put(record);
-	return added;
+	PF_LOCK_SCOPE(&noted.lock);
+	return is_added_locked(find_locked(name));
 }
 
 int plugins_note(const char *name, const char *path, struct json_object *options,
 		 struct pf_err *err)
 {
-	struct json_object *old, *record = json_object_new_object();
+	struct json_object *record = json_object_new_object();
 	const char *text;
-	char *copy = NULL;
 	unsigned id;
 
 	pf_json_add_string(record, "name", name);
@@ -183,31 +154,28 @@ int plugins_note(const char *name, const char *path, struct json_object *options
 	if (options)
 		pf_json_add_copy(record, "options", options);
 	text = record ? pf_json_text(record) : NULL;
-	copy = text ? strdup(text) : NULL;
-	json_object_put(record);
-	if (!copy)
+	if (!text) {
+		json_object_put(record);
 		return pf_err_set(err, -ENOMEM, "no memory for a plugin");
+	}
 	PF_LOCK_SCOPE(&noted.lock);
-	id = find_locked(name, &old);
-	json_object_put(old);
+	id = find_locked(name);
 	if (id) {
-		put_locked(id, copy);
+		put_locked(id, record, text);
 		return 0;
 	}
-	free(copy);
+	json_object_put(record);
 	return pf_err_set(err, -ENOSPC, "a mount has at most %d plugins", MAX_PLUGINS);
 }
 
 void plugins_forget(const char *name)
 {
-	struct json_object *record;
 	unsigned id;
 
 	PF_LOCK_SCOPE(&noted.lock);
-	id = find_locked(name, &record);
-	if (id && record)
-		put_locked(id, NULL);
-	json_object_put(record);
+	id = find_locked(name);
+	if (noted.records[id])
+		put_locked(id, NULL, NULL);
 }
 
 void plugins_stop(void)
@@ -217,10 +185,8 @@ void plugins_stop(void)
 
 void plugins_end(void)
 {
-	for (unsigned id = 0; id <= MAX_PLUGINS; id++) {
-		free(noted.texts[id]);
-		noted.texts[id] = NULL;
-	}
+	for (unsigned id = 1; id <= MAX_PLUGINS; id++)
+		json_object_put(pf_steal(&noted.records[id]));
 }
 
 /* --- a trial ----------------------------------------------------------------------------- */
