@@ -30,16 +30,9 @@ static int inspect(const struct pf_candidate *p, unsigned timeout_s, bool run,
 	return r < 0 ? r : pf_inspect(&config, run, ret, err);
 }
 
-static struct json_object *get(struct json_object *o, const char *key)
-{
-	struct json_object *v = NULL;
-
-	return json_object_object_get_ex(o, key, &v) ? v : NULL;
-}
-
 static int minor_of(struct json_object *facts)
 {
-	struct json_object *v = get(facts, "api_version");
+	struct json_object *v = json_object_object_get(facts, "api_version");
 
 	if (!json_object_is_type(v, json_type_array) || json_object_array_length(v) != 2)
 		return -1;
@@ -61,7 +54,7 @@ int answer_minor(void *arg, const char *path)
 /* "0.81" as FACTS have it, in DST. */
 static const char *version_text(struct json_object *facts, char dst[32])
 {
-	struct json_object *v = get(facts, "api_version");
+	struct json_object *v = json_object_object_get(facts, "api_version");
 
 	snprintf(dst, 32, "%d.%d", json_object_get_int(json_object_array_get_idx(v, 0)),
 		 minor_of(facts));
@@ -181,7 +174,8 @@ static struct json_object *file_json(struct list *l, unsigned i)
 	pf_json_add_string(o, "api_version", version_text(l->facts[i], version));
 	pf_json_add_string(o, "platform", pf_json_get_string(l->facts[i], "platform"));
 	pf_json_add_int(o, "devices",
-			(int64_t)json_object_array_length(get(l->facts[i], "devices")));
+			(int64_t)json_object_array_length(
+				json_object_object_get(l->facts[i], "devices")));
 	if (l->options->check)
 		pf_json_add_string(o, "program", "ok");
 	json_object_object_add(o, "meant", json_object_new_boolean(meant));
@@ -249,16 +243,16 @@ static void add_plugin(struct pf_buf *out, struct json_object *p)
 		add_line(out, "    package   %s", package);
 	else if (*pf_json_get_string(p, "version"))
 		add_line(out, "    version   %s", pf_json_get_string(p, "version"));
-	if (!json_object_get_boolean(get(p, "ok"))) {
+	if (!json_object_get_boolean(json_object_object_get(p, "ok"))) {
 		add_line(out, "    refused   %s", pf_json_get_string(p, "error"));
 		return;
 	}
 	add_line(out, "    API       %s", pf_json_get_string(p, "api_version"));
 	add_line(out, "    platform  %s, %d devices", pf_json_get_string(p, "platform"),
-		 json_object_get_int(get(p, "devices")));
-	if (get(p, "program"))
+		 json_object_get_int(json_object_object_get(p, "devices")));
+	if (json_object_object_get(p, "program"))
 		add_line(out, "    program   was compiled and executed");
-	if (!json_object_get_boolean(get(p, "meant")))
+	if (!json_object_get_boolean(json_object_object_get(p, "meant")))
 		add_line(out, "    note      another one is meant by this name: give the "
 			      "path");
 }
@@ -267,7 +261,7 @@ static void add_place(struct pf_buf *out, struct json_object *p)
 {
 	const char *place = pf_json_get_string(p, "place"),
 		   *note = pf_json_get_string(p, "note");
-	int n = json_object_get_int(get(p, "plugins"));
+	int n = json_object_get_int(json_object_object_get(p, "plugins"));
 	char count[16] = "";
 
 	if (n || !*note)
@@ -278,8 +272,9 @@ static void add_place(struct pf_buf *out, struct json_object *p)
 
 static int print_list(struct list *l)
 {
-	struct json_object *o = list_json(l), *plugins = get(o, "plugins"),
-			   *places = get(o, "places");
+	struct json_object *o = list_json(l),
+			   *plugins = json_object_object_get(o, "plugins"),
+			   *places = json_object_object_get(o, "places");
 	pf_autobuf struct pf_buf out = PF_BUF_INIT;
 	int status;
 
@@ -356,8 +351,8 @@ static int list_plugins(const struct options *options)
 static void name_libraries(struct json_object *facts, struct pf_libraries *libraries,
 			   const char *name)
 {
-	struct json_object *calls = get(facts, "custom_calls"),
-			   *whys = get(facts, "libraries"),
+	struct json_object *calls = json_object_object_get(facts, "custom_calls"),
+			   *whys = json_object_object_get(facts, "libraries"),
 			   *good = json_object_new_object(),
 			   *bad = json_object_new_object(),
 			   *list = json_object_new_object();
