@@ -48,12 +48,6 @@ static void on_signal(int number)
 
 /* --- the command line -------------------------------------------------------------------- */
 
-static int usage(const char *what, const char *word)
-{
-	fprintf(stderr, "pjrtfs-bench: %s%s; see pjrtfs-bench --help\n", what, word);
-	return 2;
-}
-
 /* A count from LEAST to 10^7; false: it is none. */
 static bool set_count(long *ret, const char *text, long least)
 {
@@ -114,17 +108,17 @@ static int read_options(struct bench *b, int argc, char **argv)
 			 : c == 'c'
 				 ? !set_count(&b->clients, optarg, 1) || b->clients > 1024
 				 : false)
-			return usage("a count is expected, found ", optarg);
+			return tool_usage("a count is expected, found ", optarg);
 		else if (c == '?')
 			return 2;
 	}
 	if (optind == argc)
-		return usage("the name of a program is expected", "");
+		return tool_usage("the name of a program is expected", "");
 	snprintf(b->mount, sizeof(b->mount), "%s", mount ? mount : "");
 	set_program(b, argv[optind]);
 	if (!*b->mount)
-		return usage("--mount or PJRTFS_MOUNT must name the mount of ",
-			     b->program);
+		return tool_usage("--mount or PJRTFS_MOUNT must name the mount of ",
+				  b->program);
 	b->inputs = argv + optind + 1;
 	b->n_inputs = (unsigned)(argc - optind - 1);
 	return -1;
@@ -324,5 +318,5 @@ int main(int argc, char **argv)
 	if (status == 0 && (fflush(stdout) || ferror(stdout)))
 		status =
 			pf_err_set(&err, -errno, "print the report: %s", strerror(errno));
-	return status ? tool_fail("pjrtfs-bench", &err) : 0;
+	return status ? tool_fail(&err) : 0;
 }

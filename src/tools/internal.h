@@ -33,7 +33,9 @@ int tool_check_mount(const char *mount, struct pf_err *err);
  * caller frees.  Returns the item; without memory the process ends with a sentence. */
 void *tool_append(void *list, unsigned *n, size_t size);
 
-/* Print WHO: ERR's text to standard error, and return the status 1. */
-int tool_fail(const char *who, const struct pf_err *err);
+/* Print the program's name and why it fails to standard error.  Both return the exit status: of ERR 1;
+ * of a command line, where WHAT is wrong with WORD, 2. */
+int tool_fail(const struct pf_err *err);
+int tool_usage(const char *what, const char *word);
 
 #endif

@@ -77,8 +77,15 @@ int tool_check_mount(const char *mount, struct pf_err *err)
 	return r;
 }
 
-int tool_fail(const char *who, const struct pf_err *err)
+int tool_fail(const struct pf_err *err)
 {
-	fprintf(stderr, "%s: %s\n", who, err->text);
+	fprintf(stderr, "%s: %s\n", program_invocation_short_name, err->text);
 	return 1;
+}
+
+int tool_usage(const char *what, const char *word)
+{
+	fprintf(stderr, "%s: %s%s; see %s --help\n", program_invocation_short_name, what,
+		word, program_invocation_short_name);
+	return 2;
 }

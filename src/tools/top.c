@@ -29,12 +29,6 @@ struct options {
 	double delay;
 };
 
-static int usage(const char *what, const char *word)
-{
-	fprintf(stderr, "pjrtfs-top: %s%s; see pjrtfs-top --help\n", what, word);
-	return 2;
-}
-
 static bool set_delay(double *ret, const char *text)
 {
 	char *end;
@@ -75,19 +69,20 @@ static int read_options(struct options *o, int argc, char **argv)
 		else if (c == 'j')
 			o->json = true;
 		else if (c == 'd' && !set_delay(&o->delay, optarg))
-			return usage("--delay: expected 0.05 to 3600 seconds, found ",
-				     optarg);
+			return tool_usage(
+				"--delay: expected 0.05 to 3600 seconds, found ", optarg);
 		else if (c == 's' && !set_sort(&o->view.sort, optarg))
-			return usage("--sort: expected busy, runs, mean or name, found ",
-				     optarg);
+			return tool_usage(
+				"--sort: expected busy, runs, mean or name, found ",
+				optarg);
 	}
 	o->view.mount = optind < argc ? argv[optind] : getenv("PJRTFS_MOUNT");
 	if (!o->view.mount || !*o->view.mount)
-		return usage("MOUNT or PJRTFS_MOUNT must name a mount", "");
+		return tool_usage("MOUNT or PJRTFS_MOUNT must name a mount", "");
 	if (optind + 1 < argc)
-		return usage("one mount is expected, found also ", argv[optind + 1]);
+		return tool_usage("one mount is expected, found also ", argv[optind + 1]);
 	if (!o->once && !o->json && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)))
-		return usage("this is no terminal: give --once or --json", "");
+		return tool_usage("this is no terminal: give --once or --json", "");
 	return -1;
 }
 
@@ -134,5 +129,5 @@ int main(int argc, char **argv)
 		status = once(&o, &err);
 	else if (tool_check_mount(o.view.mount, &err) == 0)
 		return screen_run(&o.view, (int)(o.delay * 1000));
-	return err.code ? tool_fail("pjrtfs-top", &err) : status;
+	return err.code ? tool_fail(&err) : status;
 }
