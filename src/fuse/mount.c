@@ -480,12 +480,6 @@ static bool another_waits(struct fuse_session *session)
 
 _Thread_local uint64_t pf_poll_handle;
 
-/* A request that ended two lives of the daemon is not processed a third time. */
-static bool is_deadly(const struct fuse_in_header *in)
-{
-	return pf_state_deaths(in->unique & ~FUSE_UNIQUE_RESEND) >= 2;
-}
-
 static void refuse(struct pf_mount *mount, const struct fuse_in_header *in)
 {
 	const struct fuse_out_header out = { .len = sizeof(out),
@@ -527,6 +521,7 @@ static void describe(const struct fuse_in_header *in)
 static bool process(struct pf_mount *mount, const struct fuse_buf *buf)
 {
 	const struct fuse_in_header *in = buf->mem;
+	uint64_t unique = in->unique & ~FUSE_UNIQUE_RESEND;
 	bool again = in->unique & FUSE_UNIQUE_RESEND;
 	bool is_init = in->opcode == FUSE_INIT;
 
@@ -536,8 +531,9 @@ static bool process(struct pf_mount *mount, const struct fuse_buf *buf)
 	if (in->opcode == FUSE_POLL)
 		pf_poll_handle = ((const struct fuse_poll_in *)(in + 1))->kh;
 	describe(in);
-	pf_state_request(in->unique & ~FUSE_UNIQUE_RESEND, again);
-	if (again && is_deadly(in)) {
+	pf_state_request(unique, again);
+	/* A request that ended two lives of the daemon is not processed a third time. */
+	if (again && pf_state_deaths(unique) >= 2) {
 		pf_fuse_let_go = true;
 		refuse(mount, in);
 	} else {

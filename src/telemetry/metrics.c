@@ -247,19 +247,13 @@ void pf_metrics_sample(struct pf_buf *out, const char *name, const char *const *
 	pf_buf_printf(out, "%llu\n", (unsigned long long)value);
 }
 
-static void put_seconds(struct pf_buf *out, uint64_t ns)
-{
-	pf_buf_printf(out, "%llu.%09llu\n", (unsigned long long)(ns / 1000000000),
-		      (unsigned long long)(ns % 1000000000));
-}
-
 /* Each bucket is read once, so that the count equals the last bucket. */
 static void put_histogram(const struct printer *p, const char *name,
 			  const struct pf_histogram *h)
 {
 	char full[128], bound[32];
 	const char *labels[6];
-	uint64_t sum = 0;
+	uint64_t sum = 0, ns;
 
 	memcpy(labels, p->labels, p->n * sizeof(labels[0]));
 	labels[p->n] = "le";
@@ -276,7 +270,9 @@ static void put_histogram(const struct printer *p, const char *name,
 	snprintf(full, sizeof(full), "%s_sum", name);
 	pf_buf_puts(p->out, full);
 	put_labels(p->out, p->labels, p->n);
-	put_seconds(p->out, value_of(&h->ns));
+	ns = value_of(&h->ns);
+	pf_buf_printf(p->out, "%llu.%09llu\n", (unsigned long long)(ns / 1000000000),
+		      (unsigned long long)(ns % 1000000000));
 	snprintf(full, sizeof(full), "%s_count", name);
 	pf_metrics_sample(p->out, full, p->labels, p->n, sum);
 }
