@@ -433,11 +433,11 @@ int answer(const struct options *o)
 		return check_plugin(o);
 	if (o->status)
 		return status_show(o->status, o->timeout_s);
+	if (o->dump_config)
+		return dump_config(o);
 	if (o->help)
 		options_help(&text);
-	else if (o->version)
-		pf_buf_puts(&text, "pjrtfs " PACKAGE_VERSION "\n");
 	else
-		return o->dump_config ? dump_config(o) : -1;
-	return print(&text, 0);
+		pf_buf_puts(&text, "pjrtfs " PACKAGE_VERSION "\n");
+	return print(&text, EXIT_OK);
 }

@@ -274,17 +274,18 @@ static void wait_for_both(const sigset_t *signals)
 
 /* --- all ------------------------------------------------------------------------------------ */
 
-int command_run(struct options *o, int *ready)
+bool command_run(struct options *o, int *ready, int *status)
 {
 	struct pf_err err = PF_ERR_INIT;
 	sigset_t signals, mask;
 	int fds[2];
 
+	*status = EXIT_NOT_MOUNTED;
 	if (!o->foreground)
 		pf_log_setup(PF_LOG_WARNING, false);
 	if (make_mountpoint(o, &err) < 0) {
 		pf_log(PF_LOG_ERROR, "%s", err.text);
-		return EXIT_NOT_MOUNTED;
+		return true;
 	}
 	sigemptyset(&signals);
 	for (size_t i = 0; i < PF_ARRAY_SIZE(forwarded); i++)
@@ -309,14 +310,14 @@ int command_run(struct options *o, int *ready)
 		close(fds[0]);
 		*ready = fds[1];
 		become_daemon(&mask);
-		return -1;
+		return false;
 	}
 	if (run.daemon < 0) {
 		pf_log(PF_LOG_ERROR, "--run: start a process: %s", strerror(errno));
 		if (run.command > 0)
 			kill(run.command, SIGKILL);
 		rmdir(o->mountpoint);
-		return EXIT_NOT_MOUNTED;
+		return true;
 	}
 	close(fds[0]);
 	close(fds[1]);
@@ -332,7 +333,8 @@ int command_run(struct options *o, int *ready)
 	rmdir(o->mountpoint);
 	pf_closep(&run.tty);
 	pf_closep(&run.before);
-	return run.status;
+	*status = run.status;
+	return true;
 }
 
 void command_fail(void)

@@ -321,7 +321,7 @@ static void note_end(struct holder *h, int status, char how[HOW])
 			 strsignal(WTERMSIG(status)));
 	else
 		snprintf(how, HOW, "status %d", WEXITSTATUS(status));
-	if (WIFSIGNALED(status) || WEXITSTATUS(status) != HOLDER_AGAIN) {
+	if (WIFSIGNALED(status) || WEXITSTATUS(status) != EXIT_AGAIN) {
 		h->deaths++;
 		h->death = time(NULL);
 		h->has_died = true;
@@ -343,7 +343,7 @@ static bool goes_on(struct holder *h, int status)
 	 * answered requests, though it had not said yet that it serves. */
 	if (!h->has_served && !(WIFSIGNALED(status) && holds(h, "fuse")))
 		return false;
-	if (WIFEXITED(status) && h->served && WEXITSTATUS(status) != HOLDER_AGAIN)
+	if (WIFEXITED(status) && h->served && WEXITSTATUS(status) != EXIT_AGAIN)
 		return false;
 	note_end(h, status, how);
 	h->crashes = crashed && h->served && pf_now_ms() - h->served < QUICK_MS

@@ -31,6 +31,15 @@ enum {
 #define NO_LOG_LEVEL UINT_MAX /* none is set */
 #define SETTINGS_COUNT "cpu_device_count"
 
+/* Exit statuses; --run has some more (command.c). */
+enum {
+	EXIT_OK,
+	EXIT_FAILED,
+	EXIT_USAGE,      /* of options, plugins or a mount point that cannot be used */
+	EXIT_AGAIN = 75, /* of a daemon that its holder is to start again */
+	EXIT_NOT_MOUNTED = 125, /* with --run: the command has not started */
+};
+
 /* -ENOMEM. */
 static inline int no_memory(struct pf_err *err)
 {
@@ -520,8 +529,6 @@ void manager_end(void);
  * whether the present one takes its place (1, or 0), and how it died. */
 #define DIED "PJRTFS_DIED"
 
-enum { HOLDER_AGAIN = 75 }; /* the exit status of a daemon that is to be started again */
-
 /*
  * Start the program ARGV as the daemon of MOUNTPOINT, hold its descriptors, and start it again
  * until it ends by itself.  OUTER: descriptors_begin has found a service manager that holds the
@@ -541,17 +548,14 @@ int status_show(const char *mountpoint, unsigned timeout_s);
 
 /* --- command.c ------------------------------------------------------------------------------ */
 
-/* The exit status with --run if the command has not started. */
-enum { EXIT_NOT_MOUNTED = 125 };
-
 /*
  * Start --run's command of O, which waits, and the daemon that mounts for it, and wait for both.  Makes
  * O's mount point; the other processes are in a mount namespace of their own.  Call this before any
- * thread starts.  Returns -1 in the daemon, which writes a byte to *READY, its own, when it has mounted,
- * ends at SIGRTMIN, ignores other signals, and calls command_end; else the exit status.  Blocks until
- * both have ended.
+ * thread starts.  False in the daemon, which writes a byte to *READY, its own, when it has mounted,
+ * ends at SIGRTMIN, ignores other signals, and calls command_end; else true, with the exit status in
+ * *STATUS.  Blocks until both have ended.
  */
-int command_run(struct options *o, int *ready);
+bool command_run(struct options *o, int *ready, int *status);
 
 /* In the daemon: no plugin is left.  The command gets SIGTERM, later SIGKILL, and the exit status is
  * 124; the mount stays until the command has ended. */
@@ -563,7 +567,7 @@ void command_end(void);
 /* --- answer.c ------------------------------------------------------------------------------- */
 
 /*
- * Answer the options that mount nothing on standard output.  The exit status; -1: mount.
+ * Answer the options that mount nothing on standard output.  The exit status.
  * --list-plugins and --check-plugin block, at most O's timeout for each plugin.
  */
 int answer(const struct options *o);

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pjrtfs: starts the mount and the workers, serves, and stops them. */
+/*
+ * pjrtfs: starts the mount and the workers, serves, and stops them.
+ *
+ * Several processes begin here.  With --run the first one waits for a command, and its child goes on
+ * (command.c).  Of a mount in the background the first one waits until it is served, and its child goes on.
+ * That one holds the mount (holder.c), and starts the daemon with the same command line and $PJRTFS_HELD;
+ * or, where none is to hold it, is the daemon.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -60,7 +67,7 @@ struct daemon {
 	bool background; /* the holder is in the background */
 	int log;         /* owned: the file of a mount in the background, or -1: syslog */
 	int ready;       /* owned: gets a byte when the mount is served, or -1 */
-	bool useless;    /* what that one has left cannot be used */
+	bool unusable;   /* what the process before has left */
 	bool follows_death;         /* the process before has died */
 	struct pf_deaths deaths;    /* of all before */
 	bool resumed;               /* it serves the mount of an earlier process, */
@@ -80,7 +87,13 @@ struct daemon {
 static int complain(const struct pf_err *err)
 {
 	pf_log(PF_LOG_ERROR, "%s", err->text);
-	return 1;
+	return EXIT_FAILED;
+}
+
+static int refuse(const struct pf_err *err)
+{
+	complain(err);
+	return EXIT_USAGE;
 }
 
 /* --- start and end ------------------------------------------------------------------------- */
@@ -255,15 +268,6 @@ static int begin_memory(struct daemon *d, struct pf_err *err)
 	return r;
 }
 
-/* The mount is served: the holder gets what it does not have yet. */
-static void hand_over(struct daemon *d)
-{
-	if (d->held && !d->resumed) {
-		descriptors_store("fuse", pf_mount_device(d->mount));
-		descriptors_store("state", pf_state_fd());
-	}
-}
-
 /* --- plugins that change ---------------------------------------------------------------------- */
 
 static void restart(void *arg, struct pf_reply *reply)
@@ -379,7 +383,7 @@ static int start(struct daemon *d, struct pf_err *err)
 	mount.device = d->device;
 	if (r == 0)
 		r = pf_mount_new(&mount, &d->mount, err);
-	d->useless = r == -EPROTO;
+	d->unusable = r == -EPROTO;
 	return r;
 }
 
@@ -486,34 +490,35 @@ static void close_inherited(int kept)
 }
 
 /*
- * Become a background process.  The parent returns the exit status once the child has mounted
- * or failed; the child returns -1, and writes a byte to *READY when it has mounted.
+ * Start a background process.  False in that one, which writes a byte to *READY when it has mounted; else
+ * true, once it has mounted or failed, with the exit status in *STATUS.
  */
-static int go_to_background(const char *mountpoint, int *ready)
+static bool start_background(const char *mountpoint, int *ready, int *status)
 {
 	struct stat st;
 	int fds[2];
 	char ok = 0;
 	pid_t pid;
 
+	*status = EXIT_FAILED;
 	pid = pipe2(fds, O_CLOEXEC) ? -1 : fork();
 	if (pid < 0) {
 		pf_log(PF_LOG_ERROR, "no background process: %s", strerror(errno));
-		return 1;
+		return true;
 	}
 	if (pid == 0) {
 		close(fds[0]);
 		close_inherited(pf_mount_fd(mountpoint));
 		*ready = fds[1];
-		return -1;
+		return false;
 	}
 	close(fds[1]);
-	if (read(fds[0], &ok, 1) == 1) {
-		/* stat waits until the child serves requests. */
-		return pf_mount_fd(mountpoint) >= 0 || stat(mountpoint, &st) == 0 ? 0 : 1;
-	}
-	waitpid(pid, NULL, 0);
-	return 1;
+	/* stat waits until the child serves requests. */
+	if (read(fds[0], &ok, 1) != 1)
+		waitpid(pid, NULL, 0);
+	else if (pf_mount_fd(mountpoint) >= 0 || stat(mountpoint, &st) == 0)
+		*status = EXIT_OK;
+	return true;
 }
 
 /* --- the log ---------------------------------------------------------------------------------- */
@@ -568,7 +573,10 @@ static int serve(struct daemon *d)
 	pthread_t signals;
 	int r;
 
-	hand_over(d);
+	if (d->held && !d->resumed) {
+		descriptors_store("fuse", pf_mount_device(d->mount));
+		descriptors_store("state", pf_state_fd());
+	}
 	if (d->notified) {
 		struct manager_config manager = { .mountpoint = d->options->mountpoint,
 						  .workers = d->workers,
@@ -599,9 +607,8 @@ static int serve(struct daemon *d)
 	r = pf_mount_run(d->mount, &err);
 	pthread_kill(signals, SIGRTMIN);
 	pthread_join(signals, NULL);
-	/* Another process goes on: nothing may be freed, as threads still run. */
 	if (r > 0)
-		_exit(HOLDER_AGAIN);
+		return EXIT_AGAIN;
 	descriptors_notify("STOPPING=1");
 	if (d->held) {
 		/* A service manager keeps them else until its service is stopped. */
@@ -610,7 +617,7 @@ static int serve(struct daemon *d)
 	}
 	if (r == 0)
 		log_end(d);
-	return r < 0 ? complain(&err) : 0;
+	return r < 0 ? complain(&err) : EXIT_OK;
 }
 
 /* Is a process to hold the mount?  1; 0; -EINVAL: it cannot. */
@@ -632,34 +639,32 @@ static int wants_holder(const struct options *o, struct pf_err *err)
 }
 
 /*
- * Find, or become, the process that holds the mount.  Returns -1 in the daemon; else the exit
- * status of this process.
+ * Become the daemon, or the process that holds the mount.  True in the daemon; else false when this
+ * process is done, with the exit status in *STATUS.
  */
-static int find_holder(struct daemon *d, struct pf_err *err)
+static bool become_daemon(struct daemon *d, int *status)
 {
 	const struct options *o = d->options;
 	const char *held = getenv(HELD);
-	int wants = wants_holder(o, err), status = -1;
+	struct pf_err err = PF_ERR_INIT;
+	int wants = wants_holder(o, &err);
 
 	d->background = held && !strcmp(held, "background");
 	unsetenv(HELD);
 	take_deaths(d);
-	if (wants < 0)
-		return 2 * complain(err);
-	if (!held && !o->foreground && !o->run) {
-		status = go_to_background(o->mountpoint, &d->ready);
-		if (status >= 0)
-			return status;
+	if (wants < 0) {
+		*status = refuse(&err);
+		return false;
 	}
+	if (!held && !o->foreground && !o->run &&
+	    start_background(o->mountpoint, &d->ready, status))
+		return false;
 	d->notified = (held || o->foreground) && descriptors_begin();
-	if (wants && !held) {
-		status =
-			holder_run(d->argv, o->mountpoint, d->notified, d->ready, d->log);
-		pf_closep(&d->ready);
-		return status;
-	}
 	d->held = wants;
-	return -1;
+	if (held || !wants)
+		return true;
+	*status = holder_run(d->argv, o->mountpoint, d->notified, d->ready, d->log);
+	return false;
 }
 
 /* The mount of an earlier process may be gone, or impossible to resume: then the next process mounts
@@ -669,11 +674,11 @@ static int not_started(const struct daemon *d, const struct pf_err *err)
 	complain(err);
 	if (d->resumed && err->code == -ENOTCONN) {
 		descriptors_forget();
-		return 0;
+		return EXIT_OK;
 	}
-	if (d->resumed && d->useless)
+	if (d->resumed && d->unusable)
 		descriptors_remove("state");
-	return d->resumed ? HOLDER_AGAIN : 1;
+	return d->resumed ? EXIT_AGAIN : EXIT_FAILED;
 }
 
 /* Open the log of a mount in the background; without one that the user names, syslog does. */
@@ -719,21 +724,39 @@ static int run(struct daemon *d)
 									 o->fuse.at },
 			   &err) < 0) {
 		add_hint(o, &err);
-		complain(&err);
-		return 2;
+		return refuse(&err);
 	}
 	if (!o->foreground && !o->run && open_log(d, &err) < 0)
-		return 2 * complain(&err);
-	status = find_holder(d, &err);
-	if (status >= 0)
+		return refuse(&err);
+	if (!become_daemon(d, &status))
 		return status;
 	block_signals(d);
 	status = start(d, &err) < 0 ? not_started(d, &err) : serve(d);
-	/* Another process goes on with what this one was to resume. */
-	if (status == HOLDER_AGAIN)
+	/* Another process goes on: nothing may be freed, as threads may still run. */
+	if (status == EXIT_AGAIN)
 		_exit(status);
 	stop(d, status);
 	return status;
+}
+
+/* Find all that the options name, and that the daemon needs.  -errno: it cannot be used. */
+static int settle(struct daemon *d, struct pf_err *err)
+{
+	struct options *o = d->options;
+	int r;
+
+	if (!o->mountpoint && !o->check_plugin)
+		return 0;
+	/* Relative paths start from the directory that the daemon leaves later. */
+	d->changes = options_changes(o);
+	if (o->state_dir)
+		d->state_dir = pf_absolute_path(o->state_dir);
+	r = plugin_choice(o, answer_minor, err);
+	if (r == 0 && o->mountpoint)
+		r = group_settle(o, err);
+	if (r == 0 && o->mountpoint)
+		r = cmdline_find_mountpoint(o, err);
+	return r;
 }
 
 int main(int argc, char **argv)
@@ -752,25 +775,16 @@ int main(int argc, char **argv)
 	if (r == 0)
 		r = group_take_password(&options, &err);
 	runs = r == 0 && options.run;
-	if (runs && (status = command_run(&options, &d.ready)) >= 0) {
+	if (runs && command_run(&options, &d.ready, &status)) {
 		options_release(&options);
 		return status;
 	}
-	if (r == 0 && (options.mountpoint || options.check_plugin)) {
-		/* Relative paths start from the directory that the daemon leaves
-		 * later. */
-		d.changes = options_changes(&options);
-		if (options.state_dir)
-			d.state_dir = pf_absolute_path(options.state_dir);
-		r = plugin_choice(&options, answer_minor, &err);
-		if (r == 0 && options.mountpoint)
-			r = group_settle(&options, &err);
-	}
-	if (r == 0 && options.mountpoint)
-		r = cmdline_find_mountpoint(&options, &err);
-	status = r < 0 ? 2 * complain(&err) : answer(&options);
-	if (status < 0)
-		status = run(&d);
+	if (r == 0)
+		r = settle(&d, &err);
+	if (r < 0)
+		status = refuse(&err);
+	else
+		status = options.mountpoint ? run(&d) : answer(&options);
 	if (runs)
 		command_end();
 	if (runs && d.ready >= 0)
