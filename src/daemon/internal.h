@@ -46,7 +46,11 @@ static inline int no_memory(struct pf_err *err)
 	return pf_err_set(err, -ENOMEM, "no memory for the options");
 }
 
-/* Where a setting comes from: a later source overrides an earlier one. */
+/*
+ * Where a setting comes from: a later source overrides an earlier one.  Where "all plugins" and one plugin
+ * compete, a value has the source beside it (the fields ..._at); lists whose order counts have a place for each
+ * source (plugin_dirs, ffi_libraries of struct options); all others are simply replaced (REPLACES, own_plugins).
+ */
 enum settings_source { FROM_SYSTEM_FILE = 1, FROM_USER_FILE, FROM_COMMAND_LINE };
 
 /* The settings of one plugin, or of all of them. */
