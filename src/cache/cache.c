@@ -216,7 +216,7 @@ static void drop_damaged(struct pf_cache *cache, const char *name, const struct 
 	struct pf_cache_stats add = { 0 };
 	/* Remove it even without the lock: a damaged entry must not be read again. */
 	int lock = pf_cache_lock(cache, PF_CACHE_WAIT_MS);
-	int r = cache->fixed ? -EROFS : remove_entry(cache, name, st, true, &add);
+	int r = cache->read_only ? -EROFS : remove_entry(cache, name, st, true, &add);
 
 	add.damaged = r != -ENOENT && r != -ESTALE;
 	pf_cache_count(cache, lock, &add);
@@ -280,7 +280,7 @@ uint64_t pf_cache_max(struct pf_cache *cache)
 
 int pf_cache_set_max(struct pf_cache *cache, uint64_t max, struct pf_err *err)
 {
-	if (cache->fixed)
+	if (cache->read_only)
 		return pf_err_set(err, -EROFS, "the cache %s is read-only", cache->path);
 	pf_lock(&cache->lock);
 	cache->max = max;
@@ -551,7 +551,7 @@ static int try_put(struct pf_cache *cache, const struct pf_cache_key *key,
 	int r;
 
 	if (!pf_cache_writable(cache))
-		return cache->read_only;
+		return cache->unwritable;
 	fd = pf_cache_tmp(cache, tmp);
 	if (fd < 0)
 		return fd;
@@ -576,7 +576,7 @@ int pf_cache_put(struct pf_cache *cache, const struct pf_cache_key *key,
 	if (size > pf_cache_max(cache) || size > INT64_MAX ||
 	    parts[PF_CACHE_META].len > PF_CACHE_META_MAX)
 		return -EFBIG;
-	if (cache->fixed)
+	if (cache->read_only)
 		return -EROFS;
 	r = try_put(cache, key, parts, size);
 	if (r == -ENOENT && pf_cache_reopen(cache))
@@ -750,8 +750,8 @@ int pf_cache_open(const struct pf_cache_config *config, struct pf_cache **ret,
 	if (pthread_mutex_init(&cache->lock, NULL) ||
 	    pthread_cond_init(&cache->hashed, NULL))
 		abort();
-	cache->read_only = -EROFS;
-	cache->fixed = config->read_only;
+	cache->unwritable = -EROFS;
+	cache->read_only = config->read_only;
 	cache->dir = cache->entries = cache->tmp = cache->stats_fd = -1;
 	cache->max = config->max;
 	cache->warn = config->warn;
@@ -790,7 +790,7 @@ void pf_cache_close(struct pf_cache *cache)
 
 bool pf_cache_is_read_only(const struct pf_cache *cache)
 {
-	return cache->fixed;
+	return cache->read_only;
 }
 
 const char *pf_cache_dir(const struct pf_cache *cache)

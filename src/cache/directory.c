@@ -21,7 +21,7 @@ enum {
 bool pf_cache_trusted(const struct pf_cache *cache, const struct stat *st)
 {
 	return (st->st_uid == geteuid() || st->st_uid == 0 ||
-		(cache->fixed && st->st_uid == cache->owner)) &&
+		(cache->read_only && st->st_uid == cache->owner)) &&
 	       !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
@@ -65,7 +65,7 @@ static int open_dir(struct pf_cache *cache, int at, const char *path, int *ret,
 	if (at == AT_FDCWD)
 		cache->owner = st.st_uid;
 	if (!pf_cache_trusted(cache, &st) ||
-	    (!cache->fixed && st.st_uid == geteuid() && is_foreign(at, path)))
+	    (!cache->read_only && st.st_uid == geteuid() && is_foreign(at, path)))
 		return pf_err_set(
 			err, -EPERM,
 			"%s belongs to user %u and has mode %04o: what is in it "
@@ -77,11 +77,11 @@ static int open_dir(struct pf_cache *cache, int at, const char *path, int *ret,
 	return 0;
 }
 
-/* errno says why CACHE stays read-only: missing rights are intended, a full disk is a failure. */
-static void note_read_only(struct pf_cache *cache)
+/* errno says why CACHE cannot be written: missing rights are intended, a full disk is a failure. */
+static void note_unwritable(struct pf_cache *cache)
 {
 	if (errno != EROFS && errno != EACCES && errno != EPERM)
-		cache->read_only = -errno;
+		cache->unwritable = -errno;
 }
 
 /* Open a directory in the cache's, made if possible; else *RET stays -1. */
@@ -92,10 +92,10 @@ static int open_sub(struct pf_cache *cache, const char *name, int *ret,
 
 	if (r != -ENOENT)
 		return r;
-	if (cache->fixed)
+	if (cache->read_only)
 		return 0;
 	if (mkdirat(cache->dir, name, 0700) && errno != EEXIST) {
-		note_read_only(cache);
+		note_unwritable(cache);
 		return 0;
 	}
 	return open_dir(cache, cache->dir, name, ret, err);
@@ -107,13 +107,13 @@ static int open_file(struct pf_cache *cache, const char *name)
 		openat(cache->dir, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
 	if (fd < 0)
-		note_read_only(cache);
+		note_unwritable(cache);
 	return fd;
 }
 
 int pf_cache_open_files(struct pf_cache *cache, struct pf_err *err)
 {
-	int made = cache->fixed ? 0 : make_path(cache->path, err);
+	int made = cache->read_only ? 0 : make_path(cache->path, err);
 	/* A directory that cannot be made may still be there. */
 	int r = open_dir(cache, AT_FDCWD, cache->path, &cache->dir,
 			 made < 0 ? NULL : err);
@@ -123,7 +123,7 @@ int pf_cache_open_files(struct pf_cache *cache, struct pf_err *err)
 	r = open_sub(cache, "entries", &cache->entries, err);
 	if (r == 0)
 		r = open_sub(cache, "tmp", &cache->tmp, err);
-	if (r < 0 || cache->fixed)
+	if (r < 0 || cache->read_only)
 		return r;
 	if (cache->entries >= 0 && cache->tmp >= 0 &&
 	    faccessat(cache->tmp, ".", W_OK, AT_EACCESS) == 0) {

@@ -13,8 +13,8 @@ struct pf_cache {
 	int dir;          /* owned: the directory */
 	int entries, tmp; /* owned: the directories in it; -1: no such directory */
 	int stats_fd;     /* owned; -1: the directory is read-only */
-	int read_only;    /* why: -EROFS: on purpose; else it could not be opened */
-	bool fixed;       /* the configuration says read_only */
+	int unwritable;   /* then, why: -EROFS: on purpose; else it could not be opened */
+	bool read_only;   /* the configuration says so */
 	uid_t owner;      /* of the directory */
 	void (*warn)(void *arg, const char *text);
 	void *arg;
@@ -42,8 +42,8 @@ bool pf_cache_unhex(const char *text, size_t n, uint8_t *dst);
 /* --- directory.c ----------------------------------------------------------------------- */
 
 /*
- * Can no user but root and this one write to the file or directory that ST describes?  Of a fixed
- * cache, the directory's owner may, too.
+ * Can no user but root and this one write to the file or directory that ST describes?  Of a
+ * read-only cache, the directory's owner may, too.
  */
 bool pf_cache_trusted(const struct pf_cache *cache, const struct stat *st);
 
