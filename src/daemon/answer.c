@@ -293,7 +293,7 @@ static int print_list(struct list *l)
 }
 
 /* Log each error, as the list may be redirected to a file.  The exit status. */
-static int complain(const struct list *l)
+static int log_errors(const struct list *l)
 {
 	int status = l->d->n_files ? 0 : 1;
 
@@ -332,7 +332,7 @@ static int list_plugins(const struct options *options)
 	l.errors = calloc(l.d->n_files + 1, sizeof(struct pf_err));
 	if (l.facts && l.errors) {
 		look_at_all(&l);
-		status = print_list(&l) | complain(&l);
+		status = print_list(&l) | log_errors(&l);
 	} else {
 		pf_log(PF_LOG_ERROR, "no memory");
 	}

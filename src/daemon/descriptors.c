@@ -50,7 +50,7 @@ static int connect_to(const char *name)
 }
 
 /* Note the N descriptors that this process was started with, whose NAMES a colon separates. */
-static void receive(unsigned n, const char *names)
+static void note_descriptors(unsigned n, const char *names)
 {
 	pf_autofree char *copy = strdup(names);
 	char *at = copy;
@@ -85,7 +85,7 @@ bool descriptors_begin(void)
 	if (notify)
 		store.sock = connect_to(notify);
 	if (pid && n && names && strtol(pid, NULL, 10) == getpid())
-		receive((unsigned)strtoul(n, NULL, 10), names);
+		note_descriptors((unsigned)strtoul(n, NULL, 10), names);
 	store.watchdog_ms = read_watchdog();
 	/* Workers do not get them. */
 	unsetenv("NOTIFY_SOCKET");

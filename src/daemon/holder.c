@@ -202,7 +202,7 @@ static bool is_child(const struct holder *h, struct msghdr *message, int *fd)
 }
 
 /* False: no message waits. */
-static bool receive(struct holder *h)
+static bool take_message(struct holder *h)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
@@ -287,7 +287,7 @@ static void place_descriptors(const struct holder *h)
 		dup2(high[i], FIRST_FD + (int)i);
 }
 
-static int start(struct holder *h)
+static int start_daemon(struct holder *h)
 {
 	pid_t holder = getpid();
 	sigset_t none;
@@ -409,16 +409,16 @@ static bool has_ended(struct holder *h, bool idle, int *status)
 		if (pid > 0 && pid != h->child)
 			continue;
 		idle = false;
-		while (receive(h)) /* what it sent before */
+		while (take_message(h)) /* what it sent before */
 			;
 		h->child = 0;
-		if (!goes_on(h, *status) || start(h) < 0)
+		if (!goes_on(h, *status) || start_daemon(h) < 0)
 			return true;
 	}
 	return false;
 }
 
-static int serve(struct holder *h)
+static int watch(struct holder *h)
 {
 	struct pollfd fds[] = { { .fd = h->sock, .events = POLLIN },
 				{ .fd = h->signals, .events = POLLIN } };
@@ -432,7 +432,7 @@ static int serve(struct holder *h)
 		n = poll(fds, PF_ARRAY_SIZE(fds), CHECK_MS);
 		if (n < 0 && errno != EINTR)
 			break;
-		while (receive(h))
+		while (take_message(h))
 			;
 		if (read(h->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
 			pass_on(h, (int)info.ssi_signo);
@@ -441,7 +441,7 @@ static int serve(struct holder *h)
 }
 
 /* Take what a service manager kept for an earlier holder. */
-static void take_over(struct holder *h)
+static void take_kept(struct holder *h)
 {
 	struct pf_kept kept[MAX_DESCRIPTORS];
 	unsigned n = descriptors_list(kept);
@@ -487,11 +487,11 @@ int holder_run(char *const *argv, const char *mountpoint, bool outer, int told, 
 	struct pf_err err = PF_ERR_INIT;
 	int r = prepare(&h), status = 1;
 
-	take_over(&h);
+	take_kept(&h);
 	if (r == 0)
-		r = start(&h);
+		r = start_daemon(&h);
 	if (r == 0)
-		status = serve(&h);
+		status = watch(&h);
 	else
 		pf_log(PF_LOG_ERROR, "no process to hold the mount: %s", strerror(-r));
 	if (!h.suspended) {

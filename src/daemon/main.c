@@ -218,7 +218,7 @@ static void usage(void *arg, struct pf_usage *ret)
 /* --- what earlier processes have left ------------------------------------------------------- */
 
 /* Take over the memory of the process before, whose journal is *STATE: it is taken if it is whole. */
-static int take_over(struct daemon *d, int *state, struct pf_err *err)
+static int take_memory(struct daemon *d, int *state, struct pf_err *err)
 {
 	struct pf_kept kept[MAX_DESCRIPTORS];
 	unsigned n = descriptors_list(kept);
@@ -250,7 +250,7 @@ static int begin_memory(struct daemon *d, struct pf_err *err)
 	d->device = descriptors_take("fuse");
 	if (d->held)
 		pf_shm_set_keeper(descriptors_store, descriptors_remove);
-	if (state >= 0 && d->device >= 0 && take_over(d, &state, &why) == 0) {
+	if (state >= 0 && d->device >= 0 && take_memory(d, &state, &why) == 0) {
 		d->resumed = true;
 		descriptors_close();
 		return 0;
