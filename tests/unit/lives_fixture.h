@@ -10,42 +10,15 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-#include "files/internal.h"
-#include "pjrtfs/restore.h"
+#include "fs_fixture.h"
 #include "pjrtfs/shm.h"
 #include "pjrtfs/state.h"
-#include "store_fixture.h"
 
-enum { OWNER = 1000, USER = 1001, PATIENCE_S = 60 };
-
-static struct pf_fs *fs;
-static struct pf_telemetry *telemetry;
+enum { PATIENCE_S = 60 };
 
 /* The test's: make files; and print what there is. */
 static void make_all(void);
 static void print_all(struct pf_buf *out);
-
-/* --- lives -------------------------------------------------------------------------- */
-
-static inline void begin_life(struct pf_restore *restore)
-{
-	struct pf_fs_config config = { .arena = arena,
-				       .workers = &worker,
-				       .n_workers = 1,
-				       .uid = OWNER,
-				       .gid = OWNER,
-				       .shared_mode = 01777,
-				       .shared_gid = OWNER };
-	struct pf_err err = PF_ERR_INIT;
-
-	start_worker(faulty_plugin());
-	config.compiler = the_compiler();
-	config.telemetry = telemetry = pf_telemetry_new(OWNER, 0, 0);
-	ck_assert_msg(pf_fs_new(&config, &fs, &err) == 0, "%s", err.text);
-	if (restore)
-		ck_assert_msg(pf_fs_restore(fs, restore, &err) == 0, "%s", err.text);
-	pf_restore_end(restore);
-}
 
 /* --- two lives ------------------------------------------------------------------------ */
 
@@ -85,7 +58,7 @@ static inline void first_life(int out)
 	pf_shm_set_keeper(keep_shm, forget_shm);
 	open_arena();
 	pf_arena_keep(arena);
-	begin_life(NULL);
+	open_fs(NULL);
 	make_all();
 	print_all(&text);
 	message.state = pf_state_fd();
@@ -149,16 +122,12 @@ static inline void begin_second_life(struct pf_buf *before)
 		      "%s", err.text);
 	for (unsigned n = 0; n < message.n; n++)
 		close(kept[n].fd);
-	begin_life(restore);
+	open_fs(restore);
 }
 
 static inline void end_second_life(void)
 {
-	pf_worker_stop(worker);
-	pf_compiler_stop(compiler);
-	pf_fs_free(fs);
-	close_store();
-	pf_telemetry_free(telemetry);
+	close_fs();
 	pf_state_close();
 }
 
