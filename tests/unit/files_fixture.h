@@ -9,12 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "files/jobs/jobs.h"
 #include "pjrtfs/shm.h"
 #include "unit.h"
 
 static const struct pf_kind kind_top = { .mode = S_IFDIR | 0755 };
 static const struct pf_cred owner = { .uid = 1000, .gid = 1000 };
-static const struct pf_cred other = { .uid = 1001, .gid = 1001 };
+static const struct pf_cred other __attribute__((unused)) = { .uid = 1001, .gid = 1001 };
 
 static struct pf_fs *fs;
 static struct device *devices; /* of fs */
@@ -53,6 +54,9 @@ static inline void set_up(void)
 	fs = calloc(1, sizeof(*fs));
 	devices = calloc(2, sizeof(*devices));
 	ck_assert_int_eq(pf_arena_new(1 << 30, &fs->config.arena, NULL), 0);
+	fs->config.uid = owner.uid;
+	fs->config.telemetry = pf_telemetry_new(owner.uid, 0, 0);
+	fs->timers = pf_timers_new();
 	fs->tree = pf_tree_new(&kind_top, fs, owner.uid, owner.gid);
 	ck_assert_int_eq(pf_quotas_new(owner.uid, NULL, 0, NULL, &fs->quotas, NULL), 0);
 	fs->devices = fs->home.devices = devices;
@@ -68,6 +72,7 @@ static inline void set_up(void)
 						    .device = i,
 						    .device_name = d->name };
 	}
+	ck_assert_int_eq(files_add_jobs(fs), 0);
 	ck_assert_int_eq(files_add_buffers(pf_tree_root(fs->tree), &devices[0]), 0);
 	ck_assert_int_eq(files_link(pf_tree_root(fs->tree), "1", &kind_top, NULL,
 				    &second),
@@ -84,10 +89,12 @@ static inline void set_up(void)
 
 static inline void tear_down(void)
 {
+	struct pf_telemetry *telemetry = fs->config.telemetry;
 	struct pf_arena *arena = fs->config.arena;
 
 	pf_fs_free(fs);
 	pf_arena_free(arena);
+	pf_telemetry_free(telemetry);
 }
 
 #endif
