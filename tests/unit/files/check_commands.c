@@ -88,19 +88,23 @@ static const struct {
 	{ "{'op':'batch'}", "EINVAL", "batch: \"steps\": expected a list of commands" },
 	{ "{'op':'batch','steps':[7]}", "EINVAL",
 	  "batch: step 0: expected a JSON object" },
-	{ "{'op':'batch','steps':[{'op':'delete','buffer':'x'},{'op':'batch'}]}",
+	{ "{'op':'batch','steps':[{'op':'delete','buffer':'ns/y'},{'op':'batch'}]}",
 	  "EINVAL", "batch: step 1: a batch within a batch" },
-	{ "{'op':'batch','steps':[{'op':'stat','buffer':'none'}]}", "ENOENT",
-	  "batch: step 0: stat: there is no buffer none" },
+	{ "{'op':'batch','steps':[{'op':'batch','steps':[],'async':true}]}", "EINVAL",
+	  "batch: step 0: a batch within a batch" },
 	{ "{'op':'delete','buffers':'x'}", "EINVAL",
 	  "delete: \"buffers\": expected a list of names" },
 	{ "{'op':'delete','buffers':['x',null]}", "EINVAL",
 	  "delete: \"buffers\", element 1: found null" },
+	{ "{'op':'delete','buffers':[7]}", "EINVAL",
+	  "\"buffers\", element 0: delete: \"buffer\": expected a string, found int" },
+	{ "{'op':'copy','buffer':'x','as':['y']}", "EINVAL",
+	  "copy: \"as\": expected a string, found array" },
 	{ "{'op':'delete','buffers':['x'],'buffer':'x'}", "EINVAL",
 	  "delete: \"buffer\" and \"buffers\" exclude each other" },
 	{ "{'op':'delete','buffers':['x'],'device':null}", "EINVAL",
 	  "delete: \"device\": found null" },
-	{ "{'op':'delete','buffers':['x','none']}", "ENOENT",
+	{ "{'op':'delete','buffers':['ns/y','none']}", "ENOENT",
 	  "\"buffers\", element 1: delete: there is no buffer none" },
 	{ "{'op':'copy','buffers':['x','y'],'as':'z'}", "EINVAL",
 	  "copy: \"as\": expected a list of 2 names, " ONE_EACH "\"z\"" },
@@ -173,9 +177,14 @@ static void expect_refusal(const struct pf_cred *cred, const char *text, const c
 	free(reply);
 }
 
+/* And x, which many of them name, stays. */
 TEST_EACH(a_command_is_refused, refused)
 {
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *x = NULL;
+
 	expect_refusal(&owner, refused[_i].text, refused[_i].code, refused[_i].why);
+	x = pf_dir_lookup(devices[0].buffers, "x.npy");
+	ck_assert_ptr_nonnull(x);
 }
 
 TEST(only_the_owner_registers_libraries)
