@@ -27,6 +27,10 @@ stop()
 	host=
 }
 x=$mnt/executables
+opened() # FILE: the host has it
+{
+	readlink "/proc/$host/fd/"* | grep -qx "$x/$1"
+}
 
 # -- the examples
 callback 4xf32 4xf32 >smooth.mlir
@@ -50,11 +54,7 @@ stop
 "$top/docs/examples/callbacks/logger.sh" "$x/tell/callbacks/0.txt" >log &
 host=$!
 bounded cp "$data/x.npy" "$mnt/buffers/"
-opened()
-{
-	[ "$(readlink "/proc/$host/fd/0")" = "$x/tell/callbacks/0.txt" ]
-}
-eventually opened
+eventually opened tell/callbacks/0.txt
 run tell 'x -> x2'
 run tell 'x2 -> x3'
 eventually eval '[ "$(wc -l <log)" = 2 ]'
@@ -70,6 +70,7 @@ if find_numpy; then
 np.save("data.npy", np.arange(15, dtype=np.float32).reshape(5, 3))'
 	"$python" -B "$top/docs/examples/callbacks/loader.py" "$x/train/callbacks/0" data.npy &
 	host=$!
+	eventually opened train/callbacks/0
 	for step in 0 1 2; do
 		printf '%b' "\\0$step\\0\\0\\0" | npy '<i4' '()' >step.npy
 		bounded cp step.npy "$mnt/buffers/"
