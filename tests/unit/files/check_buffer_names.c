@@ -220,6 +220,63 @@ TEST_EACH(a_directory_stands_for_its_buffers, expanded)
 	names_release(&names);
 }
 
+/* --- results ------------------------------------------------------------------------ */
+
+/* Give a result of CRED the name TARGET; with EXCL only if no buffer has it. */
+static int put(struct target *target, const struct pf_cred *cred, bool excl,
+	       struct pf_err *err)
+{
+	PF_CLEANUP(pf_buffer_unrefp)
+	struct pf_buffer *buffer = pf_buffer_new(&devices[0].location, PF_FORMAT_RAW);
+
+	return files_put_buffer(target, buffer, PF_FORMAT_RAW, cred, excl, err);
+}
+
+TEST(a_result_has_the_owner_and_mode_of_what_it_replaces)
+{
+	PF_CLEANUP(pf_node_unrefp)
+	struct pf_node *x = pf_dir_lookup(devices[0].buffers, "x.npy");
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	struct target target = { 0 };
+	struct pf_attr attr;
+
+	pf_node_attr(x, &attr);
+	attr.mode = S_IFREG | 0666;
+	pf_node_set_attr(x, &attr);
+	ck_assert_int_eq(files_find_target(&devices[0], "x", &other, &target, &err), 0);
+	ck_assert_int_eq(put(&target, &other, true, &err), -EEXIST);
+	ck_assert_str_eq(err.text, "there is a buffer x already");
+	ck_assert_int_eq(put(&target, &other, false, &err), 0);
+	ck_assert_ptr_null(pf_dir_lookup(devices[0].buffers, "x.npy"));
+	node = pf_dir_lookup(devices[0].buffers, "x.raw");
+	pf_node_attr(node, &attr);
+	ck_assert_uint_eq(attr.uid, owner.uid);
+	ck_assert_uint_eq(attr.mode, S_IFREG | 0666);
+	files_target_release(&target);
+}
+
+TEST(a_result_gets_no_name_in_a_directory_that_is_gone)
+{
+	PF_CLEANUP(pf_node_unrefp) struct pf_node *gone = NULL;
+	struct pf_node *dir = devices[0].buffers;
+	struct pf_err err = PF_ERR_INIT;
+	struct target target = { 0 };
+
+	ck_assert_int_eq(make(dir, "gone", true, NULL), 0);
+	ck_assert_int_eq(files_find_target(&devices[0], "gone/z", &owner, &target, &err),
+			 0);
+	gone = pf_dir_lookup(dir, "gone");
+	pf_tree_lock_names(fs->tree);
+	ck_assert_int_eq(files_check_target_locked(&target, &err), 0);
+	ck_assert_int_eq(dir->kind->dir->rmdir(dir, gone, NULL), 0);
+	ck_assert_int_eq(files_check_target_locked(&target, &err), -ENOENT);
+	ck_assert_str_eq(err.text, "gone/z: its directory is gone");
+	pf_tree_unlock_names(fs->tree);
+	ck_assert_int_eq(put(&target, &owner, false, &err), -ENOENT);
+	files_target_release(&target);
+}
+
 /* --- refusals ----------------------------------------------------------------------- */
 
 /* Does STEM.json say why a name was refused? */
