@@ -37,6 +37,8 @@ struct pf_account {
 	struct pf_quotas *quotas; /* borrowed */
 	uid_t uid;
 	_Atomic bool set; /* the owner of the mount has set a maximum */
+	/* Owned: words of the journal about devices that the mount does not have now. */
+	struct pf_buf absent;
 	/* By resource: those of the mount, then those of each device. */
 	struct pf_limit limits[];
 };

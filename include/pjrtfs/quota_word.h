@@ -13,8 +13,7 @@
 
 #include "pjrtfs/base.h"
 
-/* Resources of the whole mount.  The journal has maxima by these numbers: a new one is a new
- * PF_STATE_LAYOUT. */
+/* Resources of the whole mount. */
 enum pf_resource {
 	PF_MEMORY,     /* bytes of host memory: arrays, programs, and the heap of files */
 	PF_BUFFERS,    /* files in buffers/ */
@@ -25,7 +24,7 @@ enum pf_resource {
 	PF_RESOURCES
 };
 
-/* Resources of one device: pf_account_device.  A new one is a new PF_STATE_LAYOUT, too. */
+/* Resources of one device: pf_account_device. */
 enum pf_device_resource {
 	PF_DEVICE_MEMORY,     /* bytes of the arrays that are on it */
 	PF_DEVICE_EXECUTIONS, /* executions that have not ended, and run on it */
@@ -59,5 +58,8 @@ int pf_quota_word_parse(const char *word, struct pf_quota_word *ret, struct pf_e
 /* Read TEXT, the MAX of a RESOURCE, into *RET, as it is counted.  -EINVAL.  Does not block. */
 int pf_quota_max_parse(const char *text, enum pf_resource resource, uint64_t *ret,
 		       struct pf_err *err);
+
+/* Append N, in the unit of a resource's files, or "max", and a newline. */
+void pf_quota_max_print(uint64_t n, struct pf_buf *out);
 
 #endif

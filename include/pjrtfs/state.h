@@ -42,7 +42,7 @@ enum pf_state_type {
 };
 
 /* The version of all records' payloads: a change of one is a new version. */
-enum { PF_STATE_LAYOUT = 4 };
+enum { PF_STATE_LAYOUT = 5 };
 
 /*
  * Begin a journal.

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Users; users/UID/: what one has, and may have at most. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,10 +27,7 @@ static int limit_show(struct pf_node *node, struct pf_buf *out, struct pf_err *e
 					     : pf_limit_current(node->object);
 
 	(void)err;
-	if (n == PF_NO_LIMIT)
-		pf_buf_puts(out, "max\n");
-	else
-		pf_buf_printf(out, "%" PRIu64 "\n", n);
+	pf_quota_max_print(n, out);
 	return 0;
 }
 

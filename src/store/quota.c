@@ -51,6 +51,16 @@ const char *pf_quota_name(const struct pf_quotas *q, unsigned resource)
 	return q->names[resource];
 }
 
+/* The resource with this NAME; q->n: the mount has none. */
+static unsigned find_resource(const struct pf_quotas *q, const char *name)
+{
+	unsigned i = 0;
+
+	while (i < q->n && (!q->names[i] || strcmp(q->names[i], name)))
+		i++;
+	return i;
+}
+
 unsigned pf_account_device(const struct pf_account *a, const struct pf_worker *worker,
 			   unsigned index, enum pf_device_resource what)
 {
@@ -114,8 +124,10 @@ void pf_quotas_free(struct pf_quotas *q)
 
 	if (!q)
 		return;
-	while ((account = pf_map_next(&q->accounts, &pos)))
+	while ((account = pf_map_next(&q->accounts, &pos))) {
+		pf_buf_release(&account->absent);
 		free(account);
+	}
 	pf_map_release(&q->accounts);
 	for (unsigned i = 0; q->names && i < q->n; i++)
 		free(q->names[i]);
@@ -198,31 +210,35 @@ bool pf_account_in_use(const struct pf_account *a)
 
 /* --- the journal -------------------------------------------------------------------------- */
 
-#define UNCHANGED (PF_NO_LIMIT - 1) /* no maximum that a user writes has this value */
-
 /*
- * The payload of PF_STATE_USER.  The maxima are by the number of the resource: those of the mount,
- * then those of the devices, plugin after plugin.  So there are fewer or more if the mount has other
- * devices now; a new resource moves those behind it, and needs another PF_STATE_LAYOUT.
+ * The payload of PF_STATE_USER.  Words follow, as in the options ("1001:cpu:0/memory=4096"), each with
+ * a newline: one for each maximum that was changed.  The next daemon may have other plugins, or
+ * plugins with other devices, so it finds each maximum by its name.
  */
 struct record {
 	uint64_t compile_ms;
-	uint64_t max[];
 };
 
 void pf_account_save(struct pf_account *a)
 {
-	size_t len = a ? sizeof(struct record) + a->quotas->n * sizeof(uint64_t) : 0;
-	pf_autofree struct record *record = a && pf_state_on() ? malloc(len) : NULL;
+	pf_autobuf struct pf_buf words = PF_BUF_INIT;
+	struct record record;
 
-	if (!record)
+	if (!a || !pf_state_on())
 		return;
 	/* Of two threads the later one writes what both have changed. */
 	PF_LOCK_SCOPE(&a->quotas->lock);
-	record->compile_ms = a->limits[PF_COMPILE_MS].current;
-	for (unsigned i = 0; i < a->quotas->n; i++)
-		record->max[i] = a->limits[i].changed ? a->limits[i].max : UNCHANGED;
-	pf_state_put(PF_STATE_USER, a->uid, record, len, NULL, 0);
+	record.compile_ms = a->limits[PF_COMPILE_MS].current;
+	for (unsigned i = 0; i < a->quotas->n; i++) {
+		if (!a->limits[i].changed)
+			continue;
+		pf_buf_printf(&words, "%u:%s=", a->uid, a->quotas->names[i]);
+		pf_quota_max_print(pf_limit_max(&a->limits[i]), &words);
+	}
+	pf_buf_append(&words, a->absent.data, a->absent.len);
+	if (!words.failed)
+		pf_state_put(PF_STATE_USER, a->uid, &record, sizeof(record), words.data,
+			     words.len);
 }
 
 void pf_account_list(struct pf_account *a)
@@ -231,26 +247,40 @@ void pf_account_list(struct pf_account *a)
 	pf_account_save(a);
 }
 
+/* WORD is of A's record. */
+static void restore_word(struct pf_account *a, const char *word)
+{
+	struct pf_quota_word w;
+	unsigned i = a->quotas->n;
+
+	if (pf_quota_word_parse(word, &w, NULL) == 0)
+		i = find_resource(a->quotas, w.name);
+	if (i == a->quotas->n) {
+		pf_buf_printf(&a->absent, "%s\n", word);
+		return;
+	}
+	a->limits[i].max = w.max;
+	a->limits[i].changed = a->set = true;
+}
+
 /* Make the accounts that the journal has.  No other thread has Q yet. */
 static void restore(struct pf_quotas *q)
 {
-	size_t n = 0, len, n_max;
+	size_t n = 0, len;
 	pf_autofree uint64_t *uids = pf_state_list(PF_STATE_USER, &n);
 
 	for (size_t k = 0; uids && k < n; k++) {
 		const struct record *record = pf_state_get(PF_STATE_USER, uids[k], &len);
 		struct pf_account *a = pf_account_of(q, (uid_t)uids[k]);
+		pf_autofree char *words = NULL;
 
 		if (!record || !a || len < sizeof(*record))
 			continue;
-		/* Plugins that were added or removed come last. */
-		n_max = (len - sizeof(*record)) / sizeof(uint64_t);
 		a->limits[PF_COMPILE_MS].current = record->compile_ms;
-		for (unsigned i = 0; i < q->n && i < n_max; i++)
-			if (record->max[i] != UNCHANGED) {
-				a->limits[i].max = record->max[i];
-				a->limits[i].changed = a->set = true;
-			}
+		words = strndup((const char *)(record + 1), len - sizeof(*record));
+		for (char *save, *word = words ? strtok_r(words, "\n", &save) : NULL;
+		     word; word = strtok_r(NULL, "\n", &save))
+			restore_word(a, word);
 	}
 }
 
@@ -302,10 +332,8 @@ static int set_word(struct pf_quotas *q, const struct pf_quota_word *w,
 		    struct pf_err *err)
 {
 	struct pf_account *a;
-	unsigned i = 0;
+	unsigned i = find_resource(q, w->name);
 
-	while (i < q->n && (!q->names[i] || strcmp(q->names[i], w->name)))
-		i++;
 	if (i == q->n)
 		return pf_err_set(err, -ENODEV, "quota %s: the mount has no such device",
 				  w->name);

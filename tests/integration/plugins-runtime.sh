@@ -66,10 +66,27 @@ fails_with 'busy' bounded rmdir "$p/more"
 tells "$mnt/error" 'plugin more is used by [0-9]+ buffers and 1 programs'
 bounded rm "$mnt/programs/there.mlir"
 bounded find "$mnt/devices/more/" -path '*/buffers/*' -type f -delete
+bounded mkdir "$p/last"
+put cpu-0.106 "$p/last/path"
+maxima=$mnt/users/1009
+bounded mkdir "$maxima"
+say "$maxima/more:0/memory.max" 5000
+say "$maxima/last:0/memory.max" 7000
 bounded rmdir "$p/more"
 gone "$p/more" "$mnt/devices/more"
 lib_gone "$worker" || fail 'the worker stays'
 same "$data/x.npy" "$b/x.npy"
+
+# -- maxima stay with the names of devices, whichever plugins there are
+gone "$maxima/more:0"
+shows "$maxima/last:0/memory.max" 7000
+say "$maxima/last:0/executions.max" 3
+bounded mkdir "$p/more"
+put cpu-0.106 "$p/more/path"
+shows "$maxima/more:0/memory.max" 5000
+shows "$maxima/more:0/executions.max" max
+shows "$maxima/last:0/executions.max" 3
+bounded rmdir "$p/more" "$p/last"
 fails_with 'busy' bounded rmdir "$p/cpu"
 tells "$mnt/error" 'it stays until the mount ends'
 

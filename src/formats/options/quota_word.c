@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,14 @@ int pf_quota_max_parse(const char *text, enum pf_resource resource, uint64_t *re
 		n = PF_NO_LIMIT;
 	*ret = n;
 	return 0;
+}
+
+void pf_quota_max_print(uint64_t n, struct pf_buf *out)
+{
+	if (n == PF_NO_LIMIT)
+		pf_buf_puts(out, "max\n");
+	else
+		pf_buf_printf(out, "%" PRIu64 "\n", n);
 }
 
 /* The kind of the resource NAME; PF_RESOURCES: none has this name. */
