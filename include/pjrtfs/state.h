@@ -22,7 +22,11 @@
 
 #include "pjrtfs/base.h"
 
-/* The numbers are the journal's: a new type is added at the end, before PF_STATE_TYPES. */
+/*
+ * The numbers are the journal's: a new type is added at the end, before PF_STATE_TYPES.  The payload of
+ * each has a version, in the table of src/wire/state.c: whoever changes a struct, what a field means, or
+ * what follows the struct increases it.
+ */
 enum pf_state_type {
 	PF_STATE_SESSION = 1, /* of the connection to the kernel; fuse/ */
 	PF_STATE_NODE,        /* names and attributes, by inode number; tree/ */
@@ -41,14 +45,15 @@ enum pf_state_type {
 	PF_STATE_TYPES
 };
 
-/* The version of all records' payloads: a change of one is a new version. */
-enum { PF_STATE_LAYOUT = 5 };
+/* The version of what is around the payloads. */
+enum { PF_STATE_LAYOUT = 6 };
 
 /*
  * Begin a journal.
  * fd   -1: in a new memfd; else the memfd of an earlier life, whose records can be read from now
  *      on; taken on success
- * -EPROTO: it is of another version, or damaged; -ENOMEM; -errno of memfd_create(2), mmap(2).
+ * -EPROTO: it, or one of its records, is of another version, or it is damaged; -ENOMEM; -errno of
+ * memfd_create(2), mmap(2).
  */
 int pf_state_open(int fd, struct pf_err *err);
 

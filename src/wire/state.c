@@ -16,7 +16,7 @@ enum {
 	AT_WORK = 64,   /* threads that serve requests */
 	TALKS = 16384,  /* open files that have a state of their own */
 	HEAD = 1 << 16, /* bytes before the first half */
-	GONE = 1 << 31, /* in a record's type: the object is gone */
+	GONE = 1 << 15, /* in a record's type: the object is gone */
 	TYPE_BITS = 4,
 };
 
@@ -50,9 +50,31 @@ struct head {
 /* Before each payload, which is padded to 8 bytes. */
 struct record {
 	uint32_t len;
-	uint32_t type;
+	uint16_t type;
+	uint16_t version; /* of the payload */
 	uint64_t id;
 	uint64_t unique; /* the request that it was written for, or 0 */
+};
+
+/* What messages call the object of a record, and the version of its payload. */
+static const struct {
+	const char *name;
+	uint16_t version;
+} types[PF_STATE_TYPES + 1] = {
+	[PF_STATE_SESSION] = { "session", 1 },
+	[PF_STATE_NODE] = { "node", 1 },
+	[PF_STATE_OBJECT] = { "file", 1 }, /* one for all kinds */
+	[PF_STATE_OPEN] = { "open file", 1 },
+	[PF_STATE_BYTES] = { "bytes", 1 },
+	[PF_STATE_VALUE] = { "value", 1 },
+	[PF_STATE_BUFFER] = { "buffer", 1 },
+	[PF_STATE_POOL] = { "pool", 1 },
+	[PF_STATE_ARENA] = { "arena", 1 },
+	[PF_STATE_USER] = { "user", 1 },
+	[PF_STATE_EXECUTABLE] = { "executable", 1 },
+	[PF_STATE_PLUGIN] = { "plugin", 1 },
+	[PF_STATE_LIBRARY] = { "FFI library", 1 },
+	[PF_STATE_KEPT] = { "kept file", 1 },
 };
 
 bool pf_state_is_open;
@@ -127,7 +149,7 @@ static void note_recent_locked(uint64_t unique)
 static int index_locked(struct pf_state_index *index, const struct record *r,
 			uint64_t off)
 {
-	uint32_t type = r->type & ~(uint32_t)GONE;
+	uint32_t type = r->type & ~GONE;
 	uint64_t key = key_of(type, r->id);
 	const struct record *old = pf_state_index_get(index, key);
 
@@ -211,7 +233,8 @@ static int append_locked(uint64_t *tail, const struct pf_state_change *c)
 	uint64_t off = *tail;
 
 	*r = (struct record){ .len = (uint32_t)(c->len + c->tail_len),
-			      .type = c->type | (c->data ? 0 : (uint32_t)GONE),
+			      .type = (uint16_t)(c->type | (c->data ? 0 : GONE)),
+			      .version = types[c->type].version,
 			      .id = c->id,
 			      .unique = current };
 	at += sizeof(*r);
@@ -453,6 +476,19 @@ static void count_deaths(void)
 
 /* --- begin and end ------------------------------------------------------------------ */
 
+static int check_version(const struct record *r, struct pf_err *err)
+{
+	unsigned type = r->type & ~GONE;
+
+	if (type > PF_STATE_TYPES)
+		return pf_err_set(err, -EPROTO, "a record of the unknown type %u", type);
+	if (r->version != types[type].version)
+		return pf_err_set(err, -EPROTO,
+				  "a record of %s: expected version %u, found %u",
+				  types[type].name, types[type].version, r->version);
+	return 0;
+}
+
 /* Read the active half into the index. */
 static int replay(struct pf_err *err)
 {
@@ -468,8 +504,10 @@ static int replay(struct pf_err *err)
 
 		if (tail - off < sizeof(*r) || tail - off < size_of(r->len))
 			return pf_err_set(err, -EPROTO, "record at byte %" PRIu64, off);
-		if ((r->type & ~(uint32_t)GONE) == PF_STATE_NODE ||
-		    r->type == (PF_STATE_TYPES | (uint32_t)GONE))
+		if (check_version(r, err) < 0)
+			return -EPROTO;
+		if ((r->type & ~GONE) == PF_STATE_NODE ||
+		    r->type == (PF_STATE_TYPES | GONE))
 			note_recent_locked(r->unique);
 		if (index_locked(&state.index, r, off) < 0)
 			return pf_err_set(err, -ENOMEM, "no memory");
