@@ -110,6 +110,19 @@ static inline void pf_state_drop(enum pf_state_type type, uint64_t id)
  * until pf_state_restored, also when the record is replaced or dropped meanwhile. */
 const void *pf_state_get(enum pf_state_type type, uint64_t id, size_t *len);
 
+/*
+ * The same for a record that begins with a struct of LEN bytes; *TAIL: how many bytes follow.  With
+ * TAIL NULL none may.  NULL, and *ERR: -ENOENT: there is no such record; -EPROTO: its length is another.
+ */
+const void *pf_state_load(enum pf_state_type type, uint64_t id, size_t len, size_t *tail,
+			  struct pf_err *err);
+
+/* Find N texts, each with its NUL, in the LEN bytes at TAIL; false: there are fewer. */
+bool pf_state_texts(const void *tail, size_t len, const char *texts[], unsigned n);
+
+/* NULL, and *ERR: the record (TYPE, ID) has a field that cannot be; -EPROTO. */
+void *pf_state_damaged(enum pf_state_type type, uint64_t id, struct pf_err *err);
+
 /* All objects have been restored: from now on the journal gives back the room of records that
  * were replaced, and moves the others.  Does not block. */
 void pf_state_restored(void);

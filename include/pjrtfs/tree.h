@@ -243,10 +243,8 @@ struct pf_restored {
 	uint64_t ino;
 	unsigned as; /* its kind's restored_as */
 	struct pf_attr attr;
-	const char *name;   /* borrowed; NULL: it was not linked, but hidden or open */
-	const void *object; /* borrowed: what the kind kept of it; NULL: nothing */
-	size_t len;
-	bool written; /* an open file has written it since its last commit */
+	const char *name; /* borrowed; NULL: it was not linked, but hidden or open */
+	bool written;     /* an open file has written it since its last commit */
 };
 
 /*

@@ -218,13 +218,12 @@ bool pf_instance_find_pool(const char *name, uint64_t *number, uint64_t *size)
 {
 	const size_t prefix = sizeof(pool_prefix) - 1;
 	const uint64_t *record;
-	size_t len;
 
 	if (strncmp(name, pool_prefix, prefix) != 0)
 		return false;
 	*number = strtoull(name + prefix, NULL, 10);
-	record = pf_state_get(PF_STATE_POOL, *number, &len);
-	if (!record || len != sizeof(*record)) {
+	record = pf_state_load(PF_STATE_POOL, *number, sizeof(*record), NULL, NULL);
+	if (!record) {
 		pf_shm_forget(name);
 		return false;
 	}

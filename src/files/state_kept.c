@@ -185,18 +185,16 @@ static void not_read(struct pf_state_dir *d, const struct pf_buf *path,
 /* The nodes whose files the journal names, by the numbers of these. */
 int state_load_begin(struct pf_state_dir *d)
 {
-	size_t n, len;
+	size_t n;
 	pf_autofree uint64_t *list = pf_state_list(PF_STATE_KEPT, &n);
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		const void *record = pf_state_get(PF_STATE_KEPT, list[i], &len);
-		uint64_t file;
+		const uint64_t *file =
+			pf_state_load(PF_STATE_KEPT, list[i], sizeof(*file), NULL, NULL);
 
-		if (!record || len != sizeof(file))
-			continue;
-		memcpy(&file, record, sizeof(file));
-		r = pf_map_put(&d->known, file, (void *)(uintptr_t)list[i]);
+		if (file)
+			r = pf_map_put(&d->known, *file, (void *)(uintptr_t)list[i]);
 	}
 	return r;
 }

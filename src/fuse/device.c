@@ -55,7 +55,7 @@ static void answered_init(struct pf_mount *mount, const struct fuse_init_out *an
 {
 	size_t len;
 	const struct session_record *before =
-		pf_state_get(PF_STATE_SESSION, SESSION, &len);
+		pf_state_load(PF_STATE_SESSION, SESSION, sizeof(*before), &len, NULL);
 	const struct session_record now = { .dev = mount->dev, .answer = *answer };
 
 	if (mount->resumed)
@@ -180,17 +180,16 @@ static bool is_disconnected(int fd)
 
 int pf_device_resume(struct pf_mount *mount, struct pf_err *err)
 {
-	size_t len;
-	const struct session_record *r = pf_state_get(PF_STATE_SESSION, SESSION, &len);
 	pf_autofree void *request = NULL;
 	struct fuse_buf buf = { 0 };
+	const struct session_record *r =
+		pf_state_load(PF_STATE_SESSION, SESSION, sizeof(*r), &buf.size, NULL);
 
 	if (is_disconnected(mount->io_fd))
 		return pf_err_set(err, -ENOTCONN, "it was unmounted meanwhile");
-	if (!r || len <= sizeof(*r) + sizeof(struct fuse_in_header))
+	if (!r || buf.size <= sizeof(struct fuse_in_header))
 		return pf_err_set(err, -EPROTO, "it had not begun to serve");
 	mount->dev = r->dev;
-	buf.size = len - sizeof(*r);
 	buf.mem = request = malloc(buf.size);
 	if (!request)
 		return -ENOMEM;

@@ -68,6 +68,15 @@ static void save(const struct pf_bytes *b, uint64_t len)
 	pf_state_put(PF_STATE_BYTES, b->id, &record, sizeof(record), NULL, 0);
 }
 
+const struct pf_bytes_record *pf_bytes_load(uint64_t id, struct pf_err *err)
+{
+	const struct pf_bytes_record *r =
+		pf_state_load(PF_STATE_BYTES, id, sizeof(*r), NULL, err);
+
+	return r && r->start > r->extent.len ? pf_state_damaged(PF_STATE_BYTES, id, err)
+					     : r;
+}
+
 /* The same again, if there is one. */
 static void save_again(const struct pf_bytes *b)
 {

@@ -45,6 +45,9 @@ struct pf_bytes_record {
 	uint64_t arena; /* pf_arena_number */
 };
 
+/* The record of the bytes with number ID.  NULL: -ENOENT, -EPROTO. */
+const struct pf_bytes_record *pf_bytes_load(uint64_t id, struct pf_err *err);
+
 /* Where the host bytes are that a restarted daemon finds. */
 enum pf_where_kept {
 	PF_KEPT_NOWHERE,
@@ -139,9 +142,6 @@ struct pf_restore {
 	struct pf_map bytes, values, buffers, pools;
 	struct pf_map executables; /* RESTORE itself for each */
 };
-
-/* -EPROTO: the record of WHAT with number ID is damaged. */
-int pf_restore_damaged(const char *what, uint64_t id, struct pf_err *err);
 
 /* Take over the arenas of KEPT, with the bytes in them: those of users after that of the mount, ARENA.
  * -EPROTO, -ENOMEM. */

@@ -270,14 +270,15 @@ static void restore(struct pf_quotas *q)
 	pf_autofree uint64_t *uids = pf_state_list(PF_STATE_USER, &n);
 
 	for (size_t k = 0; uids && k < n; k++) {
-		const struct record *record = pf_state_get(PF_STATE_USER, uids[k], &len);
+		const struct record *record = pf_state_load(PF_STATE_USER, uids[k],
+							    sizeof(*record), &len, NULL);
 		struct pf_account *a = pf_account_of(q, (uid_t)uids[k]);
 		pf_autofree char *words = NULL;
 
-		if (!record || !a || len < sizeof(*record))
+		if (!record || !a)
 			continue;
 		a->limits[PF_COMPILE_MS].current = record->compile_ms;
-		words = strndup((const char *)(record + 1), len - sizeof(*record));
+		words = strndup((const char *)(record + 1), len);
 		for (char *save, *word = words ? strtok_r(words, "\n", &save) : NULL;
 		     word; word = strtok_r(NULL, "\n", &save))
 			restore_word(a, word);

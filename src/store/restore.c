@@ -3,7 +3,6 @@
 #include "pjrtfs/restore.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,21 @@
 #include "internal.h"
 
 enum { EXECUTABLE_TEXTS = 5 }; /* behind its record: the options, then three errors */
+
+/* Read RANK extents at DIMS, where *LEN bytes are left; then *LEN is what follows them.  False: they
+ * are cut, or too many. */
+static bool read_shape(unsigned rank, const int64_t *dims, size_t *len,
+		       struct pf_shape *ret)
+{
+	size_t size = rank * sizeof(*dims);
+
+	if (rank > PF_MAX_RANK || *len < size)
+		return false;
+	*ret = (struct pf_shape){ .rank = rank };
+	memcpy(ret->dims, dims, size);
+	*len -= size;
+	return true;
+}
 
 /* --- values ------------------------------------------------------------------------------- */
 
@@ -41,8 +55,7 @@ static bool find_in_arena(struct pf_restore *restore, struct pf_value *v,
 
 /* Give V its host copy.  False: it is not there, or no memory is left. */
 static bool find_host(struct pf_restore *restore, struct pf_value *v,
-		      const struct pf_value_record *r, const char *tail,
-		      struct pf_arena *arena)
+		      const struct pf_value_record *r, struct pf_arena *arena)
 {
 	struct pf_instance *pool;
 
@@ -58,7 +71,7 @@ static bool find_host(struct pf_restore *restore, struct pf_value *v,
 	case PF_KEPT_INLINE:
 		v->small = malloc(v->len ? v->len : 1);
 		if (v->small)
-			memcpy(v->small, tail, v->len);
+			memcpy(v->small, (const char *)r + PF_RECORD_LEN(*r), v->len);
 		return v->small != NULL;
 	default:
 		return v->blank;
@@ -77,33 +90,27 @@ static unsigned memory_of(const struct pf_location *location, uint32_t memory)
 								: PF_DEFAULT_MEMORY;
 }
 
-/* The record of value ID in *RET, with its shape, and in *TAIL the bytes behind it, borrowed until
- * the next change of the journal.  1; 0: none; -EPROTO. */
-static int read_value(uint64_t id, struct pf_value_record *ret, struct pf_shape *shape,
-		      const char **tail, struct pf_err *err)
+/* The record of value ID, and its shape.  NULL: -ENOENT, -EPROTO. */
+static const struct pf_value_record *read_value(uint64_t id, struct pf_shape *shape,
+						struct pf_err *err)
 {
 	size_t len;
-	const struct pf_value_record *r = pf_state_get(PF_STATE_VALUE, id, &len);
+	const struct pf_value_record *r =
+		pf_state_load(PF_STATE_VALUE, id, offsetof(struct pf_value_record, dims),
+			      &len, err);
 	uint64_t bytes;
 
 	if (!r)
-		return 0;
-	if (len < offsetof(struct pf_value_record, dims) || r->rank > PF_MAX_RANK ||
-	    len < PF_RECORD_LEN(*r) ||
-	    len - PF_RECORD_LEN(*r) != (r->where == PF_KEPT_INLINE ? r->len : 0))
-		return pf_restore_damaged("value", id, err);
-	*ret = (struct pf_value_record){ 0 };
-	memcpy(ret, r, PF_RECORD_LEN(*r));
-	*tail = (const char *)r + PF_RECORD_LEN(*r);
-	*shape = (struct pf_shape){ .rank = r->rank };
-	memcpy(shape->dims, ret->dims, sizeof(shape->dims));
-	if (!pf_dtype_valid((int)r->dtype) ||
+		return NULL;
+	if (!read_shape(r->rank, r->dims, &len, shape) ||
+	    len != (r->where == PF_KEPT_INLINE ? r->len : 0) ||
+	    !pf_dtype_valid((int)r->dtype) ||
 	    pf_shape_bytes(shape, r->dtype, &bytes, NULL) < 0 || bytes != r->len ||
 	    !pf_layout_is_valid(&r->layout, r->rank) ||
 	    (r->state != PF_VALUE_READY && r->state != PF_VALUE_DONATED &&
 	     r->state != PF_VALUE_LOST))
-		return pf_restore_damaged("value", id, err);
-	return 1;
+		return pf_state_damaged(PF_STATE_VALUE, id, err);
+	return r;
 }
 
 static struct pf_value *restore_value(struct pf_restore *restore, uint64_t id,
@@ -111,29 +118,28 @@ static struct pf_value *restore_value(struct pf_restore *restore, uint64_t id,
 				      struct pf_err *err)
 {
 	struct pf_value *v = pf_map_get(&restore->values, id);
-	struct pf_value_record r;
+	const struct pf_value_record *r;
 	struct pf_shape shape;
-	const char *tail = NULL;
 
 	if (v)
 		return pf_value_ref(v);
-	if (read_value(id, &r, &shape, &tail, err) <= 0)
+	r = read_value(id, &shape, err);
+	if (!r)
 		return NULL;
-	v = pf_value_new(&(struct pf_array_type){ r.dtype, &shape, r.len },
-			 pf_location_place(location, memory_of(location, r.memory)));
+	v = pf_value_new(&(struct pf_array_type){ r->dtype, &shape, r->len },
+			 pf_location_place(location, memory_of(location, r->memory)));
 	if (!v || pf_map_put(&restore->values, id, v) < 0) {
 		pf_value_unref(v);
 		pf_err_set(err, -ENOMEM, "no memory for a value");
 		return NULL;
 	}
 	v->state_id = id;
-	v->layout = r.layout;
-	v->on_device_bytes = r.on_device_bytes;
-	v->blank = r.blank;
-	v->state = r.state;
-	v->consumed = r.state == PF_VALUE_DONATED;
-	if (r.state == PF_VALUE_READY &&
-	    !find_host(restore, v, &r, tail, location->arena))
+	v->layout = r->layout;
+	v->on_device_bytes = r->on_device_bytes;
+	v->blank = r->blank;
+	v->state = r->state;
+	v->consumed = r->state == PF_VALUE_DONATED;
+	if (r->state == PF_VALUE_READY && !find_host(restore, v, r, location->arena))
 		v->state = PF_VALUE_LOST;
 	pf_value_recharge_locked(v);
 	return pf_value_ref(v);
@@ -146,38 +152,36 @@ static bool is_dtype(uint32_t dtype)
 	return dtype == PF_DTYPE_INVALID || pf_dtype_valid((int)dtype);
 }
 
-/* The record of buffer ID in *RET, and in *ERROR the buffer's error.  -ENOENT, -EPROTO. */
-static int read_buffer(uint64_t id, struct pf_buffer_record *ret, struct pf_err *error,
-		       struct pf_err *err)
+/* The record of buffer ID, its declared shape, and in *ERROR the buffer's error.  NULL: -ENOENT,
+ * -EPROTO. */
+static const struct pf_buffer_record *read_buffer(uint64_t id, struct pf_shape *shape,
+						  struct pf_err *error,
+						  struct pf_err *err)
 {
-	size_t len, text;
-	const struct pf_buffer_record *r = pf_state_get(PF_STATE_BUFFER, id, &len);
+	size_t len;
+	const struct pf_buffer_record *r =
+		pf_state_load(PF_STATE_BUFFER, id,
+			      offsetof(struct pf_buffer_record, dims), &len, err);
 
 	if (!r)
-		return pf_err_set(err, -ENOENT, "no buffer %" PRIu64 " in the journal",
-				  id);
-	if (len < offsetof(struct pf_buffer_record, dims) || r->rank > PF_MAX_RANK ||
-	    len < PF_RECORD_LEN(*r) || r->format >= PF_FORMAT_JSON ||
+		return NULL;
+	if (!read_shape(r->rank, r->dims, &len, shape) || r->format >= PF_FORMAT_JSON ||
 	    r->state > PF_BUFFER_ERROR || !is_dtype(r->declared) ||
 	    !is_dtype(r->former) || r->device[sizeof(r->device) - 1] ||
 	    r->made_by[sizeof(r->made_by) - 1])
-		return pf_restore_damaged("buffer", id, err);
-	*ret = (struct pf_buffer_record){ 0 };
-	memcpy(ret, r, PF_RECORD_LEN(*r));
-	text = len - PF_RECORD_LEN(*r);
-	if (text >= sizeof(error->text))
-		text = sizeof(error->text) - 1;
+		return pf_state_damaged(PF_STATE_BUFFER, id, err);
+	if (len >= sizeof(error->text))
+		len = sizeof(error->text) - 1;
 	*error = (struct pf_err){ .code = r->err_code, .pjrt_code = r->err_pjrt_code };
-	memcpy(error->text, (const char *)r + PF_RECORD_LEN(*r), text);
-	return 0;
+	memcpy(error->text, (const char *)r + PF_RECORD_LEN(*r), len);
+	return r;
 }
 
 /* -ENOMEM. */
 static int set_facts(struct pf_buffer *b, const struct pf_buffer_record *r,
-		     const struct pf_err *error, struct pf_err *err)
+		     const struct pf_shape *shape, const struct pf_err *error,
+		     struct pf_err *err)
 {
-	struct pf_shape shape = { .rank = r->rank };
-
 	b->size = r->size;
 	b->made = (struct timespec){ r->made_s, r->made_ns };
 	b->memory = r->memory;
@@ -187,13 +191,12 @@ static int set_facts(struct pf_buffer *b, const struct pf_buffer_record *r,
 	b->state = r->state;
 	b->refused = r->refused;
 	b->line_refused = r->line_refused;
-	memcpy(shape.dims, r->dims, sizeof(r->dims));
 	if (strcmp(r->made_by, "upload") != 0)
 		b->made_by = strndup(r->made_by, sizeof(r->made_by));
 	if (strcmp(r->made_by, "upload") != 0 && !b->made_by)
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
 	pf_err_keep(&b->err, error);
-	return r->shaped ? pf_buffer_declare_locked(b, r->declared, &shape, err) : 0;
+	return r->shaped ? pf_buffer_declare_locked(b, r->declared, shape, err) : 0;
 }
 
 /* The daemon may have ended between two records: make the state that of what there is. */
@@ -220,7 +223,8 @@ int pf_buffer_restore(struct pf_restore *restore, uint64_t id, pf_location_find 
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *b = NULL;
 	const struct pf_location *location;
 	struct pf_err error, why = PF_ERR_INIT;
-	struct pf_buffer_record r;
+	const struct pf_buffer_record *r;
+	struct pf_shape shape;
 	int code;
 
 	*ret = pf_map_get(&restore->buffers, id);
@@ -228,25 +232,25 @@ int pf_buffer_restore(struct pf_restore *restore, uint64_t id, pf_location_find 
 		pf_buffer_ref(*ret);
 		return 0;
 	}
-	code = read_buffer(id, &r, &error, err);
-	if (code < 0)
-		return code;
-	location = find(arg, r.device);
+	r = read_buffer(id, &shape, &error, err);
+	if (!r)
+		return err->code;
+	location = find(arg, r->device);
 	if (!location)
 		return pf_err_set(err, -ENODEV, "there is no device %s any more",
-				  r.device);
+				  r->device);
 	b = pf_buffer_without_record(location);
 	if (!b)
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
-	code = set_facts(b, &r, &error, err);
+	code = set_facts(b, r, &shape, &error, err);
 	if (code < 0)
 		return code;
-	b->content = pf_restore_find_bytes(restore, r.content);
-	if (r.value)
-		b->value = restore_value(restore, r.value, location, &why);
+	b->content = pf_restore_find_bytes(restore, r->content);
+	if (r->value)
+		b->value = restore_value(restore, r->value, location, &why);
 	if (b->value)
 		pf_value_hold(b->value);
-	else if (why.code)
+	else if (why.code && why.code != -ENOENT)
 		return pf_err_set(err, why.code, "%s", why.text);
 	settle(b);
 	if (pf_map_put(&restore->buffers, id, b) < 0)
@@ -258,35 +262,19 @@ int pf_buffer_restore(struct pf_restore *restore, uint64_t id, pf_location_find 
 
 /* --- executables -------------------------------------------------------------------------- */
 
-/* Copy the record of executable ID to *RET, and what follows to TAIL, into which TEXTS then point.
- * -ENOENT, -EPROTO, -ENOMEM. */
-static int read_executable(uint64_t id, struct pf_executable_record *ret,
-			   struct pf_buf *tail, const char *texts[EXECUTABLE_TEXTS],
-			   struct pf_err *err)
+/* The record of executable ID, and the TEXTS behind it, until pf_state_restored.  NULL: -ENOENT,
+ * -EPROTO. */
+static const struct pf_executable_record *read_executable(
+	uint64_t id, const char *texts[EXECUTABLE_TEXTS], struct pf_err *err)
 {
-	size_t len, at = 0;
+	size_t len;
 	const struct pf_executable_record *r =
-		pf_state_get(PF_STATE_EXECUTABLE, id, &len);
+		pf_state_load(PF_STATE_EXECUTABLE, id, sizeof(*r), &len, err);
 
-	if (!r)
-		return pf_err_set(err, -ENOENT,
-				  "no executable %" PRIu64 " in the journal", id);
-	if (len < sizeof(*r) || r->format > PF_PROGRAM_NATIVE ||
-	    r->state > PF_EXECUTABLE_FAILED)
-		return pf_restore_damaged("executable", id, err);
-	*ret = *r;
-	pf_buf_append(tail, r + 1, len - sizeof(*r));
-	if (tail->failed)
-		return pf_err_set(err, -ENOMEM, "no memory for an executable");
-	for (int i = 0; i < EXECUTABLE_TEXTS; i++) {
-		const char *end = memchr(tail->data + at, 0, tail->len - at);
-
-		if (!end)
-			return pf_restore_damaged("executable", id, err);
-		texts[i] = tail->data + at;
-		at = (size_t)(end - tail->data) + 1;
-	}
-	return 0;
+	if (!r || (pf_state_texts(r + 1, len, texts, EXECUTABLE_TEXTS) &&
+		   r->format <= PF_PROGRAM_NATIVE && r->state <= PF_EXECUTABLE_FAILED))
+		return r;
+	return pf_state_damaged(PF_STATE_EXECUTABLE, id, err);
 }
 
 static void set_executable_err(struct pf_err *err, int code, const char *text)
@@ -314,47 +302,46 @@ int pf_executable_restore(struct pf_restore *restore, uint64_t id,
 			  struct pf_arena *arena, struct pf_compiler *compiler,
 			  struct pf_executable **ret, struct pf_err *err)
 {
-	pf_autobuf struct pf_buf tail = PF_BUF_INIT;
 	const char *texts[EXECUTABLE_TEXTS];
-	struct pf_executable_record r = { 0 };
+	const struct pf_executable_record *r = read_executable(id, texts, err);
 	struct pf_executable *x;
-	int code = read_executable(id, &r, &tail, texts, err);
 
-	if (code < 0)
-		return code;
+	if (!r)
+		return err->code;
 	x = pf_executable_new(workers, n, arena, compiler);
 	if (!x || pf_map_put(&restore->executables, id, restore) < 0) {
 		pf_executable_unref(x);
 		return pf_err_set(err, -ENOMEM, "no memory for an executable");
 	}
 	x->id = 0; /* nothing is written before all is set */
-	x->user = r.user;
-	x->program = pf_restore_find_bytes(restore, r.program);
-	if (x->program && r.program_len <= x->program->extent.len - x->program->start)
-		x->program_len = r.program_len;
-	x->topology = pf_restore_find_bytes(restore, r.topology);
-	if (x->topology && r.topology_len <= x->topology->extent.len - x->topology->start)
-		x->topology_len = r.topology_len;
-	x->served.program = pf_restore_find_bytes(restore, r.served);
+	x->user = r->user;
+	x->program = pf_restore_find_bytes(restore, r->program);
+	if (x->program && r->program_len <= x->program->extent.len - x->program->start)
+		x->program_len = r->program_len;
+	x->topology = pf_restore_find_bytes(restore, r->topology);
+	if (x->topology &&
+	    r->topology_len <= x->topology->extent.len - x->topology->start)
+		x->topology_len = r->topology_len;
+	x->served.program = pf_restore_find_bytes(restore, r->served);
 	if (x->served.program &&
-	    r.served_len <= x->served.program->extent.len - x->served.program->start)
-		x->served.len = r.served_len;
-	if (r.has_served_options)
+	    r->served_len <= x->served.program->extent.len - x->served.program->start)
+		x->served.len = r->served_len;
+	if (r->has_served_options)
 		x->served.settings = strdup(texts[4]);
 	x->resumed = true;
-	x->format = r.format;
-	x->changed = r.changed;
+	x->format = r->format;
+	x->changed = r->changed;
 	/* Options that are not valid any more are refused by the compile. */
-	if (r.has_options &&
+	if (r->has_options &&
 	    pf_executable_set_options(x, texts[0], strlen(texts[0]), false, NULL) < 0)
 		x->options = strdup(texts[0]);
-	set_executable_state(x, &r);
+	set_executable_state(x, r);
 	x->resumed = x->state == PF_EXECUTABLE_COMPILING;
-	if (r.state != PF_EXECUTABLE_COMPILING)
-		set_executable_err(&x->err, r.err, texts[1]);
-	x->err.pjrt_code = r.pjrt_code;
-	set_executable_err(&x->write_err, r.write_err, texts[2]);
-	set_executable_err(&x->options_err, r.options_err, texts[3]);
+	if (r->state != PF_EXECUTABLE_COMPILING)
+		set_executable_err(&x->err, r->err, texts[1]);
+	x->err.pjrt_code = r->pjrt_code;
+	set_executable_err(&x->write_err, r->write_err, texts[2]);
+	set_executable_err(&x->options_err, r->options_err, texts[3]);
 	x->id = id;
 	pf_executable_save_locked(x);
 	*ret = x;

@@ -2,34 +2,16 @@
 /* The memory of an earlier life: arenas with the extents of bytes, and pools. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "internal.h"
 #include "pjrtfs/restore.h"
 
-int pf_restore_damaged(const char *what, uint64_t id, struct pf_err *err)
-{
-	return pf_err_set(err, -EPROTO, "the record of %s %" PRIu64 " is damaged", what,
-			  id);
-}
-
-/* NULL: it is damaged. */
-static const struct pf_bytes_record *bytes_record(uint64_t id)
-{
-	size_t len;
-	const struct pf_bytes_record *record = pf_state_get(PF_STATE_BYTES, id, &len);
-
-	return record && len == sizeof(*record) && record->start <= record->extent.len
-		       ? record
-		       : NULL;
-}
-
 /* Make the bytes with number ID, which lie in ARENA; its extent is in use. */
 static int restore_bytes(struct pf_restore *restore, uint64_t id, struct pf_arena *arena,
 			 struct pf_err *err)
 {
-	const struct pf_bytes_record *record = bytes_record(id);
+	const struct pf_bytes_record *record = pf_bytes_load(id, err);
 	struct pf_bytes *b = calloc(1, sizeof(*b));
 
 	if (!b || pf_map_put(&restore->bytes, id, b) < 0) {
@@ -55,10 +37,10 @@ static int list_extents(const uint64_t *ids, size_t n_ids, uint64_t number,
 	if (!*ret)
 		return pf_err_set(err, -ENOMEM, "no memory for the arena");
 	for (size_t i = 0; i < n_ids; i++) {
-		const struct pf_bytes_record *record = bytes_record(ids[i]);
+		const struct pf_bytes_record *record = pf_bytes_load(ids[i], err);
 
 		if (!record)
-			return pf_restore_damaged("bytes", ids[i], err);
+			return -EPROTO;
 		if (record->arena == number)
 			(*ret)[(*n)++] = record->extent;
 	}
@@ -88,7 +70,7 @@ static int restore_arena(struct pf_restore *restore, uint64_t number, int kept,
 	if (!number)
 		*mount = arena;
 	for (size_t i = 0; i < n_ids && r == 0; i++)
-		if (bytes_record(ids[i])->arena == number)
+		if (pf_bytes_load(ids[i], err)->arena == number)
 			r = restore_bytes(restore, ids[i], arena, err);
 	return r;
 }
@@ -111,7 +93,7 @@ static int forget_unused(struct pf_err *err)
 	int r = ids && arenas ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < n_ids && r == 0; i++) {
-		const struct pf_bytes_record *record = bytes_record(ids[i]);
+		const struct pf_bytes_record *record = pf_bytes_load(ids[i], NULL);
 
 		if (record && record->arena) /* 0: the mount's */
 			r = pf_map_put(&used, record->arena, &ids[i]);

@@ -222,10 +222,10 @@ bool pf_open_begin(const struct pf_open *of)
 bool pf_open_read(uint64_t handle, struct pf_open *ret)
 {
 	size_t len;
-	const struct open_record *r = pf_state_get(PF_STATE_OPEN, handle, &len);
+	const struct open_record *r =
+		pf_state_load(PF_STATE_OPEN, handle, sizeof(*r), &len, NULL);
 
-	if (!r || len < sizeof(*r) || r->n_groups > PF_CRED_GROUPS ||
-	    len != sizeof(*r) + r->n_groups * sizeof(gid_t))
+	if (!r || r->n_groups > PF_CRED_GROUPS || len != r->n_groups * sizeof(gid_t))
 		return false;
 	*ret = (struct pf_open){ .alias = r->ino,
 				 .handle = handle,
@@ -279,13 +279,13 @@ void pf_restoration_free(struct pf_restoration *r)
 static int read_entry(uint64_t ino, struct pf_entry *e)
 {
 	size_t len;
-	const char *data = pf_state_get(PF_STATE_NODE, ino, &len);
+	const struct pf_node_record *r =
+		pf_state_load(PF_STATE_NODE, ino, sizeof(*r), &len, NULL);
+	const char *name;
 
-	if (!data || len <= sizeof(e->record) || data[len - 1])
+	if (!r || !pf_state_texts(r + 1, len, &name, 1))
 		return -EPROTO;
-	*e = (struct pf_entry){ .ino = ino };
-	memcpy(&e->record, data, sizeof(e->record));
-	e->name = strdup(data + sizeof(e->record));
+	*e = (struct pf_entry){ .ino = ino, .record = *r, .name = strdup(name) };
 	return e->name ? 0 : -ENOMEM;
 }
 

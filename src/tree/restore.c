@@ -24,22 +24,13 @@ static int make_one(struct pf_tree *tree, struct pf_node *dir, const struct pf_e
 		    struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
-	pf_autobuf struct pf_buf object = PF_BUF_INIT;
-	struct pf_restored old = { .ino = e->ino,
-				   .as = e->record.as,
-				   .attr = attr_of(&e->record),
-				   .name = dir ? e->name : NULL,
-				   .written = e->written };
-	const void *record = pf_state_get(PF_STATE_OBJECT, e->ino, &old.len);
-	int r;
+	const struct pf_restored old = { .ino = e->ino,
+					 .as = e->record.as,
+					 .attr = attr_of(&e->record),
+					 .name = dir ? e->name : NULL,
+					 .written = e->written };
+	int r = tree->restoring->make(tree->restoring->arg, dir, &old, &node, err);
 
-	/* A copy: the function writes to the journal. */
-	if (record)
-		pf_buf_append(&object, record, old.len);
-	if (object.failed)
-		return pf_err_set(err, -ENOMEM, "no memory for %s", e->name);
-	old.object = record ? object.data : NULL;
-	r = tree->restoring->make(tree->restoring->arg, dir, &old, &node, err);
 	if (r < 0 || !node)
 		return r;
 	if (dir && !node->priv->parent)

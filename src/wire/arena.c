@@ -247,16 +247,15 @@ int pf_arena_adopt(struct pf_arena *first, uint64_t number, int fd, uint64_t lim
 		   struct pf_extent *extents, size_t n, struct pf_arena **ret,
 		   struct pf_err *err)
 {
-	size_t len = 0;
-	const struct layout *layout = pf_state_get(PF_STATE_ARENA, number, &len);
+	const struct layout *layout =
+		pf_state_load(PF_STATE_ARENA, number, sizeof(*layout), NULL, NULL);
 	struct pf_arena *a;
 	int r;
 
-	if (!layout || len != sizeof(*layout) || !fits(layout, fd))
+	if (!layout || !fits(layout, fd))
 		return pf_err_set(err, -EPROTO,
 				  "the arena is not of the size in the journal");
-	r = make(fd, limit, &(struct layout){ layout->size, layout->small_size }, first,
-		 &a, err);
+	r = make(fd, limit, layout, first, &a, err);
 	if (r < 0)
 		return r;
 	qsort(extents, n, sizeof(*extents), by_offset);

@@ -298,6 +298,45 @@ const void *pf_state_get(enum pf_state_type type, uint64_t id, size_t *len)
 	return r + 1;
 }
 
+void *pf_state_damaged(enum pf_state_type type, uint64_t id, struct pf_err *err)
+{
+	pf_err_set(err, -EPROTO, "the record of %s %" PRIu64 " is damaged",
+		   types[type].name, id);
+	return NULL;
+}
+
+const void *pf_state_load(enum pf_state_type type, uint64_t id, size_t len, size_t *tail,
+			  struct pf_err *err)
+{
+	size_t all = 0;
+	const void *record = pf_state_get(type, id, &all);
+
+	if (!record) {
+		pf_err_set(err, -ENOENT, "no %s %" PRIu64 " in the journal",
+			   types[type].name, id);
+		return NULL;
+	}
+	if (all < len || (all > len && !tail))
+		return pf_state_damaged(type, id, err);
+	if (tail)
+		*tail = all - len;
+	return record;
+}
+
+bool pf_state_texts(const void *tail, size_t len, const char *texts[], unsigned n)
+{
+	const char *at = tail, *end = at + len;
+
+	for (unsigned i = 0; i < n; i++) {
+		texts[i] = at;
+		at = memchr(at, 0, (size_t)(end - at));
+		if (!at)
+			return false;
+		at++;
+	}
+	return true;
+}
+
 void pf_state_restored(void)
 {
 	PF_LOCK_SCOPE(&state.lock);

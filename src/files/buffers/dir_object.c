@@ -31,12 +31,21 @@ int buffer_dir_charge(struct pf_node *dir, uid_t uid, bool forced, struct pf_err
 			      forced, err);
 }
 
+/* The payload of PF_STATE_OBJECT is the number of the file whose tensors it shows, or 0. */
 void buffer_dir_save(const struct pf_node *dir)
 {
 	const struct buffer_dir *object = dir->object;
-	const struct dir_record r = { .file = object->file ? object->file->ino : 0 };
+	const uint64_t file = object->file ? object->file->ino : 0;
 
-	pf_state_put(PF_STATE_OBJECT, dir->ino, &r, sizeof(r), NULL, 0);
+	pf_state_put(PF_STATE_OBJECT, dir->ino, &file, sizeof(file), NULL, 0);
+}
+
+uint64_t buffer_dir_saved_file(uint64_t ino)
+{
+	const uint64_t *file =
+		pf_state_load(PF_STATE_OBJECT, ino, sizeof(*file), NULL, NULL);
+
+	return file ? *file : 0;
 }
 
 void buffer_dir_free(struct pf_node *dir)

@@ -93,6 +93,12 @@ struct pf_node *inode_new(struct pf_tree *tree, struct pf_buffer *buffer,
 struct pf_node *view_new(struct pf_tree *tree, struct buffer_inode *inode,
 			 enum pf_format format, mode_t mode, const struct pf_cred *cred);
 
+/* The payload of PF_STATE_OBJECT of a buffer's file. */
+struct view_record {
+	uint64_t inode, buffer, part_of;
+	uint32_t format, numbered;
+};
+
 /* NODE's format changed, or its inode: write that to the journal. */
 void view_save(const struct pf_node *node);
 
@@ -143,6 +149,9 @@ int buffer_dir_charge(struct pf_node *dir, uid_t uid, bool forced, struct pf_err
 
 /* Another file's tensors are shown as DIR, or none's: write that to the journal. */
 void buffer_dir_save(const struct pf_node *dir);
+
+/* The number of the file whose tensors directory INO of an earlier life showed, or 0. */
+uint64_t buffer_dir_saved_file(uint64_t ino);
 
 /* The free of kinds of directories. */
 void buffer_dir_free(struct pf_node *dir);
@@ -283,18 +292,6 @@ extern const struct pf_kind kind_sharding;
 /* A buffer lost the name NAME in DIR: if that was the last shard of an array, unlink its
  * NAME.sharding.json.  The name lock is held. */
 void files_shard_gone(struct pf_node *dir, const char *name);
-
-/* --- restore.c ---------------------------------------------------------------------- */
-
-/* The payload of PF_STATE_OBJECT of a buffer's file, and of a directory of tensors. */
-struct view_record {
-	uint64_t inode, buffer, part_of;
-	uint32_t format, numbered;
-};
-
-struct dir_record {
-	uint64_t file; /* its number */
-};
 
 /* --- file.c ------------------------------------------------------------------------- */
 

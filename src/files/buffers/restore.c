@@ -11,12 +11,13 @@
 
 #include "internal.h"
 #include "pjrtfs/restore.h"
+#include "pjrtfs/state.h"
 
 int buffers_restore_directory(struct restoring *r, struct pf_node *dir,
 			      const struct pf_restored *old, struct pf_node **ret,
 			      struct pf_err *err)
 {
-	const struct dir_record *record = old->object;
+	uint64_t file = buffer_dir_saved_file(old->ino);
 	struct device *device = files_device_of(dir);
 	int code;
 
@@ -27,9 +28,7 @@ int buffers_restore_directory(struct restoring *r, struct pf_node *dir,
 	code = buffer_dir_charge(*ret, old->attr.uid, true, err);
 	if (code < 0)
 		return code;
-	if (record && old->len == sizeof(*record) && record->file)
-		return pf_map_put(&r->files, record->file, *ret);
-	return 0;
+	return file ? pf_map_put(&r->files, file, *ret) : 0;
 }
 
 static const struct pf_location *location_of(const void *arg, const char *name)
@@ -92,14 +91,17 @@ int buffers_restore_file(struct restoring *r, struct pf_node *dir,
 			 const struct pf_restored *old, struct pf_node **ret,
 			 struct pf_err *err)
 {
-	const struct view_record *record = old->object;
+	const struct view_record *record =
+		pf_state_load(PF_STATE_OBJECT, old->ino, sizeof(*record), NULL, err);
 	struct pf_node *directory = pf_map_get(&r->files, old->ino);
 	struct buffer_inode *inode = NULL;
 	struct pf_node *node;
 	int code;
 
-	if (!record || old->len != sizeof(*record) || record->format >= PF_FORMAT_COUNT)
-		return pf_err_set(err, -EPROTO, "the record of a file in buffers/");
+	if (record && record->format >= PF_FORMAT_COUNT)
+		record = pf_state_damaged(PF_STATE_OBJECT, old->ino, err);
+	if (!record)
+		return -EPROTO;
 	code = find_inode(r, record, old->attr.uid, &inode, err);
 	if (code < 0 || !inode)
 		return code;

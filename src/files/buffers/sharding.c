@@ -114,7 +114,9 @@ int buffers_restore_sharding(struct restoring *restoring, struct pf_node *dir,
 	struct pf_tree *tree = restoring->fs->tree;
 	struct sharded *own = calloc(1, sizeof(*own));
 	struct json_object *o = NULL;
-	int r = own ? pf_json_parse(old->object, old->len, &o, err) : -ENOMEM;
+	size_t len = 0;
+	const char *text = pf_state_get(PF_STATE_OBJECT, old->ino, &len);
+	int r = own ? pf_json_parse(text, len, &o, err) : -ENOMEM;
 
 	if (r == 0)
 		r = sharding_parse(o, own, err);

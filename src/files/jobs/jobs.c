@@ -542,26 +542,20 @@ static int fail_restored(struct job *job)
 	return job->result ? 0 : -ENOMEM;
 }
 
-/* Fill JOB from its record, of LEN bytes. */
-static int read_record(struct job *job, const struct job_record *record, size_t len,
-		       struct pf_err *err)
+/* Fill JOB from its RECORD, and the request and the result behind that. */
+static int read_record(struct job *job, const struct job_record *record,
+		       const char *const texts[2], struct pf_err *err)
 {
-	const char *request = (const char *)(record + 1), *result;
-	const char *end = (const char *)record + len;
-
-	result = request + strnlen(request, (size_t)(end - request)) + 1;
-	if (result >= end || end[-1] || record->state > PF_REPORT_JOB_CANCELLED)
-		return pf_err_set(err, -EPROTO, "the record of a job");
 	job->number = record->number;
 	job->started = record->started;
 	job->ended = record->ended;
 	job->state = record->state;
-	job->request = strdup(request);
+	job->request = strdup(texts[0]);
 	if (!job->request)
 		return -ENOMEM;
 	if (!has_ended(job->state))
 		return fail_restored(job);
-	return pf_json_parse(result, strlen(result), &job->result, err);
+	return pf_json_parse(texts[1], strlen(texts[1]), &job->result, err);
 }
 
 /* Make JOB's directory, with the number INO, and count JOB among those that have ended. */
@@ -584,14 +578,20 @@ static int list_restored(struct job *job, uint64_t ino)
 int jobs_restore(struct restoring *r, struct pf_node *dir, const struct pf_restored *old,
 		 struct pf_node **ret, struct pf_err *err)
 {
-	const struct job_record *record = old->object;
+	const char *texts[2]; /* the request and the result */
+	size_t len;
+	const struct job_record *record =
+		pf_state_load(PF_STATE_OBJECT, old->ino, sizeof(*record), &len, err);
 	struct pf_cred cred = { 0 };
 	struct job *job;
 	int code;
 
 	(void)dir;
-	if (!record || old->len <= sizeof(*record))
-		return pf_err_set(err, -EPROTO, "the record of a job");
+	if (record && (!pf_state_texts(record + 1, len, texts, 2) ||
+		       record->state > PF_REPORT_JOB_CANCELLED))
+		record = pf_state_damaged(PF_STATE_OBJECT, old->ino, err);
+	if (!record)
+		return -EPROTO;
 	job = calloc(1, sizeof(*job));
 	if (!job)
 		return -ENOMEM;
@@ -600,7 +600,7 @@ int jobs_restore(struct restoring *r, struct pf_node *dir, const struct pf_resto
 	task_init(&job->task, &job_ops, r->fs->jobs->dir, &cred);
 	atomic_store(&job->task.end, TASK_OVER);
 	job->account = files_account(r->fs, record->uid);
-	code = read_record(job, record, old->len, err);
+	code = read_record(job, record, texts, err);
 	if (code == 0)
 		code = job_charge(job, true, err);
 	if (code == 0)

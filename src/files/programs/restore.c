@@ -12,6 +12,7 @@
 
 #include "internal.h"
 #include "pjrtfs/restore.h"
+#include "pjrtfs/state.h"
 
 int programs_restore_directory(struct restoring *r, struct pf_node *dir,
 			       const struct pf_restored *old, struct pf_node **ret,
@@ -66,15 +67,17 @@ static int restore_bindings(struct program *program, const char *text, size_t le
 static int find_program(struct restoring *r, const struct pf_restored *old,
 			struct program **ret, struct pf_err *err)
 {
-	const struct program_record *record = old->object;
+	size_t len;
+	const struct program_record *record =
+		pf_state_load(PF_STATE_OBJECT, old->ino, sizeof(*record), &len, err);
 	struct pf_fs *fs = r->fs;
 	struct pf_executable *x = NULL;
 	const struct home *home;
 	int code;
 
 	*ret = NULL;
-	if (!record || old->len < sizeof(*record))
-		return pf_err_set(err, -EPROTO, "the record of a program");
+	if (!record)
+		return -EPROTO;
 	code = files_home(fs, record->user, &home, err);
 	if (code < 0)
 		return code;
@@ -85,8 +88,7 @@ static int find_program(struct restoring *r, const struct pf_restored *old,
 		return code == -ENOENT ? 0 : code;
 	code = program_of_executable(fs, home, old->attr.uid, x, true, ret, err);
 	if (code == 0)
-		code = restore_bindings(*ret, (const char *)(record + 1),
-					old->len - sizeof(*record), err);
+		code = restore_bindings(*ret, (const char *)(record + 1), len, err);
 	if (code < 0)
 		program_unref(pf_steal(ret));
 	return code;

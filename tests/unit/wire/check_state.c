@@ -278,4 +278,28 @@ TEST_EACH(another_version_is_refused, of_versions)
 	ck_assert(!pf_state_on());
 }
 
+TEST(a_record_is_as_long_as_its_struct)
+{
+	struct pf_err err = PF_ERR_INIT;
+	size_t tail;
+
+	put(PF_STATE_USER, 1, "1234567"); /* and a NUL */
+	ck_assert(pf_state_load(PF_STATE_USER, 1, 8, NULL, &err));
+	ck_assert(pf_state_load(PF_STATE_USER, 1, 5, &tail, &err) && tail == 3);
+	ck_assert(!pf_state_load(PF_STATE_USER, 1, 5, NULL, &err));
+	ck_assert_str_eq(err.text, "the record of user 1 is damaged");
+	ck_assert(!pf_state_load(PF_STATE_USER, 1, 9, &tail, NULL));
+	ck_assert(!pf_state_load(PF_STATE_USER, 2, 8, NULL, &err) && err.code == -ENOENT);
+}
+
+TEST(texts_end_within_their_record)
+{
+	const char *t[3];
+
+	ck_assert(pf_state_texts("a\0\0b", 5, t, 3));
+	ck_assert(!strcmp(t[0], "a") && !strcmp(t[1], "") && !strcmp(t[2], "b"));
+	ck_assert(!pf_state_texts("a\0\0b", 4, t, 3));
+	ck_assert(!pf_state_texts("", 0, t, 1));
+}
+
 UNIT_FIXTURE(begin, pf_state_close)
