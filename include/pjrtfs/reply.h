@@ -18,7 +18,7 @@ struct pf_reply;
 enum { PF_CRED_GROUPS = 64 };
 enum { PF_SID_UNKNOWN = -1 };
 
-/* Plain data: copy with =. */
+/* Plain data: copy with =.  The journal has it (PF_STATE_OPEN). */
 struct pf_cred {
 	uid_t uid;
 	gid_t gid;

@@ -35,7 +35,7 @@ struct pf_node {
 	struct pf_node_priv *priv;  /* owned by the tree */
 };
 
-/* The attributes of stat(2) that the tree keeps. */
+/* The attributes of stat(2) that the tree keeps.  The journal has them (PF_STATE_NODE). */
 struct pf_attr {
 	mode_t mode;
 	uid_t uid;

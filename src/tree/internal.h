@@ -150,9 +150,9 @@ void pf_node_invalidate_locked(struct pf_node *node);
 struct pf_node_record {
 	uint64_t parent; /* 0: it has no name */
 	uint64_t position;
-	uint32_t as, mode, uid, gid;
+	uint32_t as;
 	uint32_t gone, hidden, mapped; /* as in struct pf_node_priv */
-	struct timespec atime, mtime, ctime;
+	struct pf_attr attr;
 };
 
 /* A node of an earlier life. */

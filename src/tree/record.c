@@ -7,6 +7,7 @@
  * lost its name is freed, or its bytes are (pf_tree_write), since these may then get another owner.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,15 +38,10 @@ static void make_change(const struct pf_node *node, struct pf_node_record *recor
 		.parent = priv->parent ? priv->parent->ino : 0,
 		.position = priv->position,
 		.as = node->kind->restored_as,
-		.mode = priv->attr.mode,
-		.uid = priv->attr.uid,
-		.gid = priv->attr.gid,
 		.gone = priv->gone,
 		.hidden = priv->hidden,
 		.mapped = priv->mapped,
-		.atime = priv->attr.atime,
-		.mtime = priv->attr.mtime,
-		.ctime = priv->attr.ctime,
+		.attr = priv->attr,
 	};
 	ret->data = record;
 	ret->len = sizeof(*record);
@@ -156,15 +152,16 @@ void pf_tree_write(struct pf_tree *tree)
 
 /* --- open files --------------------------------------------------------------------- */
 
-/* The payload of PF_STATE_OPEN; the groups follow. */
+/* The payload of PF_STATE_OPEN, without the groups that are not known. */
 struct open_record {
 	uint64_t ino; /* an alias, of a stream */
 	uint64_t unique, poll_handle;
 	int32_t flags, failed;
-	uint32_t uid, gid, umask, n_groups;
-	int32_t pid, sid;
-	uint8_t polled, dirty;
+	uint32_t polled, dirty;
+	struct pf_cred cred;
 };
+
+enum { OPEN_HEAD = offsetof(struct open_record, cred.groups) };
 
 void pf_open_write(const struct pf_open *of, bool dirty)
 {
@@ -174,19 +171,14 @@ void pf_open_write(const struct pf_open *of, bool dirty)
 		.poll_handle = of->poll_handle,
 		.flags = of->flags,
 		.failed = of->failed,
-		.uid = of->cred.uid,
-		.gid = of->cred.gid,
-		.umask = of->cred.umask,
-		.n_groups = of->cred.n_groups,
-		.pid = of->cred.pid,
-		.sid = of->cred.sid,
 		.polled = of->polled,
 		.dirty = dirty,
+		.cred = of->cred,
 	};
 
 	if (of->handle)
-		pf_state_put(PF_STATE_OPEN, of->handle, &r, sizeof(r), of->cred.groups,
-			     of->cred.n_groups * sizeof(of->cred.groups[0]));
+		pf_state_put(PF_STATE_OPEN, of->handle, &r, OPEN_HEAD, r.cred.groups,
+			     r.cred.n_groups * sizeof(gid_t));
 }
 
 /* A node without a name has a record because it is open. */
@@ -223,9 +215,10 @@ bool pf_open_read(uint64_t handle, struct pf_open *ret)
 {
 	size_t len;
 	const struct open_record *r =
-		pf_state_load(PF_STATE_OPEN, handle, sizeof(*r), &len, NULL);
+		pf_state_load(PF_STATE_OPEN, handle, OPEN_HEAD, &len, NULL);
 
-	if (!r || r->n_groups > PF_CRED_GROUPS || len != r->n_groups * sizeof(gid_t))
+	if (!r || r->cred.n_groups > PF_CRED_GROUPS ||
+	    len != r->cred.n_groups * sizeof(gid_t))
 		return false;
 	*ret = (struct pf_open){ .alias = r->ino,
 				 .handle = handle,
@@ -233,15 +226,9 @@ bool pf_open_read(uint64_t handle, struct pf_open *ret)
 				 .poll_handle = r->poll_handle,
 				 .flags = r->flags,
 				 .failed = r->failed,
-				 .cred = { .uid = r->uid,
-					   .gid = r->gid,
-					   .umask = r->umask,
-					   .pid = r->pid,
-					   .sid = r->sid,
-					   .n_groups = r->n_groups },
 				 .polled = r->polled,
 				 .dirty = r->dirty };
-	memcpy(ret->cred.groups, r + 1, r->n_groups * sizeof(gid_t));
+	memcpy(&ret->cred, &r->cred, offsetof(struct pf_cred, groups) + len);
 	return true;
 }
 

@@ -9,16 +9,6 @@
 
 #define INO_MASK (((uint64_t)1 << PF_INO_BITS) - 1)
 
-static struct pf_attr attr_of(const struct pf_node_record *r)
-{
-	return (struct pf_attr){ .mode = r->mode,
-				 .uid = r->uid,
-				 .gid = r->gid,
-				 .atime = r->atime,
-				 .mtime = r->mtime,
-				 .ctime = r->ctime };
-}
-
 /* Make the node of E, in DIR or, if that is NULL, without a name. */
 static int make_one(struct pf_tree *tree, struct pf_node *dir, const struct pf_entry *e,
 		    struct pf_err *err)
@@ -26,7 +16,7 @@ static int make_one(struct pf_tree *tree, struct pf_node *dir, const struct pf_e
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *node = NULL;
 	const struct pf_restored old = { .ino = e->ino,
 					 .as = e->record.as,
-					 .attr = attr_of(&e->record),
+					 .attr = e->record.attr,
 					 .name = dir ? e->name : NULL,
 					 .written = e->written };
 	int r = tree->restoring->make(tree->restoring->arg, dir, &old, &node, err);
@@ -159,8 +149,9 @@ static void settle_locked(struct pf_tree *tree, const struct pf_entry *e)
 		pf_state_drop(PF_STATE_OBJECT, e->ino);
 		return;
 	}
-	node->priv->attr = attr_of(&e->record);
-	node->priv->attr.mode = (node->kind->mode & S_IFMT) | (e->record.mode & 07777);
+	node->priv->attr = e->record.attr;
+	node->priv->attr.mode =
+		(node->kind->mode & S_IFMT) | (e->record.attr.mode & 07777);
 	node->priv->position = e->record.position;
 	if (!node->priv->parent) {
 		node->priv->gone = e->record.gone;

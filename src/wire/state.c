@@ -62,9 +62,9 @@ static const struct {
 	uint16_t version;
 } types[PF_STATE_TYPES + 1] = {
 	[PF_STATE_SESSION] = { "session", 1 },
-	[PF_STATE_NODE] = { "node", 1 },
+	[PF_STATE_NODE] = { "node", 2 },
 	[PF_STATE_OBJECT] = { "file", 1 }, /* one for all kinds */
-	[PF_STATE_OPEN] = { "open file", 1 },
+	[PF_STATE_OPEN] = { "open file", 2 },
 	[PF_STATE_BYTES] = { "bytes", 1 },
 	[PF_STATE_VALUE] = { "value", 1 },
 	[PF_STATE_BUFFER] = { "buffer", 1 },
