@@ -168,6 +168,7 @@ struct pf_entry {
 struct pf_restoration {
 	struct pf_entry *entries; /* owned; by parent, then by position */
 	size_t n;
+	struct pf_err why;     /* a record cannot be read; no code: all could */
 	struct pf_map by_name; /* by hash of parent and name: struct pf_entry */
 	int (*make)(void *arg, struct pf_node *dir, const struct pf_restored *old,
 		    struct pf_node **ret, struct pf_err *err);
@@ -184,9 +185,9 @@ void pf_node_forget_locked(struct pf_node *node);
 /* Write NODE's record at once. */
 void pf_node_write_now(const struct pf_node *node);
 
-/* Find the records of earlier lives; NULL: there are none, or no memory.  *LAST: the greatest
- * position. */
-struct pf_restoration *pf_restoration_new(uint64_t *last);
+/* Find the records of earlier lives: *RET, with why set if one cannot be read; NULL: there are none.
+ * *LAST: the greatest position.  -ENOMEM. */
+int pf_restoration_new(struct pf_restoration **ret, uint64_t *last);
 void pf_restoration_free(struct pf_restoration *restoration);
 
 /* The node that was NAME in directory PARENT, or NULL. */

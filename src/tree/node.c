@@ -263,6 +263,7 @@ static void tree_destroy(struct pf_tree *tree)
 {
 	pf_map_release(&tree->nodes);
 	pf_map_release(&tree->held);
+	pf_restoration_free(tree->restoring);
 	pthread_mutex_destroy(&tree->names);
 	pthread_mutex_destroy(&tree->lock);
 	pthread_mutex_destroy(&tree->notify);
@@ -679,7 +680,10 @@ struct pf_tree *pf_tree_new(const struct pf_kind *kind, void *object, uid_t uid,
 				  .adopt = ROOT,
 
 				  .object = object };
-	tree->restoring = pf_restoration_new(&tree->last_position);
+	if (pf_restoration_new(&tree->restoring, &tree->last_position) < 0) {
+		free(tree);
+		return NULL;
+	}
 	TAILQ_INIT(&tree->unwritten);
 	tree->last_ino =
 		pf_state_on() ? pf_state_counter(PF_STATE_COUNT_INO) : &tree->own_ino;

@@ -263,17 +263,21 @@ void pf_restoration_free(struct pf_restoration *r)
 	free(r);
 }
 
-static int read_entry(uint64_t ino, struct pf_entry *e)
+static int read_entry(uint64_t ino, struct pf_entry *e, struct pf_err *err)
 {
 	size_t len;
 	const struct pf_node_record *r =
-		pf_state_load(PF_STATE_NODE, ino, sizeof(*r), &len, NULL);
+		pf_state_load(PF_STATE_NODE, ino, sizeof(*r), &len, err);
 	const char *name;
 
-	if (!r || !pf_state_texts(r + 1, len, &name, 1))
-		return -EPROTO;
+	if (!r)
+		return err->code;
+	if (!pf_state_texts(r + 1, len, &name, 1)) {
+		pf_state_damaged(PF_STATE_NODE, ino, err);
+		return err->code;
+	}
 	*e = (struct pf_entry){ .ino = ino, .record = *r, .name = strdup(name) };
-	return e->name ? 0 : -ENOMEM;
+	return e->name ? 0 : pf_err_set(err, -ENOMEM, "no memory");
 }
 
 /* Of two nodes of one name, which a crash can leave, the one that was linked later has it. */
@@ -292,31 +296,35 @@ static int index_names(struct pf_restoration *r)
 	return 0;
 }
 
-struct pf_restoration *pf_restoration_new(uint64_t *last)
+static int read_entries(struct pf_restoration *r, const uint64_t *list, size_t n)
 {
-	pf_autofree uint64_t *list = NULL;
-	struct pf_restoration *r;
-	size_t n;
 	int code = 0;
 
-	list = pf_state_list(PF_STATE_NODE, &n);
-	r = n ? calloc(1, sizeof(*r)) : NULL;
-	if (!r)
-		return NULL;
 	r->entries = calloc(n, sizeof(*r->entries));
-	for (size_t i = 0; r->entries && code == 0 && i < n; i++) {
-		code = read_entry(list[i], &r->entries[r->n]);
-		if (code == 0 && r->entries[r->n++].record.position > *last)
-			*last = r->entries[r->n - 1].record.position;
-	}
-	if (r->entries && code == 0) {
-		qsort(r->entries, r->n, sizeof(*r->entries), compare);
-		code = index_names(r);
-	}
-	if (r->entries && code == 0)
-		return r;
-	pf_restoration_free(r);
-	return NULL;
+	if (!r->entries)
+		return pf_err_set(&r->why, -ENOMEM, "no memory");
+	for (; code == 0 && r->n < n; r->n += code == 0)
+		code = read_entry(list[r->n], &r->entries[r->n], &r->why);
+	if (code < 0)
+		return code;
+	qsort(r->entries, r->n, sizeof(*r->entries), compare);
+	return index_names(r) < 0 ? pf_err_set(&r->why, -ENOMEM, "no memory") : 0;
+}
+
+int pf_restoration_new(struct pf_restoration **ret, uint64_t *last)
+{
+	size_t n;
+	pf_autofree uint64_t *list = pf_state_list(PF_STATE_NODE, &n);
+	struct pf_restoration *r = n ? calloc(1, sizeof(*r)) : NULL;
+
+	*ret = r;
+	if (!r)
+		return n ? -ENOMEM : 0;
+	(void)read_entries(r, list, n);
+	for (size_t i = 0; i < r->n; i++)
+		if (r->entries[i].record.position > *last)
+			*last = r->entries[i].record.position;
+	return 0;
 }
 
 struct pf_entry *pf_entry_find(const struct pf_restoration *r, uint64_t parent,

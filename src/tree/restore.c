@@ -189,13 +189,18 @@ int pf_tree_restore(struct pf_tree *tree,
 				struct pf_err *err),
 		    void *arg, struct pf_err *err)
 {
+	struct pf_restoration *restoring = tree->restoring;
 	int r;
 
-	if (!tree->restoring)
+	if (!restoring)
 		return 0;
-	tree->restoring->make = make;
-	tree->restoring->arg = arg;
-	r = mark_open(tree->restoring);
+	restoring->make = make;
+	restoring->arg = arg;
+	r = restoring->why.code;
+	if (r < 0)
+		pf_err_set(err, r, "%s", restoring->why.text);
+	else
+		r = mark_open(restoring);
 	if (r == 0)
 		r = make_below(tree->root, err);
 	if (r == 0)

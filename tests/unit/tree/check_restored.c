@@ -89,7 +89,7 @@ static int make(void *arg, struct pf_node *in, const struct pf_restored *old,
 static struct pf_open *still_open; /* of a life that dies */
 
 /* The daemon dies, and another one begins: the nodes of this life are freed without a trace. */
-static void restart(void)
+static void die(void)
 {
 	int fd = dup(pf_state_fd());
 
@@ -99,6 +99,11 @@ static void restart(void)
 	teardown();
 	ck_assert_int_eq(pf_state_open(fd, NULL), 0);
 	setup();
+}
+
+static void restart(void)
+{
+	die();
 	ck_assert_int_eq(pf_tree_restore(tree, make, NULL, NULL), 0);
 }
 
@@ -146,6 +151,16 @@ TEST(names_numbers_and_attributes_come_back)
 		pf_node_unref(pf_steal(&a2));
 		pf_node_unref(pf_steal(&d2));
 	}
+}
+
+TEST(a_damaged_record_is_not_taken_for_no_files)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	pf_state_put(PF_STATE_NODE, 99, "short", 5, NULL, 0);
+	die();
+	ck_assert_int_eq(pf_tree_restore(tree, make, NULL, &err), -EPROTO);
+	ck_assert_ptr_nonnull(strstr(err.text, "node 99"));
 }
 
 TEST(a_change_of_two_names_is_one_in_the_journal)
