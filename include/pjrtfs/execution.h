@@ -193,6 +193,9 @@ static inline void pf_execution_unref(struct pf_execution *execution)
 	free(execution);
 }
 
+/* Where it stands: PF_STAGE_UPLOADING, _WAITING or _RUNNING; PF_STAGE_NONE: no worker has its program. */
+enum pf_stage pf_execution_shown_stage(struct pf_execution *execution);
+
 /* Does it have its slots, so that the device executes it, or is about to? */
 bool pf_execution_has_slot(struct pf_execution *execution);
 

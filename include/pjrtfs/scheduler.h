@@ -18,7 +18,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
+
+#include "pjrtfs/stage.h"
 
 struct pf_sched;
 
@@ -26,9 +29,10 @@ enum { PF_SCHED_NAME = 128 }; /* bytes; longer names are unknown */
 
 /* The purpose of a request, as pf_sched_list reports it; all zeros: unknown. */
 struct pf_sched_work {
-	uint64_t subject;   /* the executable's name in events; 0: none */
-	const void *worker; /* only compared: the one that compiles it; or NULL */
-	uint64_t done, of;  /* parts of the work: so many are done */
+	uint64_t subject;    /* the executable's name in events; 0: none */
+	const void *worker;  /* only compared: the one that compiles it; or NULL */
+	uint64_t done, of;   /* parts of the work: so many are done */
+	enum pf_stage stage; /* with its slots */
 	/* CLOCK_MONOTONIC, in milliseconds: when the first part had its slots; 0: this is the first. */
 	int64_t began;
 	int64_t left; /* likewise: when its last client left; 0: a client waits for it */
@@ -50,6 +54,8 @@ struct pf_sched_request {
 	void (*granted)(struct pf_sched_request *request);
 
 	/* The scheduler's. */
+	enum pf_stage announced; /* PF_STAGE_NONE: it is not */
+	TAILQ_ENTRY(pf_sched_request) announcement;
 	uint64_t ticket; /* identifies the request's slots */
 	unsigned n_held; /* slots that it holds: of its first queues */
 	bool queued;     /* waits for one of the next queue */
@@ -84,6 +90,13 @@ struct pf_sched *pf_sched_new(const struct pf_sched_config *config);
 void pf_sched_free(struct pf_sched *sched);
 
 /*
+ * List REQUEST at STAGE, with its first queue, until it is acquired or released: its work has begun, and
+ * needs no slot yet.
+ */
+void pf_sched_announce(struct pf_sched *sched, struct pf_sched_request *request,
+		       enum pf_stage stage);
+
+/*
  * Acquire the slots of REQUEST.  True: it holds them, and granted is not called; false: it is
  * queued, and granted is called later, perhaps before this returns.
  */
@@ -96,8 +109,8 @@ bool pf_sched_acquire(struct pf_sched *sched, struct pf_sched_request *request);
 bool pf_sched_dequeue(struct pf_sched *sched, struct pf_sched_request *request);
 
 /*
- * Release the slots of REQUEST, which was granted or dequeued; granted of other requests may be
- * called here.  REQUEST may be a copy, made after the grant, of one that was freed since.  It
+ * Release the slots of REQUEST, which was granted, dequeued or announced; granted of other requests may
+ * be called here.  REQUEST may be a copy, made after the grant, of one that was freed since.  It
  * may be acquired again.
  */
 void pf_sched_release(struct pf_sched *sched, struct pf_sched_request *request);
@@ -110,6 +123,14 @@ void pf_sched_release(struct pf_sched *sched, struct pf_sched_request *request);
  */
 void pf_sched_wait(struct pf_sched *sched, const struct pf_sched_request *request,
 		   int change);
+
+/* The work of REQUEST has come to STAGE; without effect if its slots were released. */
+void pf_sched_set_stage(struct pf_sched *sched, const struct pf_sched_request *request,
+			enum pf_stage stage);
+
+/* The stage of REQUEST, which is announced, or waits for slots, or holds them. */
+enum pf_stage pf_sched_stage(struct pf_sched *sched,
+			     const struct pf_sched_request *request);
 
 /* No client waits any more for the work of REQUEST, which says so in lists if it holds slots. */
 void pf_sched_left(struct pf_sched *sched, const struct pf_sched_request *request);
@@ -129,22 +150,23 @@ unsigned pf_sched_position(struct pf_sched *sched,
 void pf_sched_count(struct pf_sched *sched, unsigned queue, unsigned *ret_held,
 		    unsigned *ret_queued);
 
-/* A request that holds a slot of a queue, or waits for one. */
+/* A request that holds a slot of a queue, waits for one, or is announced. */
 struct pf_sched_entry {
 	struct pf_sched_work work;
 	uid_t user;
-	bool runs;     /* it holds all of its slots */
-	int64_t since; /* CLOCK_MONOTONIC, in milliseconds: it runs, or waits */
+	bool runs; /* it holds all of its slots */
+	enum pf_stage stage;
+	int64_t since; /* CLOCK_MONOTONIC, in milliseconds: it runs, waits, or is announced */
 	unsigned
-		position; /* in the queue, as pf_sched_position has it; 0: it holds a slot */
+		position; /* in the queue, as pf_sched_position has it; 0: it is not in it */
 
 	const struct pf_sched_request *request; /* the scheduler's; not valid any more */
 };
 
 /*
  * Write the requests of QUEUE to ENTRIES, which has room for MAX: first those that hold a slot, then
- * those that wait, in the order in which they are granted if nothing changes.  Returns how many were
- * written, and takes time for no more than these.
+ * those that wait, in the order in which they are granted if nothing changes, then those that are
+ * announced.  Returns how many were written, and takes time for no more than these.
  */
 size_t pf_sched_list(struct pf_sched *sched, unsigned queue,
 		     struct pf_sched_entry *entries, size_t max);

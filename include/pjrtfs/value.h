@@ -346,6 +346,9 @@ struct pf_value *pf_value_ref(struct pf_value *value);
 void pf_value_unref(struct pf_value *value); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_value *, pf_value_unref)
 
+/* 1: VALUE is on its device.  0: pf_value_transfer is to bring it there.  -errno: it cannot be used. */
+int pf_value_on_device(struct pf_value *value, struct pf_err *err);
+
 /*
  * Bring VALUE to its device, on the worker's present instance.  1: it is there.  0: it is on its
  * way; WAITER is woken when the transfer has ended, and pf_value_placed says how.  -errno: it

@@ -95,7 +95,7 @@ static void print_queue(char *queue, const char *device, struct pf_buf *out,
 		       &name);
 		if (!name)
 			continue;
-		if (!strcmp(state, "waiting"))
+		if (strcmp(state, "running") != 0)
 			waiting++;
 		else if (!running++)
 			pf_buf_printf(runs, "runs    %s: %s, user %s, %s s, %s\n", device,

@@ -27,6 +27,7 @@ struct queue {
 	 * is always first; then the users in the order in which they are served.  A user's
 	 * prompt requests count as those of another user. */
 	struct pf_sched_request *users;
+	TAILQ_HEAD(, pf_sched_request) announced; /* with this one as their first queue */
 };
 
 struct pf_sched {
@@ -340,9 +341,28 @@ void pf_sched_review(struct pf_sched *s)
 
 /* --- requests ----------------------------------------------------------------------- */
 
+void pf_sched_announce(struct pf_sched *s, struct pf_sched_request *r,
+		       enum pf_stage stage)
+{
+	PF_LOCK_SCOPE(&s->lock);
+	r->announced = stage;
+	r->since = pf_now_ms();
+	TAILQ_INSERT_TAIL(&s->queues[r->queues[0]].announced, r, announcement);
+}
+
+/* R asks for its slots now, or never. */
+static void end_announcement_locked(struct pf_sched *s, struct pf_sched_request *r)
+{
+	if (r->announced == PF_STAGE_NONE)
+		return;
+	TAILQ_REMOVE(&s->queues[r->queues[0]].announced, r, announcement);
+	r->announced = PF_STAGE_NONE;
+}
+
 bool pf_sched_acquire(struct pf_sched *s, struct pf_sched_request *r)
 {
 	PF_LOCK_SCOPE(&s->lock);
+	end_announcement_locked(s, r);
 	r->ticket = ++s->last_ticket;
 	r->n_held = 0;
 	r->queued = false;
@@ -374,6 +394,7 @@ void pf_sched_release(struct pf_sched *s, struct pf_sched_request *r)
 	unsigned n = r->n_held;
 
 	PF_LOCK_SCOPE(&s->lock);
+	end_announcement_locked(s, r);
 	give_back_locked(s, r);
 	grant_queues_locked(s, r, n);
 }
@@ -389,6 +410,27 @@ void pf_sched_wait(struct pf_sched *s, const struct pf_sched_request *r, int cha
 	}
 	if (change > 0)
 		grant_queues_locked(s, r, r->n_held);
+}
+
+void pf_sched_set_stage(struct pf_sched *s, const struct pf_sched_request *r,
+			enum pf_stage stage)
+{
+	PF_LOCK_SCOPE(&s->lock);
+	for (unsigned i = 0; i < r->n_held; i++) {
+		struct slot *slot = slot_locked(s, r, i);
+
+		if (slot)
+			slot->work.stage = stage;
+	}
+}
+
+enum pf_stage pf_sched_stage(struct pf_sched *s, const struct pf_sched_request *r)
+{
+	PF_LOCK_SCOPE(&s->lock);
+	if (r->announced != PF_STAGE_NONE)
+		return r->announced;
+	return r->queued || !r->n_held ? PF_STAGE_WAITING
+				       : slot_locked(s, r, 0)->work.stage;
 }
 
 void pf_sched_left(struct pf_sched *s, const struct pf_sched_request *r)
@@ -462,6 +504,8 @@ static void list_slots_locked(const struct pf_sched *s, const struct queue *q,
 				.work = slot->work,
 				.user = slot->user,
 				.runs = slot->began != 0,
+				.stage =
+					slot->began ? slot->work.stage : PF_STAGE_WAITING,
 				.since = slot->began ? slot->began : slot->since,
 			};
 	}
@@ -475,10 +519,27 @@ static void list_waiting(const struct pf_sched_request *r, struct list *l)
 	l->entries[l->n++] = (struct pf_sched_entry){
 		.work = r->work,
 		.user = r->user,
+		.stage = PF_STAGE_WAITING,
 		.since = r->since,
 		.position = ++l->position,
 		.request = r,
 	};
+}
+
+static void list_announced_locked(const struct queue *q, struct list *l)
+{
+	const struct pf_sched_request *r;
+
+	TAILQ_FOREACH(r, &q->announced, announcement) {
+		if (l->n == l->max)
+			return;
+		l->entries[l->n++] = (struct pf_sched_entry){
+			.work = r->work,
+			.user = r->user,
+			.stage = r->announced,
+			.since = r->since,
+		};
+	}
 }
 
 size_t pf_sched_list(struct pf_sched *s, unsigned queue, struct pf_sched_entry *entries,
@@ -502,6 +563,7 @@ size_t pf_sched_list(struct pf_sched *s, unsigned queue, struct pf_sched_entry *
 		list_waiting(user, &l);
 	for (; at < l.n; at++)
 		list_waiting(entries[at].request->next, &l);
+	list_announced_locked(&s->queues[queue], &l);
 	return l.n;
 }
 
@@ -525,8 +587,10 @@ struct pf_sched *pf_sched_new(const struct pf_sched_config *config)
 		pf_sched_free(s);
 		return NULL;
 	}
-	for (unsigned i = 0; i < config->n_queues; i++)
+	for (unsigned i = 0; i < config->n_queues; i++) {
 		s->queues[i].slots = s->slots + (size_t)i * config->max_held;
+		TAILQ_INIT(&s->queues[i].announced);
+	}
 	return s;
 }
 

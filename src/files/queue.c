@@ -51,9 +51,9 @@ static void print_name(struct pf_fs *fs, const struct pf_sched_entry *e,
 		pf_buf_puts(out, own && *e->work.name ? e->work.name : "-");
 }
 
-/* Append a line for each of the N ENTRIES as CRED sees them; RUNNING: the state of those that run. */
+/* Append a line for each of the N ENTRIES as CRED sees them. */
 static void print(struct pf_fs *fs, const struct pf_sched_entry *entries, size_t n,
-		  const char *running, const struct pf_cred *cred, struct pf_buf *out)
+		  const struct pf_cred *cred, struct pf_buf *out)
 {
 	int64_t now = pf_now_ms();
 
@@ -62,7 +62,7 @@ static void print(struct pf_fs *fs, const struct pf_sched_entry *entries, size_t
 		int64_t ms = now > e->since ? now - e->since : 0;
 
 		pf_buf_printf(out, "%u %s %" PRId64 ".%03d %u %" PRIu64 "/%" PRIu64 " ",
-			      e->user, e->runs ? running : "waiting", ms / 1000,
+			      e->user, pf_stage_word(e->stage), ms / 1000,
 			      (int)(ms % 1000), e->position, e->work.done, e->work.of);
 		print_name(fs, e, cred, out);
 		pf_buf_puts(out, "\n");
@@ -76,7 +76,7 @@ static void print_device(const struct device *d, struct pf_sched_entry *entries,
 	size_t n =
 		pf_sched_list(pf_worker_sched(d->worker), d->index, entries, MAX_LINES);
 
-	print(d->fs, entries, n, "running", cred, out);
+	print(d->fs, entries, n, cred, out);
 }
 
 void files_count_executions(const struct device *d, unsigned *ret_running,
@@ -103,7 +103,7 @@ static void print_compiles(struct pf_fs *fs, const struct pf_worker *worker,
 	for (size_t i = 0; i < n; i++)
 		if (entries[i].work.worker == worker)
 			entries[kept++] = entries[i];
-	print(fs, entries, kept, "compiling", cred, out);
+	print(fs, entries, kept, cred, out);
 }
 
 /* The executions that no client awaits come to light after so long; in ms. */

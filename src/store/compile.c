@@ -339,6 +339,7 @@ static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep,
 	memcpy(req.format, c->format, sizeof(req.format));
 	q.kept = pf_bytes_ref(c->module);
 	q.drop = pf_bytes_drop;
+	pf_compiler_set_stage(&c->job, PF_STAGE_COMPILING);
 	r = pf_sync_call(&q, rep, sizeof(*rep), err);
 	c->sent = q.sent;
 	if (r == -ETIMEDOUT && err->pjrt_code < 0)
@@ -346,6 +347,8 @@ static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep,
 			   "it did not compile within the %u s of --compile-timeout; the "
 			   "plugin goes on with it until its worker ends",
 			   q.timeout_s);
+	else if (r < 0)
+		pf_stage_blame(PF_STAGE_COMPILING, err);
 	return r;
 }
 
@@ -593,6 +596,7 @@ static struct compile *prepare_locked(struct pf_executable *x, struct pf_bytes *
 	c->job.slot.work = (struct pf_sched_work){
 		.subject = atomic_load(&x->subject),
 		.worker = pf_worker_shared(c->plan.worker),
+		.stage = PF_STAGE_LOADING,
 		.of = 1,
 	};
 	x->job = &c->job;

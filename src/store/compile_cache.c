@@ -384,8 +384,10 @@ static int load_parts(struct compile *c, const struct pf_cache_header *h,
 		pf_bytes_offset(body, at + h->len[PF_CACHE_META] + h->len[PF_CACHE_HLO]);
 	r = pf_sync_call(&q, &reply, sizeof(reply.rep), err);
 	c->sent = q.sent;
-	if (r < 0)
+	if (r < 0) {
+		pf_stage_blame(PF_STAGE_LOADING, err);
 		return pf_instance_alive(c->instance) ? 0 : r;
+	}
 	rep = reply.rep;
 	if (q.reply_len != sizeof(rep) + sizeof(int64_t) * rep.n_devices)
 		reply.rep.n_devices = 0; /* the worker lies */
@@ -540,6 +542,7 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 		return;
 	if (l->wide && !pf_worker_leads_group(l->worker))
 		return;
+	pf_compiler_set_stage(&c->job, PF_STAGE_SAVING);
 	/* A plugin that cannot serialize compiles each time; that is not an error. */
 	if (pf_loaded_ask(l, PF_OP_SERIALIZE, SERIALIZE_S, false, &code, sizeof(code),
 			  NULL) < 0)

@@ -82,6 +82,7 @@ void pf_compiler_add(struct pf_compiler *c, struct pf_compile_job *job, bool fro
 	static const unsigned queue = 0;
 	bool stopped;
 
+	job->compiler = c;
 	pf_lock(&c->lock);
 	stopped = c->stopped;
 	c->n_jobs += !stopped;
@@ -90,13 +91,17 @@ void pf_compiler_add(struct pf_compiler *c, struct pf_compile_job *job, bool fro
 		job->run(job); /* fails at once, as the workers have ended */
 		return;
 	}
-	job->compiler = c;
 	job->slot.queues = &queue;
 	job->slot.n_queues = 1;
 	job->slot.front = front;
 	job->slot.granted = granted;
 	if (pf_sched_acquire(c->sched, &job->slot))
 		granted(&job->slot);
+}
+
+void pf_compiler_set_stage(const struct pf_compile_job *job, enum pf_stage stage)
+{
+	pf_sched_set_stage(job->compiler->sched, &job->slot, stage);
 }
 
 size_t pf_compiler_list(struct pf_compiler *c, struct pf_sched_entry *entries, size_t max)

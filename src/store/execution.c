@@ -226,13 +226,11 @@ static void granted(struct pf_sched_request *slot)
 	step(e);
 }
 
-/* 1: it has its slots.  0: the scheduler calls granted, perhaps before this returns. */
-static int acquire_slot(struct pf_execution *e)
+/* Its devices are known: say what slots it needs.  Returns their scheduler. */
+static struct pf_sched *describe_slot(struct pf_execution *e)
 {
 	bool many = e->n_rows > 1;
-	struct pf_sched *sched;
 
-	e->transfer_seconds = pf_seconds_since(CLOCK_MONOTONIC, &e->loaded_at);
 	e->first_device = pf_execution_device(e, 0);
 	e->slot.queues = many ? e->loaded->queues : &e->first_device;
 	e->slot.n_queues = many ? e->loaded->n_devices : 1;
@@ -241,16 +239,40 @@ static int acquire_slot(struct pf_execution *e)
 	e->slot.alone = e->loaded->wide;
 	e->slot.granted = granted;
 	e->slot.work.subject = atomic_load(&e->executable->subject);
-	clock_gettime(CLOCK_MONOTONIC, &e->queued_at);
-	sched = pf_worker_sched(e->loaded->worker);
+	e->slot.work.stage = PF_STAGE_RUNNING;
+	return pf_worker_sched(e->loaded->worker);
+}
+
+/* It waits for an argument on its way to the device. */
+static void announce(struct pf_execution *e)
+{
+	struct pf_sched *sched;
+
+	if (atomic_load(&e->sched)) /* for an argument before */
+		return;
+	sched = describe_slot(e);
+	pf_sched_announce(sched, &e->slot, PF_STAGE_UPLOADING);
 	atomic_store(&e->sched, sched);
+}
+
+/* 1: it has its slots.  0: the scheduler calls granted, perhaps before this returns. */
+static int acquire_slot(struct pf_execution *e)
+{
+	struct pf_sched *sched = atomic_load(&e->sched);
+
+	e->transfer_seconds = pf_seconds_since(CLOCK_MONOTONIC, &e->loaded_at);
+	clock_gettime(CLOCK_MONOTONIC, &e->queued_at);
+	if (!sched) {
+		sched = describe_slot(e);
+		atomic_store(&e->sched, sched);
+	}
 	if (!pf_sched_acquire(sched, &e->slot))
 		return 0;
 	e->stage = PF_EXECUTION_SEND;
 	return 1;
 }
 
-/* Give its slots back, or leave the queue. */
+/* Give its slots back, or leave the queue, or the list of what is to come. */
 static void release_slot(struct pf_execution *e)
 {
 	struct pf_sched *sched = atomic_exchange(&e->sched, NULL);
@@ -271,6 +293,13 @@ unsigned pf_execution_position(struct pf_execution *e)
 	struct pf_sched *sched = atomic_load(&e->sched);
 
 	return sched ? pf_sched_position(sched, &e->slot) : 0;
+}
+
+enum pf_stage pf_execution_shown_stage(struct pf_execution *e)
+{
+	struct pf_sched *sched = atomic_load(&e->sched);
+
+	return sched ? pf_sched_stage(sched, &e->slot) : PF_STAGE_NONE;
 }
 
 bool pf_execution_has_slot(struct pf_execution *e)
@@ -693,7 +722,8 @@ static void answer(struct pf_call *call, int code, const struct pf_err *why,
 
 	if (code < 0) {
 		err = *why;
-		note_death(e, why);
+		pf_stage_blame(PF_STAGE_RUNNING, &err);
+		note_death(e, &err);
 	} else {
 		code = take_answer(e, reply, len, &err);
 	}
@@ -842,8 +872,13 @@ static int transfer(struct pf_execution *e, struct pf_err *err)
 
 		if (!value)
 			continue;
-		e->stage = PF_EXECUTION_PLACED; /* before another thread is woken */
-		r = pf_value_transfer(value, &e->waiter, err);
+		r = pf_value_on_device(value, err);
+		if (r == 0) {
+			announce(e);
+			/* Before another thread is woken. */
+			e->stage = PF_EXECUTION_PLACED;
+			r = pf_value_transfer(value, &e->waiter, err);
+		}
 		if (r < 0)
 			return pf_execution_name_arg(e, e->n_transferred, r, err);
 		if (r == 0)
@@ -879,11 +914,20 @@ static int enter_queue(struct pf_execution *e, struct pf_err *err)
 /* Continue E from its stage.  True if this call sent E, which may be freed by then. */
 static bool step(struct pf_execution *e)
 {
+	static const enum pf_stage before_it_began[] = {
+		[PF_EXECUTION_LOAD] = PF_STAGE_NONE,
+		[PF_EXECUTION_TRANSFER] = PF_STAGE_UPLOADING,
+		[PF_EXECUTION_PLACED] = PF_STAGE_UPLOADING,
+		[PF_EXECUTION_QUEUE] = PF_STAGE_WAITING,
+		[PF_EXECUTION_SEND] = PF_STAGE_WAITING,
+	};
 	struct pf_err err = PF_ERR_INIT;
 	int r = 1; /* 0: E waits, and another thread may have continued it by now */
 
-	if (e->cancelled && e->cancelled(e))
+	if (e->cancelled && e->cancelled(e)) {
 		r = pf_err_set(&err, -ECANCELED, "cancelled before it began");
+		pf_stage_blame(before_it_began[e->stage], &err);
+	}
 	while (r > 0)
 		switch (e->stage) {
 		case PF_EXECUTION_LOAD:

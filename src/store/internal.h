@@ -354,6 +354,9 @@ struct pf_compile_job {
 void pf_compiler_add(struct pf_compiler *compiler, struct pf_compile_job *job,
 		     bool front);
 
+/* JOB, which runs, has come to STAGE. */
+void pf_compiler_set_stage(const struct pf_compile_job *job, enum pf_stage stage);
+
 /* pf_compiler_finish waits for puts that have begun and not ended. */
 void pf_compiler_begin_put(struct pf_compiler *compiler);
 void pf_compiler_end_put(struct pf_compiler *compiler);

@@ -363,7 +363,10 @@ static void upload_end(struct transfer *t, int code, const struct pf_err *err,
 				  pf_seconds_since(CLOCK_MONOTONIC, &t->start));
 	pf_lock(&v->lock);
 	if (code < 0) {
-		pf_err_keep(&v->err, err);
+		struct pf_err why = *err;
+
+		pf_stage_blame(PF_STAGE_UPLOADING, &why);
+		pf_err_keep(&v->err, &why);
 		/* It can be transferred once memory is free again. */
 		v->state = t->refused ? PF_VALUE_READY : PF_VALUE_ERROR;
 	} else {
@@ -696,16 +699,30 @@ static void upload_step(struct transfer *t)
 		upload_end(t, r, &err, NULL, PF_NO_OFFSET);
 }
 
+static int on_device_locked(struct pf_value *v, struct pf_err *err)
+{
+	int r;
+
+	pf_value_forget_dead_locked(v);
+	r = pf_value_unusable_locked(v, err);
+	if (r == 0 && v->instance && v->state != PF_VALUE_TRANSFERRING)
+		return 1;
+	return r;
+}
+
+int pf_value_on_device(struct pf_value *v, struct pf_err *err)
+{
+	PF_LOCK_SCOPE(&v->lock);
+	return on_device_locked(v, err);
+}
+
 int pf_value_transfer(struct pf_value *v, struct pf_wait *waiter, struct pf_err *err)
 {
 	struct transfer *t = NULL;
 	int r;
 
 	pf_lock(&v->lock);
-	pf_value_forget_dead_locked(v);
-	r = pf_value_unusable_locked(v, err);
-	if (r == 0 && v->instance && v->state != PF_VALUE_TRANSFERRING)
-		r = 1;
+	r = on_device_locked(v, err);
 	if (r == 0)
 		r = begin_locked(v, v->state == PF_VALUE_TRANSFERRING, waiter, &t, err);
 	if (t)

@@ -44,7 +44,7 @@ done
 # -- a step kills the worker: the results of earlier steps are kept
 prepare nth:9:abort:'Check failed: 1 == 2'
 ask "$batch" >told
-tells told 'batch: step 2: add: the worker of plugin faulty died'
+tells told 'batch: step 2: add: while running: the worker of plugin faulty died'
 tells told 'Check failed: 1 == 2'
 equal "the replies" "$(jq -c '[.replies[].ok]' told)" '[true,true,false]'
 gone "$b/r.npy"

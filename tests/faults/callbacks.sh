@@ -50,7 +50,7 @@ for restarts in 1 2 3; do
 	kill -9 "$(bounded cat "$mnt/plugins/$name/pid")"
 	wait "$run" && fail "the execution outlives its worker"
 	user cat "$x/run" >reply
-	tells reply "^error: EIO: ask: the worker of plugin $name"
+	tells reply "^error: EIO: ask: while running: the worker of plugin $name"
 	fails_with 'Input/output error' bash -c 'echo 4 5 6 >&3'
 	restarted "$restarts"
 	# The same open file serves the next execution.

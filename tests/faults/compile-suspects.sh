@@ -39,7 +39,7 @@ wait "$one" || fail "long1 was failed: $(cat "$mnt/executables/long1/error")"
 wait "$two" || fail "long2 was failed: $(cat "$mnt/executables/long2/error")"
 shows "$mnt/executables/killer/state" failed
 tells "$mnt/executables/killer/error" \
-	'^compile killer: the worker of plugin faulty died of signal 6 .*LLVM ERROR: killer$'
+	'^compile killer: while compiling: the worker of plugin faulty died of signal 6 .*LLVM ERROR: killer$'
 run long1 'x y -> z'
 run long2 'x y -> z'
 shows "$mnt/plugins/faulty/restarts" 2

@@ -32,7 +32,7 @@ shows "$at/restarts" 1
 # -- refused, though it would work now; the worker gets no request
 fails_with 'Input/output error' run_as 1001 add
 as 1001 cat "$mnt/executables/add/run" >reply
-tells reply '^error: EIO: add: the worker of plugin faulty died of signal 6 \(Aborted\); it printed last: Check failed: 1 == 2 \(the same is refused for another [0-9]+ s\)$'
+tells reply '^error: EIO: add: while running: the worker of plugin faulty died of signal 6 \(Aborted\); it printed last: Check failed: 1 == 2 \(the same is refused for another [0-9]+ s\)$'
 shows "$at/restarts" 1
 # -- that user can run another program, and other users can run that program
 run_as 1001 other
@@ -65,7 +65,7 @@ fails_with 'Input/output error' native_as 1001 one
 eventually grep -qx 3 "$at/restarts"
 faults serialize=works
 fails_with 'Input/output error' native_as 1001 two
-tells "$mnt/executables/all/two/error" 'LLVM ERROR: native \(the same is refused for another [0-9]+ s\)$'
+tells "$mnt/executables/all/two/error" 'while loading: .*LLVM ERROR: native \(the same is refused for another [0-9]+ s\)$'
 native_as 1002 three
 
 # -- and so is a program that ends the worker when it is compiled

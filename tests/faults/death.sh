@@ -24,7 +24,7 @@ dies()
 {
 	faults "execute=$1"
 	fails_with 'Input/output error' run add 'x y -> never'
-	tells "$mnt/executables/add/run" "^error: EIO: add: the worker of plugin faulty $2"
+	tells "$mnt/executables/add/run" "^error: EIO: add: while running: the worker of plugin faulty $2"
 	equal "lines of the reply" "$(bounded wc -l <"$mnt/executables/add/run")" 1
 	gone "$b/never.npy"
 	back

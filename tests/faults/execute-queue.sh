@@ -83,7 +83,7 @@ equal "its place" "$(place "$batch")" $((39 - places))
 ask '{"op":"cancel","job":'"$batch"'}' >told
 tells told '"state":"cancelled"'
 waited "$batch" >told
-tells told 'batch: step 0: execute: add: cancelled before|batch: step 0: add: cancelled before'
+tells told 'batch: step 0: execute: add: while waiting: cancelled before|batch: step 0: add: while waiting: cancelled before'
 # and one that has a time limit
 ask "$(execute t ',"timeout_ms":50')" >told
 tells told '"errno":"ETIMEDOUT"'

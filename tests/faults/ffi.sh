@@ -44,7 +44,7 @@ restarts=0
 for how in -1 -3; do
 	program "dies$how" "$how"
 	fails_with 'Input/output error' run "dies$how" 'x -> z'
-	tells "$mnt/executables/dies$how/run" "^error: EIO: dies$how: the worker of plugin $name (died of signal 6|exited with status 5)"
+	tells "$mnt/executables/dies$how/run" "^error: EIO: dies$how: while running: the worker of plugin $name (died of signal 6|exited with status 5)"
 	restarts=$((restarts + 1))
 	restarted "$restarts"
 	run works 'x -> y'

@@ -54,7 +54,7 @@ unmount_pjrtfs
 # -- a death loses the repetitions of one request only: slow runs are sent one a request
 begin 'execute=nth:2:abort:bye'
 fails_with 'Input/output error' run add 'x y -> x repeat=9'
-tells "$mnt/executables/add/run" '^error: EIO: add: the worker of plugin faulty died .*bye'
+tells "$mnt/executables/add/run" '^error: EIO: add: while running: the worker of plugin faulty died .*bye'
 same "$b/x.npy" "$data/x.npy"
 unmount_pjrtfs
 begin ''

@@ -24,7 +24,7 @@ for n in "${others[@]}"; do
 done
 x=$mnt/executables/overflow
 shows "$x/state" failed
-tells "$x/error" "^compile overflow: .*worker of plugin $p died of signal 6 \(Aborted\)" \
+tells "$x/error" "^compile overflow: while compiling: .*worker of plugin $p died of signal 6 \(Aborted\)" \
 	'printed last: .*overflow'
 equal "lines of the error" "$(bounded wc -l <"$x/error")" 1
 tells "$mnt/plugins/$p/log" 'overflow'

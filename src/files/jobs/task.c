@@ -298,10 +298,17 @@ static void cancel_calls(struct task *t)
 	pf_execution_unref(e);
 }
 
+static enum pf_stage stage_of(struct task *t)
+{
+	PF_LOCK_SCOPE(&t->lock);
+	return t->execution ? pf_execution_shown_stage(t->execution) : PF_STAGE_NONE;
+}
+
 static void timed_out(struct pf_timer *timer)
 {
 	struct task *t = pf_container_of(timer, struct task, timeout);
 	struct pf_err err = PF_ERR_INIT;
+	enum pf_stage stage = stage_of(t);
 	struct taken taken =
 		take_out(t); /* a step's execution is dropped when it gets its slot */
 	const char *at_timeout = t->at_timeout;
@@ -312,6 +319,7 @@ static void timed_out(struct pf_timer *timer)
 		at_timeout = taken.wait->meanwhile;
 	pf_err_set(&err, -ETIMEDOUT, "it did not end within %" PRIu64 " ms; %s",
 		   t->timeout_ms, at_timeout);
+	pf_stage_blame(stage, &err);
 	answer(t, &err, reply_failure(&err));
 	end_taken(taken);
 	cancel_calls(t);

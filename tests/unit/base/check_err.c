@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "pjrtfs/base.h"
+#include "pjrtfs/stage.h"
 #include "unit.h"
 
 static const struct {
@@ -97,6 +98,31 @@ TEST(null_err_is_allowed)
 {
 	ck_assert_int_eq(pf_err_set(NULL, -EIO, "lost"), -EIO);
 	ck_assert_int_eq(pf_err_wrap(NULL, -EIO, "lost"), -EIO);
+}
+
+static const struct {
+	enum pf_stage stage;
+	int code, pjrt_code;
+	const char *want;
+} stood[] = {
+	{ PF_STAGE_RUNNING, -EIO, -1, "while running: why" },
+	{ PF_STAGE_UPLOADING, -ETIMEDOUT, -1, "while uploading: why" },
+	{ PF_STAGE_WAITING, -ECANCELED, -1, "while waiting: why" },
+	{ PF_STAGE_RUNNING, -EINVAL, -1, "why" }, /* it was refused, not ended */
+	{ PF_STAGE_COMPILING, -EIO, 13, "why" },  /* the plugin refused it */
+	{ PF_STAGE_NONE, -EIO, -1, "why" },
+};
+
+TEST_EACH(work_that_was_ended_tells_its_stage, stood)
+{
+	struct pf_err err = PF_ERR_INIT;
+
+	pf_err_set(&err, stood[_i].code, "why");
+	err.pjrt_code = stood[_i].pjrt_code;
+	pf_stage_blame(stood[_i].stage, &err);
+	ck_assert_str_eq(err.text, stood[_i].want);
+	ck_assert_int_eq(err.code, stood[_i].code);
+	ck_assert_int_eq(err.pjrt_code, stood[_i].pjrt_code);
 }
 
 /* After any number of ASCII letters, no euro sign is truncated. */

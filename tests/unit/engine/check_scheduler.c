@@ -261,6 +261,56 @@ TEST(a_list_has_the_first_requests)
 	ck_assert_uint_eq(entries[0].work.of, 9);
 }
 
+/* NAME is the one request that QUEUE lists, at STAGE; of STAGE PF_STAGE_NONE: it is not there. */
+static void check_alone(unsigned queue, char name, enum pf_stage stage)
+{
+	struct pf_sched_entry entries[2];
+	size_t n = pf_sched_list(sched, queue, entries, 2);
+
+	ck_assert_uint_eq(n, stage != PF_STAGE_NONE);
+	if (!n)
+		return;
+	ck_assert_uint_eq(entries[0].work.subject, (uint64_t)name);
+	ck_assert_int_eq(entries[0].stage, stage);
+	ck_assert_uint_eq(entries[0].position, 0);
+	ck_assert_int_eq(pf_sched_stage(sched, &all[(int)name].request), stage);
+}
+
+/* What is announced is listed with its first queue, and takes no slot. */
+TEST(a_request_is_announced)
+{
+	struct pf_sched_config two = one_slot;
+	struct pf_sched_request *a = &all['a'].request;
+	unsigned held, queued;
+
+	two.n_queues = 2;
+	open_config(&two);
+	*a = (struct pf_sched_request){
+		.queues = queues,
+		.n_queues = 2,
+		.work = { .subject = 'a', .stage = PF_STAGE_RUNNING },
+		.granted = note,
+	};
+	for (int i = 0; i < 2; i++) {
+		pf_sched_announce(sched, a, PF_STAGE_UPLOADING);
+		check_alone(0, 'a', PF_STAGE_UPLOADING);
+		check_alone(1, 'a', PF_STAGE_NONE);
+		pf_sched_count(sched, 0, &held, &queued);
+		ck_assert_uint_eq(held + queued, 0);
+		if (i == 0)
+			pf_sched_release(sched, a); /* it never asks for its slots */
+		else
+			ck_assert(pf_sched_acquire(sched, a));
+		check_alone(0, 'a', i ? PF_STAGE_RUNNING : PF_STAGE_NONE);
+	}
+	pf_sched_set_stage(sched, a, PF_STAGE_SAVING);
+	check_alone(0, 'a', PF_STAGE_SAVING);
+	check_alone(1, 'a', PF_STAGE_SAVING);
+	end('a');
+	pf_sched_set_stage(sched, a, PF_STAGE_SAVING); /* without effect */
+	check_alone(0, 'a', PF_STAGE_NONE);
+}
+
 enum { SLOWLY_MS = 20 };
 
 /* User 4 waits for ever, and the answer takes longer than a slot is held for long. */

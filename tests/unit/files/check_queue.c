@@ -46,11 +46,13 @@ static struct pf_sched_request *execute(uid_t uid, int left_s)
 {
 	struct pf_sched_request *r = &requests[n_requests++];
 
-	*r = (struct pf_sched_request){ .user = uid,
-					.queues = &first_device,
-					.n_queues = 1,
-					.granted = granted,
-					.work = { .done = 1, .of = 3 } };
+	*r = (struct pf_sched_request){
+		.user = uid,
+		.queues = &first_device,
+		.n_queues = 1,
+		.granted = granted,
+		.work = { .done = 1, .of = 3, .stage = PF_STAGE_RUNNING }
+	};
 	if (left_s)
 		r->work.left = pf_now_ms() - left_s * 1000;
 	files_name_work(&r->work, "add");

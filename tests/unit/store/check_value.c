@@ -110,7 +110,9 @@ TEST_TIMES(an_upload_is_retried_after_one_death, 2)
 	ck_assert_int_eq(event_count(&placed), 1);
 	ck_assert_int_eq(pf_value_placed(v, &err), _i ? -EIO : 1);
 	if (_i) {
-		ck_assert_ptr_nonnull(strstr(err.text, "died of signal 9"));
+		ck_assert_ptr_nonnull(
+			strstr(err.text,
+			       "while uploading: the worker of plugin test died"));
 		ck_assert_int_eq(pf_value_state(v, NULL), PF_VALUE_ERROR);
 		ck_assert_mem_eq(pf_value_host(v), counts, 24);
 		return;
