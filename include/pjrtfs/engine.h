@@ -195,8 +195,14 @@ void pf_worker_replace(struct pf_worker *worker, unsigned ms);
  */
 void pf_worker_stop(struct pf_worker *worker);
 
-/* Stop and free WORKER, to which nothing may refer any more.  NULL is allowed. */
+/* Stop WORKER, and free it when its last reference is dropped.  NULL is allowed. */
 void pf_worker_free(struct pf_worker *worker);
+
+/* Add a reference to WORKER; drop one.  Once it is freed, those that are left may only read its name,
+ * state, error and log, and call pf_worker_restart, which does nothing. */
+struct pf_worker *pf_worker_ref(struct pf_worker *worker);
+void pf_worker_unref(struct pf_worker *worker); /* NULL is allowed */
+PF_DEFINE_CLEANUP(struct pf_worker *, pf_worker_unref)
 
 /* The plugin's name ("cpu"), its file, and its create options as JSON with sorted keys.  They
  * never change; borrowed. */

@@ -440,6 +440,7 @@ struct pf_worker {
 	struct pf_sched *sched;            /* owned; set with the description */
 	struct pf_plugin_log log;
 	_Atomic uint64_t last_id;
+	_Atomic unsigned refs;
 	int stop_fd;   /* owned: an eventfd; the monitor ends when it is written to */
 	int broken_fd; /* owned: an eventfd; pf_instance_new */
 	pthread_t monitor;

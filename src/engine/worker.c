@@ -13,7 +13,7 @@
 
 enum { START_TIMEOUT_MS = 120000 }; /* enough to load 250 MB from a cold disk */
 
-static void free_parts(struct pf_worker *w)
+static void worker_free(struct pf_worker *w)
 {
 	pf_closep(&w->stop_fd);
 	pf_closep(&w->broken_fd);
@@ -32,6 +32,8 @@ static void free_parts(struct pf_worker *w)
 	free(w);
 }
 
+PF_DEFINE_REF(struct pf_worker, pf_worker, worker_free)
+
 /* A worker of the plugin NAME at PATH, called LABEL (given) in logs, without a process; NULL: no
  * memory. */
 static struct pf_worker *new_worker(const char *name, const char *path, char *label)
@@ -45,6 +47,7 @@ static struct pf_worker *new_worker(const char *name, const char *path, char *la
 	if (pthread_mutex_init(&w->lock, NULL) || pthread_cond_init(&w->started, NULL) ||
 	    pthread_cond_init(&w->log_settled, NULL))
 		abort();
+	atomic_init(&w->refs, 1);
 	w->label = label;
 	w->stop_fd = eventfd(0, EFD_CLOEXEC);
 	w->broken_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -53,7 +56,7 @@ static struct pf_worker *new_worker(const char *name, const char *path, char *la
 	if (label && w->stop_fd >= 0 && w->broken_fd >= 0 && w->name && w->path &&
 	    pf_plugin_log_init(&w->log, label) == 0)
 		return w;
-	free_parts(w);
+	worker_free(w);
 	return NULL;
 }
 
@@ -84,7 +87,7 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	w->log.quiet = !config->telemetry;
 	if (pf_process_start_init(&w->start, config) < 0 ||
 	    pf_thread_start(&w->monitor, pf_monitor_main, w)) {
-		free_parts(w);
+		worker_free(w);
 		return pf_err_set(err, -ENOMEM, "no memory or thread for a worker");
 	}
 	pf_lock(&w->lock);
@@ -96,7 +99,7 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	pf_unlock(&w->lock);
 	if (r < 0) {
 		pthread_join(w->monitor, NULL);
-		free_parts(w);
+		worker_free(w);
 		return r;
 	}
 	*ret = w;
@@ -138,7 +141,7 @@ int pf_worker_new_own(struct pf_worker *shared, uid_t user, struct pf_arena *are
 	w->state = PF_WORKER_IDLE;
 	w->sched = pf_description_sched(&shared->description);
 	if (!w->sched || pf_thread_start(&w->monitor, pf_monitor_main, w)) {
-		free_parts(w);
+		worker_free(w);
 		return pf_err_set(err, -ENOMEM, "no memory or thread for a worker");
 	}
 	*ret = w;
@@ -186,7 +189,7 @@ void pf_worker_free(struct pf_worker *w)
 	if (!w)
 		return;
 	pf_worker_stop(w);
-	free_parts(w);
+	pf_worker_unref(w);
 }
 
 const char *pf_worker_name(const struct pf_worker *w)

@@ -341,7 +341,7 @@ static int result_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 static struct json_object *cancel(struct job *job, bool force)
 {
 	struct json_object *o = reply_new();
-	struct pf_worker *worker;
+	PF_CLEANUP(pf_worker_unrefp) struct pf_worker *worker = NULL;
 	bool ended;
 
 	pf_lock(&jobs_of(job)->lock);

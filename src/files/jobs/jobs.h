@@ -63,7 +63,7 @@ struct task {
 	pthread_mutex_t lock;      /* rank 2; protects the fields below */
 	/* What cancelling it ends, of the task or of its step: */
 	struct pf_execution *execution;  /* borrowed, or NULL */
-	struct pf_worker *worker;        /* borrowed: where it runs, or NULL */
+	struct pf_worker *worker;        /* owned reference: where it runs, or NULL */
 	struct pf_executable *compiling; /* owned reference: compiled for it, or NULL */
 	struct task_wait *wait;          /* borrowed, or NULL */
 
@@ -96,8 +96,8 @@ void task_fail(struct task *task, const struct pf_err *err);
 void task_runs_at(struct task *task, struct pf_worker *worker,
 		  struct pf_executable *compiling);
 
-/* Give up the compile that TASK waits for.  Returns the worker that runs the rest of
- * TASK, which only that worker's end would stop; NULL: no worker runs any of it. */
+/* Give up the compile that TASK waits for.  Returns the worker, with a reference, that runs the rest
+ * of TASK, which only that worker's end would stop; NULL: no worker runs any of it. */
 struct pf_worker *task_give_up_compile(struct task *task);
 
 /* The text of its id, which the caller frees; NULL if it has none. */

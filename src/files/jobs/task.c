@@ -43,6 +43,7 @@ int task_set_id(struct task *t, struct json_object *o, struct pf_err *err)
 static void task_free(struct task *t)
 {
 	free(t->id);
+	pf_worker_unref(t->worker);
 	pf_executable_unref(t->compiling);
 	pf_node_unref(t->file);
 	pthread_mutex_destroy(&t->lock);
@@ -128,14 +129,15 @@ void task_done(struct task *t, const struct pf_err *err, struct json_object *rep
 struct pf_worker *task_give_up_compile(struct task *t)
 {
 	PF_CLEANUP(pf_executable_unrefp) struct pf_executable *compiling = NULL;
-	struct pf_worker *worker;
+	PF_CLEANUP(pf_worker_unrefp) struct pf_worker *worker = NULL;
 
 	pf_lock(&t->lock);
-	worker = t->worker;
+	if (t->worker)
+		worker = pf_worker_ref(t->worker);
 	if (t->compiling)
 		compiling = pf_executable_ref(t->compiling);
 	pf_unlock(&t->lock);
-	return !compiling || pf_executable_abandon(compiling) ? worker : NULL;
+	return !compiling || pf_executable_abandon(compiling) ? pf_steal(&worker) : NULL;
 }
 
 char *task_id(struct task *t)
@@ -185,15 +187,15 @@ void task_executes(struct task *t, struct pf_execution *e, struct pf_worker *wor
 void task_runs_at(struct task *t, struct pf_worker *worker,
 		  struct pf_executable *compiling)
 {
-	struct pf_executable *before;
+	PF_CLEANUP(pf_executable_unrefp) struct pf_executable *compiled = NULL;
+	PF_CLEANUP(pf_worker_unrefp) struct pf_worker *before = NULL;
 
 	t = whole_of(t);
-	pf_lock(&t->lock);
-	before = t->compiling;
-	t->worker = worker;
+	PF_LOCK_SCOPE(&t->lock);
+	compiled = t->compiling;
+	before = t->worker;
+	t->worker = worker ? pf_worker_ref(worker) : NULL;
 	t->compiling = compiling ? pf_executable_ref(compiling) : NULL;
-	pf_unlock(&t->lock);
-	pf_executable_unref(before);
 }
 
 void task_began(struct task *t)
@@ -336,11 +338,11 @@ static void abandon(struct pf_timer *timer)
 {
 	struct task *t = pf_container_of(timer, struct task, abandon);
 	pf_autofree char *name = NULL, *id = task_id(t);
-	struct pf_worker *worker = NULL;
+	PF_CLEANUP(pf_worker_unrefp) struct pf_worker *worker = NULL;
 
 	pf_lock(&t->lock);
-	if (t->execution && pf_execution_has_slot(t->execution)) {
-		worker = t->worker;
+	if (t->execution && t->worker && pf_execution_has_slot(t->execution)) {
+		worker = pf_worker_ref(t->worker);
 		name = strdup(t->execution->name);
 	}
 	pf_unlock(&t->lock);

@@ -162,4 +162,20 @@ TEST(a_stop_ends_an_idle_worker_and_its_waiters)
 	stop_all();
 }
 
+TEST(a_reference_shows_what_a_freed_worker_was)
+{
+	PF_CLEANUP(pf_worker_unrefp) struct pf_worker *freed = NULL;
+	unsigned restarts;
+	pid_t pid;
+
+	start_shared(LATE_S);
+	freed = pf_worker_ref(own);
+	pf_instance_unref(use(own));
+	stop_all();
+	pf_worker_restart(freed);
+	pf_worker_pid(freed, &pid, &restarts);
+	ck_assert_int_eq(pid, 0);
+	ck_assert_int_eq(pf_worker_state(freed), PF_WORKER_FAILED);
+}
+
 UNIT_FIXTURE(open_arena, close_arena)
