@@ -42,6 +42,9 @@ void pf_arena_keep(struct pf_arena *arena);
 /* Have arena NUMBER, which is kept, not kept any more: its record is dropped, too. */
 void pf_arena_forget(uint64_t number);
 
+/* The same for ARENA, if it is kept; another one of its user may be kept from now on. */
+void pf_arena_keep_no_more(struct pf_arena *arena);
+
 /* The number of ARENA, also in the journal: 0: it is the mount's; else that of its user, and 1. */
 uint64_t pf_arena_number(const struct pf_arena *arena);
 
@@ -54,6 +57,16 @@ bool pf_arena_is_kept(const char *name, uint64_t *ret);
  */
 int pf_arena_new_for(struct pf_arena *first, uid_t user, struct pf_arena **ret,
 		     struct pf_err *err);
+
+/*
+ * What lives in the arena of a user holds it: bytes, arrays, buffers and programs, and threads that
+ * are about to make such.  Who has none of these may hold ARENA only under a lock under which no other
+ * thread decides, by pf_arena_is_held, that it may be freed.  The mount's is never freed, so these
+ * do not count it.  ARENA may be NULL.
+ */
+void pf_arena_hold(struct pf_arena *arena);
+void pf_arena_let_go(struct pf_arena *arena);
+bool pf_arena_is_held(const struct pf_arena *arena);
 
 /* Do A and B count against the same limit? */
 bool pf_arena_share_limit(const struct pf_arena *a, const struct pf_arena *b);

@@ -87,7 +87,7 @@ struct pf_buffer {
 	char *made_by; /* owned: "copy", or the executable's name; NULL: "upload" */
 };
 
-/* Its location at this moment; borrowed until the mount ends. */
+/* Its location at this moment; borrowed as long as BUFFER is. */
 static inline const struct pf_location *pf_buffer_location(const struct pf_buffer *buffer)
 {
 	return buffer->location;
@@ -258,8 +258,12 @@ void pf_buffer_forget_donated(struct pf_buffer *buffer, struct pf_value *value);
 bool pf_buffer_take(struct pf_buffer *buffer, const struct pf_snapshot *snapshot,
 		    struct pf_value **ret);
 
+/* It lives at LOCATION, on the same device, from now on.  If that is another user's, other threads may
+ * still use the location that it leaves, so its arena stays held. */
+void pf_buffer_settle_at(struct pf_buffer *buffer, const struct pf_location *location);
+
 /*
- * Move it to LOCATION, to its memory MEMORY.  *RET: a value to be transferred there, with a
+ * Move it to LOCATION, of the same user, to its memory MEMORY.  *RET: a value to be transferred there, with a
  * reference, or NULL if it has none.  Until it is transferred readers get the old bytes, also if
  * that fails.  -ENOMEM.
  */

@@ -72,6 +72,7 @@ struct pf_buffer *pf_buffer_without_record(const struct pf_location *location)
 	atomic_init(&b->refs, 1);
 	if (pthread_mutex_init(&b->lock, NULL))
 		abort();
+	pf_arena_hold(location->arena);
 	atomic_init(&b->location, location);
 	b->memory = PF_DEFAULT_MEMORY;
 	return b;
@@ -156,6 +157,7 @@ static void buffer_free(struct pf_buffer *b)
 	free(b->made_by);
 	free(b->text);
 	pthread_mutex_destroy(&b->lock);
+	pf_arena_let_go(pf_buffer_location(b)->arena);
 	free(b);
 }
 
@@ -919,6 +921,16 @@ bool pf_buffer_take(struct pf_buffer *b, const struct pf_snapshot *snapshot,
 		hold_locked(b, pf_value_ref(v));
 	*ret = v;
 	return true;
+}
+
+void pf_buffer_settle_at(struct pf_buffer *b, const struct pf_location *location)
+{
+	const struct pf_location *former;
+
+	pf_arena_hold(location->arena);
+	former = atomic_exchange(&b->location, location);
+	if (former->arena == location->arena)
+		pf_arena_let_go(former->arena);
 }
 
 int pf_buffer_move(struct pf_buffer *b, const struct pf_location *location,

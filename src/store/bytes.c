@@ -38,6 +38,7 @@ int pf_bytes_new(struct pf_arena *arena, struct pf_account *account, uint64_t ca
 	}
 	atomic_init(&b->refs, 1);
 	atomic_init(&b->account, account);
+	pf_arena_hold(arena);
 	b->arena = arena;
 	b->id = pf_object_number();
 	*ret = b;
@@ -51,6 +52,7 @@ static void bytes_free(struct pf_bytes *bytes)
 	if (atomic_load(&bytes->saved))
 		pf_state_drop(PF_STATE_BYTES, bytes->id);
 	pf_arena_give(bytes->arena, &bytes->extent);
+	pf_arena_let_go(bytes->arena);
 	free(bytes);
 }
 

@@ -96,6 +96,7 @@ struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsign
 	TAILQ_INIT(&x->callbacks.hosts);
 	x->workers = workers;
 	x->n_workers = n;
+	pf_arena_hold(arena);
 	x->arena = arena;
 	x->compiler = compiler;
 	x->worker = default_worker(x);
@@ -130,6 +131,7 @@ static void executable_free(struct pf_executable *x)
 	drop_options_locked(x);
 	pthread_mutex_destroy(&x->callbacks.lock);
 	pthread_mutex_destroy(&x->lock);
+	pf_arena_let_go(x->arena);
 	free(x);
 }
 

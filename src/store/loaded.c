@@ -133,6 +133,7 @@ static void loaded_free(struct pf_loaded *l)
 	pf_buf_release(&l->options);
 	free(l->settings);
 	free(l->devices);
+	pf_arena_let_go(pf_worker_arena(l->worker));
 	free(l);
 }
 
@@ -219,6 +220,7 @@ struct pf_loaded *pf_loaded_new(struct compile *c)
 	if (!l)
 		return NULL;
 	atomic_init(&l->refs, 1);
+	pf_arena_hold(pf_worker_arena(c->plan.worker));
 	l->worker = c->plan.worker;
 	l->instance = pf_instance_ref(c->instance);
 	l->program = pf_bytes_ref(c->program);

@@ -20,6 +20,7 @@ static int restore_bytes(struct pf_restore *restore, uint64_t id, struct pf_aren
 	}
 	atomic_init(&b->refs, 1);
 	atomic_init(&b->saved, true);
+	pf_arena_hold(arena);
 	b->arena = arena;
 	b->id = id;
 	b->extent.off = record->extent.off;

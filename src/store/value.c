@@ -41,6 +41,12 @@ void pf_reclaimable_touch(struct pf_value *v)
 	v->listed = true;
 }
 
+/* Tests of buffers have no worker. */
+static struct pf_arena *arena_of(const struct pf_worker *worker)
+{
+	return worker ? pf_worker_arena(worker) : NULL;
+}
+
 struct pf_value *pf_value_new(const struct pf_array_type *type, struct pf_place place)
 {
 	struct pf_value *v =
@@ -54,6 +60,7 @@ struct pf_value *pf_value_new(const struct pf_array_type *type, struct pf_place 
 	v->dtype = type->dtype;
 	pf_shape_copy(&v->shape, type->shape);
 	v->len = type->len;
+	pf_arena_hold(arena_of(place.worker));
 	v->worker = place.worker;
 	v->device = place.device;
 	v->memory = place.memory == PF_ANY_MEMORY ? PF_DEFAULT_MEMORY : place.memory;
@@ -66,9 +73,7 @@ struct pf_value *pf_value_of_bytes(const struct pf_array_type *type,
 				   struct pf_place place)
 {
 	struct pf_value *v = pf_value_new(type, place);
-	/* Tests of buffers have no worker. */
-	struct pf_arena *arena =
-		place.worker ? pf_worker_arena(place.worker) : bytes->arena;
+	struct pf_arena *arena = place.worker ? arena_of(place.worker) : bytes->arena;
 
 	if (!v)
 		return NULL;
@@ -377,6 +382,7 @@ static void value_free(struct pf_value *v)
 	pf_value_drop_device_locked(v);
 	pf_err_keep(&v->err, NULL);
 	pthread_mutex_destroy(&v->lock);
+	pf_arena_let_go(arena_of(v->worker));
 	free(v->from);
 	free(v);
 }

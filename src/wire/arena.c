@@ -42,7 +42,8 @@ struct pf_arena {
 	struct budget *budget; /* borrowed: own, or that of the mount's arena */
 	struct budget own;
 	struct pf_heap heap;
-	bool kept; /* for a later life: the journal has a record of it */
+	bool kept;              /* for a later life: the journal has a record of it */
+	_Atomic size_t holders; /* of a user's; see pf_arena_hold */
 	/* Of the mount's arena: owned, those of users of an earlier life until pf_arena_new_for takes
 	 * them. */
 	SLIST_HEAD(, pf_arena) adopted;
@@ -188,6 +189,13 @@ void pf_arena_forget(uint64_t number)
 	pf_shm_forget(name_kept(number, name));
 }
 
+void pf_arena_keep_no_more(struct pf_arena *a)
+{
+	if (a->kept)
+		pf_arena_forget(a->number);
+	a->kept = false;
+}
+
 /* Take the arena NUMBER off FIRST's adopted ones; NULL: none has this number. */
 static struct pf_arena *take_adopted(struct pf_arena *first, uint64_t number)
 {
@@ -286,10 +294,32 @@ void pf_arena_free(struct pf_arena *a)
 		SLIST_REMOVE_HEAD(&a->adopted, entry);
 		pf_arena_free(adopted);
 	}
-	if (a->kept)
-		pf_arena_forget(a->number);
+	pf_arena_keep_no_more(a);
 	pf_heap_release(&a->heap);
 	unmap_file(a);
+}
+
+/* All threads use the mount's, whose count they would only take from each other's caches. */
+static bool counts_holders(const struct pf_arena *a)
+{
+	return a && a->number;
+}
+
+void pf_arena_hold(struct pf_arena *a)
+{
+	if (counts_holders(a))
+		atomic_fetch_add(&a->holders, 1);
+}
+
+void pf_arena_let_go(struct pf_arena *a)
+{
+	if (counts_holders(a))
+		atomic_fetch_sub(&a->holders, 1);
+}
+
+bool pf_arena_is_held(const struct pf_arena *a)
+{
+	return !counts_holders(a) || atomic_load(&a->holders);
 }
 
 bool pf_arena_share_limit(const struct pf_arena *a, const struct pf_arena *b)

@@ -93,7 +93,7 @@ int inode_move_to_owner(struct pf_node *node, struct pf_err *err)
 	r = files_home(fs_of(node), attr.uid, &home, err);
 	if (r < 0)
 		return r;
-	b->location = &files_device_in(home, files_buffer_device(b))->location;
+	pf_buffer_settle_at(b, &files_device_in(home, files_buffer_device(b))->location);
 	return 0;
 }
 

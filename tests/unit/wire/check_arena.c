@@ -300,6 +300,26 @@ TEST(arenas_of_users_share_the_limit_and_no_bytes)
 	close_arena();
 }
 
+TEST(who_lives_in_the_arena_of_a_user_holds_it)
+{
+	struct pf_arena *other;
+
+	open_arena(64 * MIB);
+	ck_assert_int_eq(pf_arena_new_for(arena, 1001, &other, NULL), 0);
+	ck_assert(!pf_arena_is_held(other));
+	pf_arena_hold(other);
+	pf_arena_hold(other);
+	pf_arena_let_go(other);
+	ck_assert(pf_arena_is_held(other));
+	pf_arena_let_go(other);
+	ck_assert(!pf_arena_is_held(other));
+	pf_arena_hold(NULL);
+	pf_arena_let_go(NULL);
+	ck_assert(pf_arena_is_held(arena)); /* the mount's stays */
+	pf_arena_free(other);
+	close_arena();
+}
+
 /* --- threads ------------------------------------------------------------------------- */
 
 enum { THREADS = 4, ROUNDS = 3000 };
