@@ -31,6 +31,9 @@ struct pf_mount_config {
 	 * (state.h), or -1; taken on success.  The tree is restored already. */
 	int device;
 	bool debug; /* log every request */
+	/* Have the kernel drop names that are gone at once, not many at a time: it keeps their nodes, and
+	 * these the places of users. */
+	bool drops_names;
 	/* How an earlier life ended: "signal 11 (Segmentation fault)"; borrowed.  "": none did. */
 	const char *death;
 	/* Fill RET, without blocking; called on the serving threads.  May be NULL. */

@@ -330,6 +330,7 @@ static int start(struct daemon *d, struct pf_err *err)
 		.options = (const char *const *)o->fuse.at,
 		.device = -1,
 		.debug = o->debug,
+		.drops_names = o->isolate,
 		.usage = usage,
 		.suspended = suspended,
 		.death = d->deaths.how,

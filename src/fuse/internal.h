@@ -41,6 +41,7 @@ struct pf_mount {
 	int io_fd;            /* where requests are read and answered: see clone_device */
 	int cloned;           /* owned: the same, or -1 */
 	const char *death;    /* borrowed; as in the configuration */
+	size_t many_gone;     /* names that the kernel drops at a time, or more */
 	_Atomic bool unmounted;   /* the kernel has no more requests */
 	_Atomic bool frozen;      /* pf_mount_suspend has returned: no thread answers */
 	_Atomic unsigned sending; /* threads that answer */

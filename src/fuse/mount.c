@@ -402,6 +402,8 @@ static int begin(struct pf_mount *mount, const struct pf_mount_config *config,
 	return mount->resumed ? pf_device_resume(mount, err) : 0;
 }
 
+enum { MANY_GONE = 256 }; /* names at a time cost the kernel little */
+
 int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 		 struct pf_err *err)
 {
@@ -420,6 +422,7 @@ int pf_mount_new(const struct pf_mount_config *config, struct pf_mount **ret,
 		return pf_err_set(err, -ENOMEM, "no memory");
 	*mount = (struct pf_mount){
 		.tree = config->tree,
+		.many_gone = config->drops_names ? 1 : MANY_GONE,
 		.usage = config->usage,
 		.suspended = config->suspended,
 		.arg = config->arg,

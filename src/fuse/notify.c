@@ -21,8 +21,6 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 
-enum { MANY_GONE = 256 /* names that the kernel drops at a time, or more */ };
-
 /* A value in the map of changed nodes: the number, and whether the bytes changed too. */
 static void *encode(uint64_t ino, bool data)
 {
@@ -58,7 +56,7 @@ static void collect(struct pf_mount *mount, uint64_t dir, const char *name)
 		mount->gone.failed = false;
 		free(gone.name);
 	}
-	if (mount->gone.len >= MANY_GONE * sizeof(gone))
+	if (mount->gone.len >= mount->many_gone * sizeof(gone))
 		pthread_cond_signal(&mount->wake);
 }
 
@@ -127,7 +125,7 @@ static void *run(void *arg)
 		size_t pos = 0;
 		void *value;
 
-		if (mount->gone.len >= MANY_GONE * sizeof(struct pf_gone)) {
+		if (mount->gone.len >= mount->many_gone * sizeof(struct pf_gone)) {
 			gone = mount->gone;
 			mount->gone = (struct pf_buf)PF_BUF_INIT;
 		} else if (!changed.used) {
