@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "newer.h"
 #include "pjrtfs/base.h"
 #include "pjrtfs/pjrt.h"
 
@@ -17,6 +18,7 @@ enum { PJ_MAX_EXTENSIONS = 64 }; /* a longer chain is taken for a broken one */
 struct pj_plugin {
 	PJRT_Api api; /* the plugin's table, cut or filled with NULLs to our size; its
 		       * struct_size is the plugin's */
+	struct pj_newer newer; /* likewise */
 };
 
 /* PLUGIN's extension of TYPE, if that has SIZE bytes at least, else NULL. */

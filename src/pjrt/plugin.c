@@ -21,14 +21,19 @@ _Static_assert(SAME(INVALID) && SAME(PRED) && SAME(S8) && SAME(S16) && SAME(S32)
 		       SAME(F8E4M3) && SAME(F8E3M4) && SAME(F8E8M0FNU) && SAME(F4E2M1FN),
 	       "element types must have PJRT's numbers");
 
-/*
- * Copy the plugin's function table up to the shorter of its size and ours, so that an
- * older plugin leaves NULLs and a newer one is cut to our size.
- */
+/* Copy what THEIRS has of the SIZE bytes at OFF to DST; an older plugin leaves NULLs there. */
+static void copy_table(void *dst, const PJRT_Api *theirs, size_t off, size_t size)
+{
+	size_t has = theirs->struct_size > off ? theirs->struct_size - off : 0;
+
+	memset(dst, 0, size);
+	memcpy(dst, (const char *)theirs + off, has < size ? has : size);
+}
+
+/* Copy the plugin's function table, as far as this build knows it. */
 static int adopt_api(struct pj_plugin *plugin, const PJRT_Api *theirs, struct pf_err *err)
 {
 	const PJRT_Api_Version *version = &theirs->pjrt_api_version;
-	size_t n = sizeof(plugin->api);
 	const char *lacks;
 
 	if (theirs->struct_size < offsetof(PJRT_Api, PJRT_Error_Destroy))
@@ -46,10 +51,8 @@ static int adopt_api(struct pj_plugin *plugin, const PJRT_Api *theirs, struct pf
 			"the plugin speaks PJRT %d.%d, this build needs %d.%d or newer",
 			version->major_version, version->minor_version, PJRT_API_MAJOR,
 			OLDEST_MINOR);
-	if (n > theirs->struct_size)
-		n = theirs->struct_size;
-	memset(&plugin->api, 0, sizeof(plugin->api));
-	memcpy(&plugin->api, theirs, n);
+	copy_table(&plugin->api, theirs, 0, sizeof(plugin->api));
+	copy_table(&plugin->newer, theirs, PJ_NEWER_OFF, sizeof(plugin->newer));
 	lacks = pj_table_lacks(plugin);
 	if (lacks)
 		return pf_err_set(

@@ -10,12 +10,13 @@
 enum { MAX_FUNCTIONS = 64 /* of an extension that are looked at */ };
 
 /* A plugin without a MUST is refused; a missing MAY costs one feature. */
-#define ROW(name, must)                                                                  \
+#define ROW(name, field, must)                                                           \
 	{                                                                                \
-		"PJRT_" #name, offsetof(PJRT_Api, PJRT_##name), must                     \
+		"PJRT_" #name, offsetof(struct pj_plugin, field), must                   \
 	}
-#define MUST(name) ROW(name, true)
-#define MAY(name) ROW(name, false)
+#define MUST(name) ROW(name, api.PJRT_##name, true)
+#define MAY(name) ROW(name, api.PJRT_##name, false)
+#define NEWER(name) ROW(name, newer.name, false)
 #define ROWS(...)                                                                        \
 	{                                                                                \
 		__VA_ARGS__                                                              \
@@ -23,7 +24,7 @@ enum { MAX_FUNCTIONS = 64 /* of an extension that are looked at */ };
 
 static const struct {
 	const char *name;
-	size_t off; /* in PJRT_Api */
+	size_t off; /* in struct pj_plugin */
 	bool must;
 } functions[] =
 	ROWS(MUST(Error_Destroy), MUST(Error_Message), MUST(Error_GetCode),
@@ -85,15 +86,25 @@ static const struct {
 	     MAY(Client_DmaUnmap), MAY(Client_CreateUninitializedBuffer),
 	     MAY(Client_UpdateGlobalProcessInfo), MAY(TopologyDescription_Deserialize),
 	     MAY(Client_CreateAliasBuffer), MAY(Client_FulfillAliasBuffer),
-	     MAY(LoadedExecutable_GetDeviceAssignment));
+	     MAY(LoadedExecutable_GetDeviceAssignment), NEWER(Client_CreateErrorBuffer),
+	     NEWER(AsyncHostToDeviceTransferManager_TransferLiteral),
+	     NEWER(Buffer_CopyRawToHostFuture), NEWER(Device_PoisonExecution),
+	     NEWER(Device_CreateAsyncTrackingEvent), NEWER(AsyncTrackingEvent_Destroy),
+	     NEWER(Executable_GetCompileOptions),
+	     NEWER(Buffer_DonateWithControlDependency), NEWER(Event_Create),
+	     NEWER(Event_Set), NEWER(Device_GetAttributes), NEWER(Client_Load),
+	     NEWER(LoadedExecutable_AddressableDeviceLogicalIds), NEWER(Buffer_Bitcast),
+	     NEWER(Error_ForEachPayload), NEWER(TopologyDescription_Fingerprint),
+	     NEWER(Executable_ParameterMemoryKinds), NEWER(Device_ClearMemoryStats),
+	     NEWER(TopologyDescription_MakeCanonicalShapeForMemorySpace),
+	     NEWER(TopologyDescription_GetMemorySpaceKindIds));
 
 enum { N_FUNCTIONS = PF_ARRAY_SIZE(functions) };
 
-/* A newer header has more functions, at the table's end. */
 _Static_assert(offsetof(PJRT_Api, PJRT_Error_Destroy) +
-			       N_FUNCTIONS * sizeof(void (*)(void)) <=
-		       sizeof(PJRT_Api),
-	       "every row is a function of the header");
+			       N_FUNCTIONS * sizeof(void (*)(void)) ==
+		       PJ_NEWER_OFF + sizeof(struct pj_newer),
+	       "every function has a row");
 
 static bool is_there(const void *table, size_t off)
 {
@@ -106,7 +117,7 @@ static bool is_there(const void *table, size_t off)
 const char *pj_table_lacks(const struct pj_plugin *plugin)
 {
 	for (size_t i = 0; i < N_FUNCTIONS; i++)
-		if (functions[i].must && !is_there(&plugin->api, functions[i].off))
+		if (functions[i].must && !is_there(plugin, functions[i].off))
 			return functions[i].name;
 	return NULL;
 }
@@ -120,7 +131,7 @@ struct json_object *pj_plugin_functions(const struct pj_plugin *plugin)
 	int there = 0;
 
 	for (size_t i = 0; o && missing && i < N_FUNCTIONS; i++) {
-		if (is_there(&plugin->api, functions[i].off))
+		if (is_there(plugin, functions[i].off))
 			there++;
 		else
 			json_object_array_add(missing,

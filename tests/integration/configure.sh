@@ -30,15 +30,16 @@ configured()
 	tells said "^checking for liblapack\.so\.3\.\.\. $1\$" "^ *LAPACK +$1\$"
 }
 
-# A header with one function more, and one that is too old.
+# A header that is newer than all functions that pjrtfs knows, and one that is too old.
 mkdir header
-sed -e 's/^\(#define PJRT_API_MINOR\) .*/\1 82/' \
+sed -e 's/^\(#define PJRT_API_MINOR\) .*/\1 116/' \
 	-e 's/^ *_PJRT_API_STRUCT_FIELD(PJRT_LoadedExecutable_GetDeviceAssignment);/&\n  void (*PJRT_Newer)(void);/' \
 	"$header/pjrt_c_api.h" >header/pjrt_c_api.h
 tells header/pjrt_c_api.h PJRT_Newer
 include=$work/header lapack=yes configured 'liblapack\.so\.3' CFLAGS=-O0
-tells said '^ *pjrt_c_api\.h .*, API 0\.82; pjrtfs uses the functions up to 0\.81$'
-"$patient" $((patience * 30)) make -C tree src/pjrt/libpjrt_a-table.o >said 2>&1 || fail "$(cat said)"
+tells said '^ *pjrt_c_api\.h .*, API 0\.116; pjrtfs uses the functions up to 0\.115$'
+"$patient" $((patience * 30)) make -C tree src/pjrt/libpjrt_a-table.o \
+	src/pjrt/libpjrt_a-plugin.o >said 2>&1 || fail "$(cat said)"
 sed -i 's/^\(#define PJRT_API_MINOR\) .*/\1 80/' header/pjrt_c_api.h
 (cd tree && fails_with 'pjrt_c_api.h of API 0.80 is too old: pjrtfs needs 0.81 or newer' \
 	"$top/configure" --with-pjrt-include="$work/header")

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The functions that plugins newer than the pjrt_c_api.h of API 0.81 have at the end of their table, in
+ * the order and with the arguments of API 0.115.  The names are the API's, with pj_ for PJRT_, so that
+ * pjrtfs compiles with a newer header, too.
+ */
+#ifndef PJRTFS_PJRT_NEWER_H
+#define PJRTFS_PJRT_NEWER_H
+
+#include <pjrt_c_api.h>
+#include <stddef.h>
+
+/* Those that pjrtfs does not call have no arguments here. */
+struct pj_newer {
+	void (*Client_CreateErrorBuffer)(void);
+	void (*AsyncHostToDeviceTransferManager_TransferLiteral)(void);
+	void (*Buffer_CopyRawToHostFuture)(void);
+	void (*Device_PoisonExecution)(void);
+	void (*Device_CreateAsyncTrackingEvent)(void);
+	void (*AsyncTrackingEvent_Destroy)(void);
+	void (*Executable_GetCompileOptions)(void);
+	void (*Buffer_DonateWithControlDependency)(void);
+	void (*Event_Create)(void);
+	void (*Event_Set)(void);
+	void (*Device_GetAttributes)(void);
+	void (*Client_Load)(void);
+	void (*LoadedExecutable_AddressableDeviceLogicalIds)(void);
+	void (*Buffer_Bitcast)(void);
+	void (*Error_ForEachPayload)(void);
+	void (*TopologyDescription_Fingerprint)(void);
+	void (*Executable_ParameterMemoryKinds)(void);
+	void (*Device_ClearMemoryStats)(void);
+	void (*TopologyDescription_MakeCanonicalShapeForMemorySpace)(void);
+	void (*TopologyDescription_GetMemorySpaceKindIds)(void);
+};
+
+/* Where they begin in a plugin's table, in bytes: behind the last function of API 0.81. */
+enum {
+	PJ_NEWER_OFF = offsetof(PJRT_Api, PJRT_LoadedExecutable_GetDeviceAssignment) +
+		       sizeof(void (*)(void))
+};
+
+_Static_assert(PJ_NEWER_OFF == 984, "the table of API 0.81 has 984 bytes");
+_Static_assert(PJ_NEWER_OFF + sizeof(struct pj_newer) == 1144,
+	       "the table of API 0.115 has 1144 bytes");
+_Static_assert(PJRT_API_MINOR > 81 || sizeof(PJRT_Api) == PJ_NEWER_OFF,
+	       "the header of API 0.81 ends where the newer functions begin");
+
+#endif
