@@ -463,6 +463,10 @@ int pf_sync_ask(struct pf_sync_call *call, enum pf_op op, uint64_t id, struct pf
 int pf_worker_ask(struct pf_worker *worker, enum pf_op op, uint64_t id, unsigned seconds,
 		  struct pf_buf *out, struct pf_err *err);
 
+/* The same of a request that is answered by a struct pf_rep_head alone (PF_OP_CLEAR_STATS). */
+int pf_worker_tell(struct pf_worker *worker, enum pf_op op, uint64_t id, unsigned seconds,
+		   struct pf_err *err);
+
 /*
  * Wait until the process of WORKER, if it has one, has freed what it was asked to free before, and
  * the log has the lines that it printed before.  -ETIMEDOUT: it does not answer within SECONDS, or

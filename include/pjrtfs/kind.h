@@ -54,8 +54,8 @@ struct pf_dir_ops {
 enum { PF_SLOW_NODES = 8 };
 
 /*
- * A file has one of four shapes: directory; text (show or show_as); bytes (read, write, commit);
- * stream (send, read).  A file that is not a text and has no read cannot be opened to be read, one
+ * A file has one of four shapes: directory; text (show or show_as, and write or send if it can be
+ * written); bytes (read, write, commit); stream (send, read).  A file that is not a text and has no read cannot be opened to be read, one
  * without write and send not to be written (EACCES).  The tree calls ops with none of its locks held, at most one
  * at a time per open file (but for streams), on the threads that serve all users: show, read,
  * write and truncate do not block; an op that takes long keeps its reply and answers later.
@@ -104,7 +104,8 @@ struct pf_kind {
 	/*
 	 * Stream: as write, but the op answers, with pf_reply_count, and may do so later.  Every
 	 * open is a conversation of its own, without positions; send, read and flush may run at
-	 * the same time, with no lock held.  See struct pf_stream.
+	 * the same time, with no lock held.  See struct pf_stream.  A text has send, too, where a
+	 * write takes long.
 	 */
 	void (*send)(struct pf_open *of, const void *src, size_t len,
 		     struct pf_reply *reply);
@@ -190,7 +191,7 @@ static inline bool pf_kind_is_text(const struct pf_kind *kind)
 /* Is a file of KIND a stream? */
 static inline bool pf_kind_is_stream(const struct pf_kind *kind)
 {
-	return kind->send;
+	return kind->send && !pf_kind_is_text(kind);
 }
 
 /* Open files. */

@@ -131,6 +131,13 @@ struct json_object *pj_device_json(const struct pj_plugin *plugin,
 int pj_device_memory_stats(const struct pj_plugin *plugin, const struct pj_device *device,
 			   struct json_object **ret, struct pf_err *err);
 
+/*
+ * Have the allocator's peaks and counts begin anew.  -EOPNOTSUPP: the plugin cannot.
+ * PJRT: PJRT_Device_ClearMemoryStats.
+ */
+int pj_device_clear_memory_stats(const struct pj_plugin *plugin,
+				 const struct pj_device *device, struct pf_err *err);
+
 /* A plugin's client: the devices that this process works with.  Immutable once made, so any thread
  * may read it. */
 struct pj_client {

@@ -104,7 +104,7 @@ void pf_ring_close(struct pf_ring *ring);
 
 enum {
 	PF_HEARTBEAT_MS = 1000,
-	PF_WIRE_VERSION = 19,  /* in the set-up text; both ends must be of one build */
+	PF_WIRE_VERSION = 20,  /* in the set-up text; both ends must be of one build */
 	PF_WIRE_MAX_RANK = 32, /* extents in a message */
 	PF_WIRE_MAX_ARGS =
 		4096, /* arguments, and results, of one execution, on all devices */
@@ -136,6 +136,7 @@ enum pf_op {
 	PF_OP_SEND,            /* struct pf_req_send       -> pf_rep_head alone       */
 	PF_OP_RECEIVE,         /* struct pf_req_receive    -> pf_rep_array            */
 	PF_OP_SETTLE,          /* struct pf_req_id (0)     -> pf_rep_head alone       */
+	PF_OP_CLEAR_STATS,     /* struct pf_req_id (device)-> pf_rep_head alone       */
 	PF_OP_COUNT
 };
 

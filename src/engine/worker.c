@@ -363,6 +363,16 @@ bool pf_worker_wait(struct pf_worker *w, struct pf_wait *waiter)
 	return pf_worker_await(w, waiter, &instance, NULL) == 0;
 }
 
+/* A call of W ended with R: say who did not answer, unless the time that was over is the plugin's. */
+static int name_silent(const struct pf_worker *w, unsigned seconds, int r,
+		       struct pf_err *err)
+{
+	if (r == -ETIMEDOUT && err->pjrt_code < 0)
+		pf_err_set(err, r, "the worker of plugin %s did not answer within %u ms",
+			   w->name, seconds * 1000);
+	return r;
+}
+
 int pf_worker_ask(struct pf_worker *w, enum pf_op op, uint64_t id, unsigned seconds,
 		  struct pf_buf *out, struct pf_err *err)
 {
@@ -373,10 +383,24 @@ int pf_worker_ask(struct pf_worker *w, enum pf_op op, uint64_t id, unsigned seco
 				     .brief = true };
 	int r = instance ? pf_sync_ask(&call, op, id, out, err) : err->code;
 
-	if (r == -ETIMEDOUT)
-		pf_err_set(err, r, "the worker of plugin %s did not answer within %u ms",
-			   w->name, seconds * 1000);
-	return r;
+	return name_silent(w, seconds, r, err);
+}
+
+int pf_worker_tell(struct pf_worker *w, enum pf_op op, uint64_t id, unsigned seconds,
+		   struct pf_err *err)
+{
+	PF_CLEANUP(pf_instance_unrefp)
+	struct pf_instance *instance = pf_worker_instance(w, err);
+	struct pf_req_id request = { .head.op = op, .id = id };
+	struct pf_sync_call call = { .instance = instance,
+				     .request = &request,
+				     .len = sizeof(request),
+				     .timeout_s = seconds,
+				     .brief = true };
+	struct pf_rep_head reply;
+	int r = instance ? pf_sync_call(&call, &reply, sizeof(reply), err) : err->code;
+
+	return name_silent(w, seconds, r, err);
 }
 
 /* Wait until the monitor has read what the process of INSTANCE has printed, or has reaped it. */

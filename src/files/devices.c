@@ -2,6 +2,7 @@
 /* devices/NAME/N/: facts about each device, and its buffers. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "files/buffers/buffers.h"
@@ -75,7 +76,9 @@ struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len,
 	return NULL;
 }
 
-/* --- memory_stats.json: each open fetches it from the plugin ------------------------ */
+/* --- memory_stats.json: each open fetches it from the plugin, each write clears it -- */
+
+enum { STATS_S = 1 };
 
 static void print_unavailable(const char *why, struct pf_buf *out)
 {
@@ -91,7 +94,8 @@ static void print_stats(struct device *d, struct pf_buf *out)
 {
 	struct pf_err err = PF_ERR_INIT;
 
-	if (pf_worker_ask(d->worker, PF_OP_MEMORY_STATS, d->index, 1, out, &err) < 0)
+	if (pf_worker_ask(d->worker, PF_OP_MEMORY_STATS, d->index, STATS_S, out, &err) <
+	    0)
 		print_unavailable(err.text, out);
 	else
 		pf_buf_puts(out, "\n");
@@ -111,6 +115,44 @@ static void stats_getattr(struct pf_node *node, struct stat *st)
 	const struct device *d = node->object;
 
 	st->st_size = (off_t)atomic_load(&d->stats_len);
+}
+
+/* A write that clears the figures. */
+struct clearing {
+	struct pf_worker *worker; /* borrowed: lives as long as the mount */
+	unsigned index;
+	struct pf_reply *reply; /* owned */
+	size_t len;
+};
+
+static void *clear_stats(void *arg)
+{
+	struct clearing *c = arg;
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_worker_tell(c->worker, PF_OP_CLEAR_STATS, c->index, STATS_S, &err);
+
+	if (r < 0)
+		pf_reply_fail(c->reply, r, &err);
+	else
+		pf_reply_count(c->reply, c->len);
+	free(c);
+	return NULL;
+}
+
+/* Whatever is written. */
+static void stats_send(struct pf_open *of, const void *src, size_t len,
+		       struct pf_reply *reply)
+{
+	const struct device *d = of->node->object;
+	struct clearing *c = malloc(sizeof(*c));
+
+	(void)src;
+	if (c)
+		*c = (struct clearing){ d->worker, d->index, reply, len };
+	if (!c || pf_thread_start(NULL, clear_stats, c)) {
+		free(c);
+		pf_reply_code(reply, -ENOMEM);
+	}
 }
 
 /* --- memories/KIND/ ----------------------------------------------------------------- */
@@ -212,9 +254,11 @@ PF_FIELD(description, "description", "%s", desc_of(node)->description);
 PF_FIELD(debug, "debug", "%s", desc_of(node)->debug);
 PF_FIELD_JSON(attributes, "attributes.json", attributes_of(desc_of(node)->attributes));
 FILES_TEXT(executables, "executables", executables_show, NULL);
+/* The figures are everybody's: the mount's owner decides who may clear them. */
 static const struct pf_kind stats = { .name = "memory_stats.json",
-				      .mode = S_IFREG | 0444,
+				      .mode = S_IFREG | 0644,
 				      .show = stats_show,
+				      .send = stats_send,
 				      .blocks = true,
 				      .getattr = stats_getattr };
 static const struct pf_kind plugin = { .name = "plugin",

@@ -163,6 +163,14 @@ int pj_device_memory_stats(const struct pj_plugin *plugin, const struct pj_devic
 	return 0;
 }
 
+int pj_device_clear_memory_stats(const struct pj_plugin *plugin,
+				 const struct pj_device *device, struct pf_err *err)
+{
+	PJ_NEWER_ARGS(Device_ClearMemoryStats, args, .device = device->handle);
+
+	return PJ_CALL_NEWER(plugin, err, Device_ClearMemoryStats, &args);
+}
+
 const struct pj_device *pj_client_device(const struct pj_client *client,
 					 const PJRT_Device *device)
 {

@@ -39,6 +39,14 @@ const PJRT_Extension_Base *pj_find_extension(const struct pj_plugin *plugin,
 		 ? pj_check((plugin), (plugin)->api.PJRT_##fn(args), (err))              \
 		 : pj_missing((plugin), "PJRT_" #fn, (err)))
 
+/* The same of a function in newer.h. */
+#define PJ_NEWER_ARGS(fn, name, ...)                                                     \
+	struct pj_##fn##_Args name = { .struct_size = sizeof(struct pj_##fn##_Args),     \
+				       __VA_ARGS__ }
+#define PJ_CALL_NEWER(plugin, err, fn, args)                                             \
+	((plugin)->newer.fn ? pj_check((plugin), (plugin)->newer.fn(args), (err))        \
+			    : pj_missing((plugin), "PJRT_" #fn, (err)))
+
 /*
  * Turn E into *ERR and destroy it.  Takes ownership of E; NULL means success and returns
  * 0.  Every call into a plugin goes through this function.

@@ -10,6 +10,12 @@
 #include <pjrt_c_api.h>
 #include <stddef.h>
 
+struct pj_Device_ClearMemoryStats_Args {
+	size_t struct_size;
+	PJRT_Extension_Base *extension_start;
+	PJRT_Device *device;
+};
+
 /* Those that pjrtfs does not call have no arguments here. */
 struct pj_newer {
 	void (*Client_CreateErrorBuffer)(void);
@@ -29,7 +35,8 @@ struct pj_newer {
 	void (*Error_ForEachPayload)(void);
 	void (*TopologyDescription_Fingerprint)(void);
 	void (*Executable_ParameterMemoryKinds)(void);
-	void (*Device_ClearMemoryStats)(void);
+	PJRT_Error *(*Device_ClearMemoryStats)(
+		struct pj_Device_ClearMemoryStats_Args *args);
 	void (*TopologyDescription_MakeCanonicalShapeForMemorySpace)(void);
 	void (*TopologyDescription_GetMemorySpaceKindIds)(void);
 };

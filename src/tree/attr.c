@@ -329,7 +329,7 @@ static int set_size(struct pf_node *node, struct pf_open *of, off_t size,
 		return -EBADF;
 	if (size < 0)
 		return -EINVAL;
-	if (pf_kind_is_stream(kind) || (kind->write && !kind->truncate))
+	if (kind->send || (kind->write && !kind->truncate))
 		return 0;
 	if (!kind->truncate)
 		return pf_err_set(err, -EACCES, "it can only be read");

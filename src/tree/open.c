@@ -139,7 +139,7 @@ static int may_open(const struct pf_kind *kind, int flags, struct pf_err *err)
 		return -ELOOP;
 	if (reads && !pf_kind_is_text(kind) && !kind->read)
 		return pf_err_set(err, -EACCES, "it can only be written");
-	if (writes && !kind->write && !pf_kind_is_stream(kind))
+	if (writes && !kind->write && !kind->send)
 		return pf_err_set(err, -EACCES, "it can only be read");
 	return 0;
 }

@@ -181,19 +181,37 @@ int pf_handle_optimized(struct pf_work *work, struct pf_err *err)
 			       &reply->with_config, err);
 }
 
-int pf_handle_memory_stats(struct pf_work *work, struct pf_err *err)
+/* The device whose statistics WORK's request names; NULL: there is none. */
+static const struct pj_device *device_of(const struct pf_work *work, struct pf_err *err)
 {
 	const struct pf_req_id *q = work->message;
-	struct pf_rep_block *reply = (struct pf_rep_block *)work->reply;
 	const struct pj_client *client = work->server->client;
+
+	if (q->id < client->n_devices)
+		return &client->devices[q->id];
+	pf_err_set(err, -EPROTO, "memory stats: there is no device %" PRIu64, q->id);
+	return NULL;
+}
+
+int pf_handle_memory_stats(struct pf_work *work, struct pf_err *err)
+{
+	struct pf_rep_block *reply = (struct pf_rep_block *)work->reply;
+	const struct pj_device *device = device_of(work, err);
 	struct json_object *stats = NULL;
 	int r;
 
-	if (q->id >= client->n_devices)
-		return pf_err_set(err, -EPROTO,
-				  "memory stats: there is no device %" PRIu64, q->id);
-	r = pj_device_memory_stats(client->plugin, &client->devices[q->id], &stats, err);
+	if (!device)
+		return -EPROTO;
+	r = pj_device_memory_stats(work->server->plugin, device, &stats, err);
 	return r < 0 ? r : json_block(stats, &reply->off, &reply->len, err);
+}
+
+int pf_handle_clear_stats(struct pf_work *work, struct pf_err *err)
+{
+	const struct pj_device *device = device_of(work, err);
+
+	return device ? pj_device_clear_memory_stats(work->server->plugin, device, err)
+		      : -EPROTO;
 }
 
 int pf_handle_group(struct pf_work *work, struct pf_err *err)

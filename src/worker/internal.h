@@ -279,6 +279,7 @@ pf_handler pf_handle_buffer_read;
 pf_handler pf_handle_send;
 pf_handler pf_handle_receive;
 pf_handler pf_handle_memory_stats;
+pf_handler pf_handle_clear_stats;
 pf_handler pf_handle_topology;
 pf_handler pf_handle_group;
 pf_handler pf_handle_optimized;

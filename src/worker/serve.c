@@ -81,6 +81,8 @@ static const struct {
 	[PF_OP_SETTLE] = { handle_settle, "settle", REQ(id), REP(head) },
 	[PF_OP_MEMORY_STATS] = { pf_handle_memory_stats, "memory stats", REQ(id),
 				 REP(block) },
+	[PF_OP_CLEAR_STATS] = { pf_handle_clear_stats, "memory stats", REQ(id),
+				REP(head) },
 };
 
 static void reply_head(struct pf_work *work, int code, int pjrt_code)

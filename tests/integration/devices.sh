@@ -92,6 +92,11 @@ bounded bash -c 'exec 3<>"$1" && cat "$2" "$3" >&3 && exec cat <&3' - \
 same called.npy "$b/z.npy"
 gauge buffers 0 2
 
+# -- memory_stats.json: XLA's CPU plugins keep no figures, so none can be cleared
+bounded truncate -s 0 "$d/0/memory_stats.json"
+fails_with 'Operation not supported' bash -c 'echo >"$1"' - "$d/0/memory_stats.json"
+tells "$mnt/error" 'ClearMemoryStats is not supported|no PJRT_Device_ClearMemoryStats: it speaks PJRT 0\.'
+
 # -- the worker's death frees everything; the next uses load it again
 kill_worker "$p"
 alive '[.executables, .buffers]' '[0,0]'

@@ -77,6 +77,11 @@ def stats():
     content(cases.mnt + "/devices/faulty/0/memory_stats.json")
 
 
+def clear_stats():
+    with open(cases.mnt + "/devices/faulty/0/memory_stats.json", "w", encoding="utf-8") as f:
+        f.write("\n")
+
+
 def serialize():
     content(cases.mnt + "/executables/add/serialized")
 
@@ -112,6 +117,7 @@ OPERATIONS = {
     "MOVE": move,
     "CREATE": create,
     "STATS": stats,
+    "CLEAR": clear_stats,
     "SERIALIZE": serialize,
     "LOAD": load,
     "DEVICES": devices,
@@ -155,7 +161,7 @@ def outcome(operation, *faults):
 
 def rows_of(calls_h):
     """The rows of CALLS_H: (name, operation, effect, gives)."""
-    return re.findall(r"^CALL\((\w+), (\w+), (\w+), (\w+)", content(calls_h).decode(), re.M)
+    return re.findall(r"^(?:CALL|NEWER)\((\w+), (\w+), (\w+), (\w+)", content(calls_h).decode(), re.M)
 
 
 def renew():

@@ -88,16 +88,20 @@ static size_t unknown(const char *fault)
 }
 
 /* The implementations. */
-static PJRT_Api real;
+static union table real;
 
 #define EVENT(field) .event = &args->field
 #define LIST(field) .length = &args->field
 #define NEITHER .event = NULL
 #define CALL(name, operation, effect, given)                                             \
-	static PJRT_Error *call_##name(PJRT_##name##_Args *args)                         \
+	WRAP(name, PJRT_##name##_Args, real.api.PJRT_##name, given)
+#define NEWER(name, operation, effect, given)                                            \
+	WRAP(name, struct pj_##name##_Args, real.newer.name, given)
+#define WRAP(name, type, function, given)                                                \
+	static PJRT_Error *call_##name(type *args)                                       \
 	{                                                                                \
 		const struct gives gives = { given };                                    \
-		PJRT_##name##_Args before = *args;                                       \
+		type before = *args;                                                     \
 		char fault[TEXT_LEN];                                                    \
 		bool skip;                                                               \
 		PJRT_Error *e = fault_of("PJRT_" #name, &gives, fault, &skip);           \
@@ -105,7 +109,7 @@ static PJRT_Api real;
                                                                                          \
 		if (e || skip)                                                           \
 			return e;                                                        \
-		e = real.PJRT_##name(args);                                              \
+		e = function(args);                                                      \
 		memcpy((char *)(args + 1) - cut, (char *)(&before + 1) - cut, cut);      \
 		if (!e && gives.event)                                                   \
 			replace_event(gives.event, fault);                               \
@@ -113,6 +117,7 @@ static PJRT_Api real;
 	}
 #include "calls.h"
 #undef CALL
+#undef NEWER
 #undef EVENT
 #undef LIST
 #undef NEITHER
@@ -124,11 +129,14 @@ static bool is_missing(const char *name)
 	return find_named(name, fault) && fault_arg(fault, "missing");
 }
 
-void wrap_calls(PJRT_Api *api)
+void wrap_calls(union table *table)
 {
-	real = *api;
+	real = *table;
 #define CALL(name, operation, effect, given)                                             \
-	api->PJRT_##name = is_missing("PJRT_" #name) ? NULL : call_##name;
+	table->api.PJRT_##name = is_missing("PJRT_" #name) ? NULL : call_##name;
+#define NEWER(name, operation, effect, given)                                            \
+	table->newer.name = is_missing("PJRT_" #name) ? NULL : call_##name;
 #include "calls.h"
 #undef CALL
+#undef NEWER
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of the plugin's table that pjrtfs calls: CALL(name, operation, effect, gives).  plugin.h
+ * The functions of the plugin's table that pjrtfs calls: CALL(name, operation, effect, gives), and
+ * NEWER(...) for those that only src/pjrt/newer.h declares.  plugin.h
  * says how each is made to fail, and table.c makes the table of these rows;
  * tests/tools/plugin_calls.py reads them, does the operation with each fault, and finds calls in
  * src/pjrt that have no row.
  *
  * operation  START: the start of a worker; UPLOAD, COMPILE, RUN, FETCH, COPY, MOVE, CREATE, STATS,
- *            SERIALIZE, LOAD, DEVICES, TOPOLOGY, CHECK, ELSEWHERE: of a user; NEVER: pjrtfs does not reach it there
+ *            CLEAR, SERIALIZE, LOAD, DEVICES, TOPOLOGY, CHECK, ELSEWHERE: of a user; NEVER: pjrtfs does not reach it there
  * effect     FAILS: the operation fails with the errno of the plugin's code, and its sentence;
  *            GIVES: so, too, and the function gives a handle without which it fails as well;
  *            TELLS: so, too, but with EOPNOTSUPP, since arguments cannot be checked;
@@ -34,6 +35,7 @@ CALL(Device_LocalHardwareId, START, LACKS, NEITHER)
 CALL(Device_AddressableMemories, START, LACKS, LIST(num_memories))
 CALL(Device_DefaultMemory, START, LACKS, NEITHER)
 CALL(Device_MemoryStats, STATS, LACKS, NEITHER)
+NEWER(Device_ClearMemoryStats, CLEAR, FAILS, NEITHER)
 CALL(Memory_Id, START, LACKS, NEITHER)
 CALL(Memory_Kind, START, LACKS, LIST(kind_size))
 CALL(Memory_Kind_Id, START, LACKS, NEITHER)

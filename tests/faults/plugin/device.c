@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices and their memories: those of all nodes, of which this one addresses its own. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,15 +59,25 @@ GIVE(Device_AddressableMemories,
      args->num_memories = N_MEMORIES)
 GIVE(Device_DefaultMemory, args->memory = &args->device->memory)
 
+static atomic_int peak = 4096; /* bytes, of all devices */
+
 PJRT_Error *faulty_Device_MemoryStats(PJRT_Device_MemoryStats_Args *args)
 {
+	char fault[TEXT_LEN];
 	PJRT_Error *e = inject(STATS);
 
-	(void)args;
-	return e ? e
-		 : error_new(PJRT_Error_Code_UNIMPLEMENTED,
-			     "faulty: MemoryStats is not implemented");
+	if (e)
+		return e;
+	if (!find_fault(STATS, fault) || !fault_arg(fault, "works"))
+		return error_new(PJRT_Error_Code_UNIMPLEMENTED,
+				 "faulty: MemoryStats is not implemented");
+	args->bytes_in_use = 1024;
+	args->peak_bytes_in_use = peak;
+	args->peak_bytes_in_use_is_set = true;
+	return NULL;
 }
+
+GIVE_NEWER(Device_ClearMemoryStats, (void)args, peak = 1024)
 
 GIVE(Memory_Id, args->id = args->memory->id)
 GIVE(Memory_Kind, TEXT(kind, args->memory->kind))

@@ -30,20 +30,32 @@ STUB(Client_CreateBuffersForAsyncHostToDevice)
 #define faulty_ExecuteContext_Destroy NULL
 
 /* Functions that callers can reach only through one of the stubs above are NULL. */
-static PJRT_Api api = {
-	.struct_size = PJRT_Api_STRUCT_SIZE,
-	.extension_start = &cross_host_extension.base,
-	.pjrt_api_version = { .struct_size = PJRT_Api_Version_STRUCT_SIZE,
-			      .major_version = PJRT_API_MAJOR,
-			      .minor_version = PJRT_API_MINOR },
-	.PJRT_Error_Destroy = error_destroy,
-	.PJRT_Error_Message = error_message,
-	.PJRT_Error_GetCode = error_get_code,
-	.PJRT_Client_CreateBuffersForAsyncHostToDevice =
-		faulty_Client_CreateBuffersForAsyncHostToDevice,
+static union table
+	table = { .api = {
+			  .struct_size = sizeof(table),
+			  .extension_start = &cross_host_extension.base,
+			  .pjrt_api_version = { .struct_size =
+							PJRT_Api_Version_STRUCT_SIZE,
+						.major_version = PJRT_API_MAJOR,
+						.minor_version = PJRT_API_MINOR },
+			  .PJRT_Error_Destroy = error_destroy,
+			  .PJRT_Error_Message = error_message,
+			  .PJRT_Error_GetCode = error_get_code,
+			  .PJRT_Client_CreateBuffersForAsyncHostToDevice =
+				  faulty_Client_CreateBuffersForAsyncHostToDevice,
 #define CALL(name, operation, effect, gives) .PJRT_##name = faulty_##name,
+#define NEWER(name, operation, effect, gives)
 #include "calls.h"
 #undef CALL
+#undef NEWER
+		  } };
+
+static const struct pj_newer newer = {
+#define CALL(name, operation, effect, gives)
+#define NEWER(name, operation, effect, gives) .name = faulty_##name,
+#include "calls.h"
+#undef CALL
+#undef NEWER
 };
 
 /* A table of SIZE bytes that ends where readable memory ends. */
@@ -55,8 +67,8 @@ static const PJRT_Api *short_table(size_t size)
 
 	if (p == MAP_FAILED || mprotect(p + page, page, PROT_NONE))
 		abort();
-	api.struct_size = size;
-	return memcpy(p + page - size, &api, size);
+	table.api.struct_size = size;
+	return memcpy(p + page - size, &table, size);
 }
 
 /* How long the table is with N functions; more than there are: all of it. */
@@ -67,7 +79,7 @@ static size_t table_size(const char *n)
 
 	if (!*n)
 		return offsetof(PJRT_Api, PJRT_Executable_OutputElementTypes);
-	return size < sizeof(api) ? size : sizeof(api);
+	return size < sizeof(table) ? size : sizeof(table);
 }
 
 __attribute__((__visibility__("default"))) const PJRT_Api *GetPjrtApi(void)
@@ -77,19 +89,20 @@ __attribute__((__visibility__("default"))) const PJRT_Api *GetPjrtApi(void)
 	const char *arg;
 
 	error_free(inject(API)); /* the API has no field for it */
+	table.newer = newer;
 	if (getenv("PJRTFS_FAULTY_CALLS"))
-		wrap_calls(&api);
+		wrap_calls(&table);
 	if (!find_fault(API, fault))
-		return &api;
+		return &table.api;
 	if (fault_arg(fault, "null"))
 		return NULL;
 	if (fault_arg(fault, "major"))
-		api.pjrt_api_version.major_version = 99;
+		table.api.pjrt_api_version.major_version = 99;
 	if (fault_arg(fault, "empty"))
-		memset((char *)&api + start, 0, sizeof(api) - start);
+		memset((char *)&table + start, 0, sizeof(table) - start);
 	if ((arg = fault_arg(fault, "extension")))
 		cross_host_extension.base.struct_size = strtoul(arg, NULL, 10);
 	if ((arg = fault_arg(fault, "short")))
 		return short_table(table_size(arg));
-	return &api;
+	return &table.api;
 }
