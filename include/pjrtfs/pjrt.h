@@ -514,6 +514,13 @@ int pj_executable_optimized(const struct pj_executable *executable, void *dst, s
 			    struct pf_err *err);
 
 /*
+ * Append the options with which EXECUTABLE was compiled to OUT, a serialized CompileOptionsProto.
+ * -EOPNOTSUPP: the plugin does not give them.  PJRT: PJRT_Executable_GetCompileOptions.
+ */
+int pj_executable_options(const struct pj_executable *executable, struct pf_buf *out,
+			  struct pf_err *err);
+
+/*
  * Facts about a program as JSON, each the caller's.  NULL: the plugin has none, and *ERR says why;
  * or, with *ERR as it was, no memory.
  * name, fingerprint: strings; code_size: bytes; cost: an object of the compiler's estimates;

@@ -213,19 +213,21 @@ struct pf_req_load {
 	uint64_t id; /* the new executable's */
 	uint64_t off, len;
 	uint32_t platform;
-	uint32_t pad;
+	uint32_t wants_options; /* 1: they are not known */
 };
 
 /*
  * The daemon has the facts since the program was compiled; three of them are here as a check.
  * The optimized program comes again, a block as in pf_rep_compile: the plugin numbers modules
- * anew when it loads them, so that its size may differ.  N_DEVICES int64_t follow: the ids of its
+ * anew when it loads them, so that its size may differ.  OPTIONS, a block, too: the CompileOptionsProto
+ * with which it was compiled, if the request wants it and the plugin gives it.  N_DEVICES int64_t follow: the ids of its
  * devices, in launch order, which a program that was compiled for a topology got when it was loaded.
  */
 struct pf_rep_load {
 	struct pf_rep_head rep;
 	uint64_t n_results, num_replicas, num_partitions;
 	uint64_t hlo_off, hlo_len;
+	uint64_t options_off, options_len; /* PF_NO_OFFSET: none */
 	uint32_t hlo_with_config;
 	uint32_t n_devices; /* at most PF_WIRE_MAX_DEVICES */
 };

@@ -40,6 +40,7 @@ static void shared_unref(struct shared *s)
 static void free_answer(struct shared *s, const void *reply)
 {
 	const struct pf_rep_compile *compiled = reply;
+	const struct pf_rep_load *loaded = reply;
 	const struct pf_rep_block *block = reply;
 
 	switch (s->late.op) {
@@ -50,6 +51,10 @@ static void free_answer(struct shared *s, const void *reply)
 		pf_instance_free_id(s->of.instance, PF_OP_EXECUTABLE_FREE, s->late.id);
 		break;
 	case PF_OP_LOAD:
+		if (loaded->hlo_off != PF_NO_OFFSET)
+			pf_instance_free_block(s->of.instance, loaded->hlo_off);
+		if (loaded->options_off != PF_NO_OFFSET)
+			pf_instance_free_block(s->of.instance, loaded->options_off);
 		pf_instance_free_id(s->of.instance, PF_OP_EXECUTABLE_FREE, s->late.id);
 		break;
 	case PF_OP_BUFFER_READ:

@@ -310,6 +310,26 @@ int pj_executable_start(const struct pj_executable *x, const struct pj_run *run,
 	return r < 0 ? r : start(x, &all, n, results, done, err);
 }
 
+int pj_executable_options(const struct pj_executable *x, struct pf_buf *out,
+			  struct pf_err *err)
+{
+	PJ_NEWER_ARGS(Executable_GetCompileOptions, args, .executable = x->unloaded);
+	int r = PJ_CALL_NEWER(x->client->plugin, err, Executable_GetCompileOptions,
+			      &args);
+
+	if (r < 0)
+		return r;
+	r = pj_given_list(args.serialized_bytes, args.serialized_bytes_size,
+			  "PJRT_Executable_GetCompileOptions", err);
+	if (r == 0)
+		pf_buf_append(out, args.serialized_bytes, args.serialized_bytes_size);
+	if (args.serialized_compile_options && args.serialized_compile_options_deleter)
+		args.serialized_compile_options_deleter(args.serialized_compile_options);
+	return r == 0 && out->failed
+		       ? pf_err_set(err, -ENOMEM, "no memory for the compile options")
+		       : r;
+}
+
 static int optimized(const struct pj_executable *x, PJRT_Program *program,
 		     struct pf_err *err)
 {

@@ -10,6 +10,16 @@
 #include <pjrt_c_api.h>
 #include <stddef.h>
 
+struct pj_Executable_GetCompileOptions_Args {
+	size_t struct_size;
+	PJRT_Extension_Base *extension_start;
+	PJRT_Executable *executable;
+	const char *serialized_bytes; /* out: lives as long as what follows */
+	size_t serialized_bytes_size;
+	void *serialized_compile_options;
+	void (*serialized_compile_options_deleter)(void *options);
+};
+
 struct pj_Device_ClearMemoryStats_Args {
 	size_t struct_size;
 	PJRT_Extension_Base *extension_start;
@@ -24,7 +34,8 @@ struct pj_newer {
 	void (*Device_PoisonExecution)(void);
 	void (*Device_CreateAsyncTrackingEvent)(void);
 	void (*AsyncTrackingEvent_Destroy)(void);
-	void (*Executable_GetCompileOptions)(void);
+	PJRT_Error *(*Executable_GetCompileOptions)(
+		struct pj_Executable_GetCompileOptions_Args *args);
 	void (*Buffer_DonateWithControlDependency)(void);
 	void (*Event_Create)(void);
 	void (*Event_Set)(void);

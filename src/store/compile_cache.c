@@ -17,6 +17,7 @@
 enum {
 	ASK_S = 1,        /* for a read; a later one gets an answer that takes longer */
 	SERIALIZE_S = 60, /* for the cache: no user waits for it */
+	MAX_OPTIONS = 1 << 20, /* bytes, as of options.pb */
 };
 
 int pf_compile_facts(const char *text, uint64_t len, struct json_object **ret,
@@ -356,6 +357,22 @@ static uint64_t module_len(const struct compile *c, const struct pf_rep_load *re
 	return hlo.len;
 }
 
+/* L was loaded from a file, and REP has the options that it was compiled with, if the plugin has kept
+ * them: else they stay unknown. */
+static void take_options(struct compile *c, struct pf_loaded *l,
+			 const struct pf_rep_load *rep)
+{
+	struct pf_shared_bytes bytes =
+		pf_instance_pool(c->instance, rep->options_off, rep->options_len);
+
+	if (rep->options_off == PF_NO_OFFSET)
+		return;
+	if (l)
+		(void)pf_shared_copy(bytes, "the program's options", MAX_OPTIONS,
+				     &l->options, NULL);
+	pf_instance_free_block(c->instance, rep->options_off);
+}
+
 /*
  * Have the worker load the parts that H lists, which lie at AT of BODY, as C's program: 1
  * and *RET; 0: it cannot, as ERR says; -errno: the worker died.  Blocks.
@@ -379,6 +396,7 @@ static int load_parts(struct compile *c, const struct pf_cache_header *h,
 
 	req.id = c->id = pf_worker_id(c->plan.worker);
 	req.platform = c->plan.platform;
+	req.wants_options = c->native;
 	req.len = h->len[PF_CACHE_CODE];
 	req.off =
 		pf_bytes_offset(body, at + h->len[PF_CACHE_META] + h->len[PF_CACHE_HLO]);
@@ -398,6 +416,7 @@ static int load_parts(struct compile *c, const struct pf_cache_header *h,
 		pf_instance_free_id(c->instance, PF_OP_EXECUTABLE_FREE, c->id);
 		pf_err_set(err, -ENOMEM, "no memory for an executable");
 	}
+	take_options(c, l, &rep);
 	if (l && r == 0) {
 		l->hlo_len = module_len(c, &rep);
 		*ret = pf_steal(&l);

@@ -265,6 +265,17 @@ static void add_devices(struct pf_work *work, const struct pj_executable *execut
 	json_object_put(list);
 }
 
+/* Add EXECUTABLE's compile options to REPLY, if the plugin gives them and there is memory. */
+static void add_options(struct pf_rep_load *reply, const struct pj_executable *executable)
+{
+	pf_autobuf struct pf_buf bytes = PF_BUF_INIT;
+
+	if (pj_executable_options(executable, &bytes, NULL) < 0 || !bytes.len)
+		return;
+	if (new_block(bytes.data, bytes.len, &reply->options_off, NULL) == 0)
+		reply->options_len = bytes.len;
+}
+
 int pf_handle_load(struct pf_work *work, struct pf_err *err)
 {
 	const struct pf_req_load *q = work->message;
@@ -289,6 +300,9 @@ int pf_handle_load(struct pf_work *work, struct pf_err *err)
 	reply->hlo_off = PF_NO_OFFSET;
 	(void)optimized_block(executable, &reply->hlo_off, &reply->hlo_len,
 			      &reply->hlo_with_config, NULL);
+	reply->options_off = PF_NO_OFFSET;
+	if (q->wants_options)
+		add_options(reply, executable);
 	add_devices(work, executable);
 	return 0;
 }

@@ -32,6 +32,15 @@ for file in signature.json cost.json memory.json; do
 	equal "$file" "$(bounded jq -cS 'del(.name)' "$mnt/executables/native/$file")" \
 		"$(bounded jq -cS 'del(.name)' "$mnt/executables/add/$file")"
 done
+# the options that it was compiled with, as far as the plugin has kept them
+bounded cat "$mnt/executables/native/options.pb" >options.pb
+case $first in
+cpu-0.81) equal "its options" "$(wc -c <options.pb)" 0 ;;
+*)
+	bounded cp options.pb "$mnt/executables/add/options.pb"
+	knows "$mnt/executables/add/options.json" '.num_replicas == 1 and .num_partitions == 1'
+	;;
+esac
 # no compiled program to serialize yet
 bounded touch "$mnt/programs/none.mlir"
 equal "of nothing" "$(bounded cat "$mnt/executables/none/serialized")" ''

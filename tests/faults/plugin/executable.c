@@ -207,6 +207,11 @@ PJRT_Error *faulty_Executable_OutputDimensions(
 	return NULL;
 }
 
+/* CompileOptionsProto: executable_build_options { num_replicas: 1 num_partitions: 1 } */
+GIVE_NEWER(Executable_GetCompileOptions,
+	   args->serialized_bytes = "\x1a\x04\x20\x01\x28\x01",
+	   args->serialized_bytes_size = 6)
+
 PJRT_Error *faulty_Executable_OptimizedProgram(
 	PJRT_Executable_OptimizedProgram_Args *args)
 {
