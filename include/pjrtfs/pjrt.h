@@ -526,9 +526,10 @@ int pj_executable_options(const struct pj_executable *executable, struct pf_buf 
  * name, fingerprint: strings; code_size: bytes; cost: an object of the compiler's estimates;
  * memory: an object of sizes in bytes, without those that an older plugin does not write;
  * devices: the ids of the addressable devices in launch order; assignment: which device has which
- * replica and partition (pf_options_assignment_json); memory_kinds: a list of the results'.
+ * replica and partition (pf_options_assignment_json); memory_kinds: a list of the results',
+ * parameter_memory_kinds of the parameters'.
  * PJRT: PJRT_Executable_Name, _Fingerprint, _SizeOfGeneratedCodeInBytes, _GetCostAnalysis,
- * _GetCompiledMemoryStats, _OutputMemoryKinds, PJRT_LoadedExecutable_AddressableDevices,
+ * _GetCompiledMemoryStats, _OutputMemoryKinds, _ParameterMemoryKinds, PJRT_LoadedExecutable_AddressableDevices,
  * _GetDeviceAssignment.
  */
 typedef struct json_object *pj_executable_fact(const struct pj_executable *executable,
@@ -541,5 +542,6 @@ pj_executable_fact pj_executable_memory;
 pj_executable_fact pj_executable_devices;
 pj_executable_fact pj_executable_assignment;
 pj_executable_fact pj_executable_memory_kinds;
+pj_executable_fact pj_executable_parameter_memory_kinds;
 
 #endif

@@ -180,7 +180,8 @@ struct pf_req_compile {
  * The new executable's facts, in two blocks of the pool that the daemon frees:
  * INFO: a JSON object {"name", "num_replicas", "num_partitions", "num_outputs",
  * "fingerprint", "generated_code_size", "cost", "memory", "devices": [addressable device
- * ids in launch order], "device_assignment": [[ids]], "output_memory_kinds": ["device"],
+ * ids in launch order], "device_assignment": [[ids]], "input_memory_kinds": ["device"],
+ * with that of the platform, "output_memory_kinds": ["device"],
  * "output_types": [PJRT_Buffer_Type numbers], "output_dims": [[...]]}; a fact that the
  * plugin does not offer is {"unavailable": sentence}.
  * HLO: the optimized program, in format "hlo" or "hlo_with_config" (hlo_with_config 1);

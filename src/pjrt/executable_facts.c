@@ -158,23 +158,44 @@ struct json_object *pj_executable_devices(const struct pj_executable *x,
 	return list;
 }
 
+/* The N KINDS of memory that FUNCTION gave, with their SIZES. */
+static struct json_object *memory_kinds(const char *const *kinds, const size_t *sizes,
+					size_t n, const char *function,
+					struct pf_err *err)
+{
+	struct json_object *list;
+
+	if (pj_given_list(kinds, n, function, err) < 0 ||
+	    pj_given_list(sizes, n, function, err) < 0)
+		return NULL;
+	list = json_object_new_array();
+	for (size_t i = 0; list && i < n; i++)
+		json_object_array_add(list, pj_string_json(kinds[i], sizes[i]));
+	return list;
+}
+
 struct json_object *pj_executable_memory_kinds(const struct pj_executable *x,
 					       struct pf_err *err)
 {
 	PJ_ARGS(Executable_OutputMemoryKinds, args, .executable = x->unloaded);
-	struct json_object *list;
 
-	if (PJ_CALL(x->client->plugin, err, Executable_OutputMemoryKinds, &args) < 0 ||
-	    pj_given_list(args.memory_kinds, args.num_outputs,
-			  "PJRT_Executable_OutputMemoryKinds", err) < 0 ||
-	    pj_given_list(args.memory_kind_sizes, args.num_outputs,
-			  "PJRT_Executable_OutputMemoryKinds", err) < 0)
+	if (PJ_CALL(x->client->plugin, err, Executable_OutputMemoryKinds, &args) < 0)
 		return NULL;
-	list = json_object_new_array();
-	for (size_t i = 0; list && i < args.num_outputs; i++)
-		json_object_array_add(list, pj_string_json(args.memory_kinds[i],
-							   args.memory_kind_sizes[i]));
-	return list;
+	return memory_kinds(args.memory_kinds, args.memory_kind_sizes, args.num_outputs,
+			    "PJRT_Executable_OutputMemoryKinds", err);
+}
+
+struct json_object *pj_executable_parameter_memory_kinds(const struct pj_executable *x,
+							 struct pf_err *err)
+{
+	PJ_NEWER_ARGS(Executable_ParameterMemoryKinds, args, .executable = x->unloaded);
+
+	if (PJ_CALL_NEWER(x->client->plugin, err, Executable_ParameterMemoryKinds,
+			  &args) < 0)
+		return NULL;
+	return memory_kinds(args.memory_kinds, args.memory_kind_sizes,
+			    args.num_parameters, "PJRT_Executable_ParameterMemoryKinds",
+			    err);
 }
 
 struct json_object *pj_executable_assignment(const struct pj_executable *x,

@@ -20,6 +20,15 @@ struct pj_Executable_GetCompileOptions_Args {
 	void (*serialized_compile_options_deleter)(void *options);
 };
 
+struct pj_Executable_ParameterMemoryKinds_Args {
+	size_t struct_size;
+	PJRT_Extension_Base *extension_start;
+	PJRT_Executable *executable;
+	size_t num_parameters; /* out: of the lists, as long as the executable lives */
+	const char *const *memory_kinds;
+	const size_t *memory_kind_sizes;
+};
+
 struct pj_Device_ClearMemoryStats_Args {
 	size_t struct_size;
 	PJRT_Extension_Base *extension_start;
@@ -45,7 +54,8 @@ struct pj_newer {
 	void (*Buffer_Bitcast)(void);
 	void (*Error_ForEachPayload)(void);
 	void (*TopologyDescription_Fingerprint)(void);
-	void (*Executable_ParameterMemoryKinds)(void);
+	PJRT_Error *(*Executable_ParameterMemoryKinds)(
+		struct pj_Executable_ParameterMemoryKinds_Args *args);
 	PJRT_Error *(*Device_ClearMemoryStats)(
 		struct pj_Device_ClearMemoryStats_Args *args);
 	void (*TopologyDescription_MakeCanonicalShapeForMemorySpace)(void);

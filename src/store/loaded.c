@@ -251,6 +251,17 @@ static int no_arguments(const struct compile *c, struct json_object *info,
 			  pf_worker_name(c->plan.worker), *why ? ": " : "", why);
 }
 
+/* The first parameter, the platform's number, is no input: drop its kind from INFO, unless it is of a file
+ * whose writer has done so. */
+static void drop_platform_kind(const struct pf_loaded *l, struct json_object *info)
+{
+	struct json_object *kinds = json_object_object_get(info, "input_memory_kinds");
+
+	if (json_object_is_type(kinds, json_type_array) &&
+	    json_object_array_length(kinds) == l->signature->n_inputs + 1)
+		json_object_array_del_idx(kinds, 0, 1);
+}
+
 int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_object *info,
 		       struct pf_shared_bytes hlo, bool hlo_with_config,
 		       struct pf_err *err)
@@ -266,6 +277,8 @@ int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_objec
 	r = pf_signature_parse(hlo, hlo_with_config, &l->signature, err);
 	if (r == 0 && l->platform)
 		r = pf_signature_drop_platform(l->signature, err);
+	if (r == 0 && l->platform)
+		drop_platform_kind(l, info);
 	if (r == 0 &&
 	    pf_program_name_inputs(&c->facts, pf_bytes_at(c->module, 0),
 				   c->facts.off + c->facts.len, l->signature) < 0)

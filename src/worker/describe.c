@@ -112,6 +112,8 @@ struct json_object *pf_describe_executable(const struct pj_executable *executabl
 	add_fact(object, "memory", pj_executable_memory, executable);
 	add_fact(object, "devices", pj_executable_devices, executable);
 	add_fact(object, "device_assignment", pj_executable_assignment, executable);
+	add_fact(object, "input_memory_kinds", pj_executable_parameter_memory_kinds,
+		 executable);
 	add_fact(object, "output_memory_kinds", pj_executable_memory_kinds, executable);
 	if (executable->results) {
 		add_results(object, executable);

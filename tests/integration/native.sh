@@ -32,6 +32,8 @@ for file in signature.json cost.json memory.json; do
 	equal "$file" "$(bounded jq -cS 'del(.name)' "$mnt/executables/native/$file")" \
 		"$(bounded jq -cS 'del(.name)' "$mnt/executables/add/$file")"
 done
+equal "its memory kinds" "$(bounded jq -c .input_memory_kinds "$mnt/executables/native/info.json")" \
+	"$(bounded jq -c .input_memory_kinds "$mnt/executables/add/info.json")"
 # the options that it was compiled with, as far as the plugin has kept them
 bounded cat "$mnt/executables/native/options.pb" >options.pb
 case $first in

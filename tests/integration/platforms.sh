@@ -19,6 +19,8 @@ takes()
 {
 	equal "the inputs of $1" "$(bounded jq -c '[.inputs[] | [.name, .dtype, .shape, .donated,
 		.alias_output // -1]]' "$mnt/executables/$1/signature.json")" "$2"
+	knows "$mnt/executables/$1/info.json" \
+		".input_memory_kinds | type == \"object\" or length == ($2 | length)"
 }
 # gives NAME: it computes what JAX does, in every way to run it
 gives()

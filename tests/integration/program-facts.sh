@@ -44,6 +44,11 @@ case $me in
 cpu) knows "$x/add/info.json" '.output_memory_kinds == ["device"]' ;;
 *) knows "$x/add/info.json" '.output_memory_kinds.unavailable | length > 10' ;;
 esac
+case $me in
+cpu | cpu-0.115) knows "$x/add/info.json" '.input_memory_kinds == ["device","device"]' ;;
+cpu-0.106) knows "$x/add/info.json" '.input_memory_kinds.unavailable | test("not supported")' ;;
+cpu-0.81) knows "$x/add/info.json" '.input_memory_kinds.unavailable | test("no PJRT_Executable_ParameterMemoryKinds")' ;;
+esac
 knows "$x/add/signature.json" '[.inputs[], .outputs[] | .memory] | unique == ["device"]'
 # a result's memory is what the plugin says, also when the result is used again
 sed 's/-> *\(tensor<[^>]*>\)/-> (\1 {mhlo.memory_kind = "pinned_host"})/' "$data/add.mlir" >"$mnt/programs/hosted.mlir"

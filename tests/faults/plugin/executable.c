@@ -207,6 +207,18 @@ PJRT_Error *faulty_Executable_OutputDimensions(
 	return NULL;
 }
 
+PJRT_Error *faulty_Executable_ParameterMemoryKinds(
+	struct pj_Executable_ParameterMemoryKinds_Args *args)
+{
+	static const char *const kinds[] = { "device", "pinned_host" };
+	static const size_t sizes[] = { sizeof("device") - 1, sizeof("pinned_host") - 1 };
+
+	args->num_parameters = 2;
+	args->memory_kinds = kinds;
+	args->memory_kind_sizes = sizes;
+	return NULL;
+}
+
 /* CompileOptionsProto: executable_build_options { num_replicas: 1 num_partitions: 1 } */
 GIVE_NEWER(Executable_GetCompileOptions,
 	   args->serialized_bytes = "\x1a\x04\x20\x01\x28\x01",

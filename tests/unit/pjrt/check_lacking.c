@@ -18,6 +18,12 @@ COUNTS(LoadedExecutable_AddressableDevices, num_addressable_devices)
 COUNTS(LoadedExecutable_GetDeviceAssignment, serialized_bytes_size)
 COUNTS(Buffer_Dimensions, num_dims)
 
+static PJRT_Error *counts_parameters(struct pj_Executable_ParameterMemoryKinds_Args *args)
+{
+	args->num_parameters = 1;
+	return NULL;
+}
+
 /* The results have ranks, but no extents. */
 static PJRT_Error *has_only_ranks(PJRT_Executable_OutputDimensions_Args *args)
 {
@@ -75,11 +81,13 @@ TEST_ON_PLUGINS(facts_without_a_list_are_missing)
 	api->PJRT_LoadedExecutable_GetDeviceAssignment =
 		counts_LoadedExecutable_GetDeviceAssignment;
 	api->PJRT_Executable_OptimizedProgram = has_no_format;
+	f.plugin->newer.Executable_ParameterMemoryKinds = counts_parameters;
 	x = compile(f.client, text, one_device);
 	/* The results' types are then read from their buffers. */
 	ck_assert_ptr_null(x->results);
 	check_fact(pj_executable_cost, x, "GetCostAnalysis");
 	check_fact(pj_executable_memory_kinds, x, "OutputMemoryKinds");
+	check_fact(pj_executable_parameter_memory_kinds, x, "ParameterMemoryKinds");
 	check_fact(pj_executable_devices, x, "AddressableDevices");
 	check_fact(pj_executable_assignment, x, "GetDeviceAssignment");
 	api->PJRT_Executable_OutputMemoryKinds = has_only_kinds;
