@@ -93,7 +93,7 @@ static void add_sum(struct json_object *o, const char *name, const int64_t *size
 struct json_object *pj_executable_memory(const struct pj_executable *x,
 					 struct pf_err *err)
 {
-	PJRT_Executable_GetCompiledMemoryStats_Args s;
+	struct pj_Executable_GetCompiledMemoryStats_Args s;
 	const struct {
 		const char *name;
 		const int64_t *value;
@@ -110,15 +110,20 @@ struct json_object *pj_executable_memory(const struct pj_executable *x,
 		{ "host_alias_size_in_bytes", &s.host_alias_size_in_bytes },
 		{ "host_temp_size_in_bytes", &s.host_temp_size_in_bytes },
 		{ "peak_memory_in_bytes", &s.peak_memory_in_bytes },
+		{ "total_size_in_bytes", &s.total_size_in_bytes },
+		{ "total_allocation_bytes", &s.total_allocation_bytes },
+		{ "indefinite_allocations", &s.indefinite_allocations },
+		{ "peak_unpadded_heap_bytes", &s.peak_unpadded_heap_bytes },
 	};
 	struct json_object *object;
 
 	/* An older plugin does not write the newer fields: they must not read as 0. */
 	memset(&s, 0xff, sizeof(s));
-	s.struct_size = PJRT_Executable_GetCompiledMemoryStats_Args_STRUCT_SIZE;
+	s.struct_size = sizeof(s);
 	s.extension_start = NULL;
 	s.executable = x->unloaded;
-	if (PJ_CALL(x->client->plugin, err, Executable_GetCompiledMemoryStats, &s) < 0)
+	if (PJ_CALL(x->client->plugin, err, Executable_GetCompiledMemoryStats,
+		    (PJRT_Executable_GetCompiledMemoryStats_Args *)(void *)&s) < 0)
 		return NULL;
 	object = json_object_new_object();
 	for (size_t i = 0; object && i < PF_ARRAY_SIZE(fields); i++)

@@ -9,6 +9,7 @@
 
 #include <pjrt_c_api.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct pj_Executable_GetCompileOptions_Args {
 	size_t struct_size;
@@ -34,6 +35,34 @@ struct pj_Device_ClearMemoryStats_Args {
 	PJRT_Extension_Base *extension_start;
 	PJRT_Device *device;
 };
+
+/* Newer fields of a function that the header of API 0.81 has, too. */
+struct pj_Executable_GetCompiledMemoryStats_Args {
+	size_t struct_size;
+	PJRT_Extension_Base *extension_start;
+	PJRT_Executable *executable;
+	int64_t generated_code_size_in_bytes;
+	int64_t argument_size_in_bytes;
+	int64_t output_size_in_bytes;
+	int64_t alias_size_in_bytes;
+	int64_t temp_size_in_bytes;
+	int64_t host_generated_code_size_in_bytes;
+	int64_t host_argument_size_in_bytes;
+	int64_t host_output_size_in_bytes;
+	int64_t host_alias_size_in_bytes;
+	int64_t host_temp_size_in_bytes;
+	int64_t peak_memory_in_bytes;
+	int64_t total_size_in_bytes;
+	int64_t total_allocation_bytes;
+	int64_t indefinite_allocations;
+	int64_t peak_unpadded_heap_bytes;
+};
+
+_Static_assert(offsetof(struct pj_Executable_GetCompiledMemoryStats_Args,
+			peak_memory_in_bytes) ==
+		       offsetof(PJRT_Executable_GetCompiledMemoryStats_Args,
+				peak_memory_in_bytes),
+	       "the fields of the header are where they are here");
 
 /* Those that pjrtfs does not call have no arguments here. */
 struct pj_newer {

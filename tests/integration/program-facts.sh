@@ -37,6 +37,11 @@ knows "$x/add/memory.json" '.argument_size_in_bytes == 48 and .output_size_in_by
 knows "$x/add/memory.json" '.requirements == .argument_size_in_bytes + .output_size_in_bytes
 	+ .temp_size_in_bytes + .generated_code_size_in_bytes - .alias_size_in_bytes'
 knows "$x/add/memory.json" '.host_requirements == 0'
+case $me in
+cpu-0.81) knows "$x/add/memory.json" 'has("peak_memory_in_bytes") and (has("total_allocation_bytes") | not)' ;;
+*) knows "$x/add/memory.json" '.total_allocation_bytes >= 72 and .peak_unpadded_heap_bytes >= 72
+	and has("total_size_in_bytes") and has("indefinite_allocations")' ;;
+esac
 knows "$x/add/info.json" '.cache_key | test("^[0-9a-f]{64}$")'
 knows "$x/add/info.json" '.fingerprint | type == "string" and length > 10'
 knows "$x/add/info.json" '.device_assignment == [[0]] and .devices == [0]'

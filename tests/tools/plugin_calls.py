@@ -236,7 +236,7 @@ def check_rows(rows, sources):
     called = set()
     for path in sources:
         text = content(path).decode()
-        called |= set(re.findall(r"PJ_CALL(?:_NEWER)?\([^;]*?\b([A-Z]\w*_\w+),\s*&", text))
+        called |= set(re.findall(r"PJ_CALL(?:_NEWER)?\([^;]*?\b([A-Z]\w*_\w+),\s*[&(]", text))
         called |= set(re.findall(r"->api\.PJRT_(\w+)\(", text))
     # how errors themselves are read
     called -= {"Error_Destroy", "Error_Message", "Error_GetCode"}
