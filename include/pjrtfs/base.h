@@ -93,7 +93,10 @@ static inline void pf_unlockp(pthread_mutex_t **mutex)
 	__attribute__((__unused__)) pthread_mutex_t *pf_scope_lock_ =                    \
 		(pf_lock(mutex), (mutex))
 
-enum { PF_ERR_TEXT = 1024 }; /* bytes, NUL included */
+enum {
+	PF_ERR_TEXT = 1024,    /* bytes, NUL included */
+	PF_ERR_PAYLOADS = 512, /* likewise */
+};
 
 /*
  * Why an operation failed: an errno and a sentence.  It owns nothing and is never freed; setting
@@ -104,6 +107,8 @@ struct pf_err {
 	int code;               /* -errno, 0 = no error recorded        */
 	int pjrt_code;          /* PJRT_Error_Code, -1 = not from PJRT  */
 	char text[PF_ERR_TEXT]; /* valid UTF-8, one line but for pf_err_set_lines */
+	/* What a plugin adds: a JSON object of strings on one line, or "". */
+	char payloads[PF_ERR_PAYLOADS];
 };
 
 #define PF_ERR_INIT                                                                      \
@@ -111,7 +116,7 @@ struct pf_err {
 		.pjrt_code = -1                                                          \
 	}
 
-/* Record CODE (< 0) and the text, and return CODE.  Line breaks and control characters become
+/* Record CODE (< 0) and the text, no payloads, and return CODE.  Line breaks and control characters become
  * spaces, bytes that are not UTF-8 become '?'; what does not fit is cut.  Does not block. */
 int pf_err_set(struct pf_err *err, int code, const char *fmt, ...)
 	__attribute__((__format__(__printf__, 3, 4)));
@@ -120,8 +125,8 @@ int pf_err_set(struct pf_err *err, int code, const char *fmt, ...)
  * stay, but for those at the end. */
 int pf_err_set_lines(struct pf_err *err, int code, const char *text, size_t len);
 
-/* Prefix the text with what the caller was doing: "compile add: <text>".  Returns CODE.  A text
- * that becomes too long loses its end. */
+/* Prefix the text with what the caller was doing: "compile add: <text>"; payloads stay.  Returns
+ * CODE.  A text that becomes too long loses its end. */
 int pf_err_wrap(struct pf_err *err, int code, const char *fmt, ...)
 	__attribute__((__format__(__printf__, 3, 4)));
 

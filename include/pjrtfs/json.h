@@ -192,7 +192,12 @@ enum {
 		128 /* bytes that pf_json_put_error needs; less: nothing is written */
 };
 
-/* Write an error as replies and events have it: {"errno":...,"code":...,"message":...}. */
+/* Write an error as replies and events have it: {"errno":...,"code":...,"message":...}, and before the
+ * message "payloads", if it has some and there is room. */
 void pf_json_put_error(struct pf_json_out *out, const struct pf_err *err);
+
+/* Give ERR, which is set, the payloads in the LEN bytes at TEXT, which need not be what they should: an
+ * object of strings, whose text fits; else ERR has none. */
+void pf_json_read_payloads(struct pf_err *err, const char *text, size_t len);
 
 #endif

@@ -146,7 +146,8 @@ struct pf_msg_head {
 	uint64_t tag; /* the daemon's, opaque to the worker */
 };
 
-/* Every reply starts so.  code < 0: a sentence follows (to len, no NUL), nothing else. */
+/* Every reply starts so.  code < 0: a sentence follows, and, after a NUL, pf_err.payloads, if there are
+ * any; nothing else. */
 struct pf_rep_head {
 	struct pf_msg_head head;
 	int32_t code;      /* 0 or -errno */

@@ -144,6 +144,7 @@ int pf_err_set(struct pf_err *err, int code, const char *fmt, ...)
 	va_end(ap);
 	err->code = code;
 	err->pjrt_code = -1;
+	err->payloads[0] = '\0';
 	memcpy(err->text, text, len + 1);
 	return code;
 }
@@ -157,6 +158,7 @@ int pf_err_set_lines(struct pf_err *err, int code, const char *text, size_t len)
 		len = whole_chars(text, PF_ERR_TEXT - 1);
 	err->code = code;
 	err->pjrt_code = -1;
+	err->payloads[0] = '\0';
 	if (len)
 		memcpy(err->text, text, len);
 	finish(err->text, len, true);

@@ -693,8 +693,34 @@ void pf_json_put_seconds(struct pf_json_out *out, uint64_t seconds, uint64_t ns)
 	pf_json_put(out, decimals, sizeof(decimals));
 }
 
+static bool has_only_strings(struct json_object *o)
+{
+	json_object_object_foreach(o, key, value) {
+		(void)key;
+		if (!json_object_is_type(value, json_type_string))
+			return false;
+	}
+	return true;
+}
+
+void pf_json_read_payloads(struct pf_err *err, const char *text, size_t len)
+{
+	struct json_object *o;
+	const char *clean;
+
+	err->payloads[0] = '\0';
+	if (pf_json_parse(text, len, &o, NULL) < 0)
+		return;
+	clean = has_only_strings(o) ? pf_json_text(o) : NULL;
+	if (clean && strlen(clean) < sizeof(err->payloads))
+		strcpy(err->payloads, clean);
+	json_object_put(o);
+}
+
 void pf_json_put_error(struct pf_json_out *out, const struct pf_err *err)
 {
+	size_t payloads = strlen(err->payloads);
+
 	if (!has_room(out, PF_JSON_ERROR_ROOM))
 		return;
 	pf_json_put(out, "{", 1);
@@ -702,6 +728,8 @@ void pf_json_put_error(struct pf_json_out *out, const struct pf_err *err)
 	pf_json_put_string(out, pf_errno_name(err->code));
 	pf_json_put_key(out, "code", 0);
 	pf_json_put_string(out, pf_pjrt_code_name(err->pjrt_code, err->code));
+	if (payloads && pf_json_put_key(out, "payloads", payloads + PF_JSON_ERROR_ROOM))
+		pf_json_put(out, err->payloads, payloads);
 	pf_json_put_key(out, "message", 0);
 	out->end--;
 	pf_json_put_string(out, err->text);

@@ -58,9 +58,13 @@ static struct pf_call *take_call(struct pf_instance *instance, uint64_t tag)
 static int reply_error(const struct pf_rep_head *rep, size_t len, struct pf_err *err)
 {
 	int code = rep->code > -4096 ? rep->code : -EIO;
+	const char *text = (const char *)(rep + 1);
+	size_t all = len - sizeof(*rep), n = strnlen(text, all);
 
-	pf_err_set_lines(err, code, (const char *)(rep + 1), len - sizeof(*rep));
+	pf_err_set_lines(err, code, text, n);
 	err->pjrt_code = rep->pjrt_code;
+	if (n < all && all - n <= PF_ERR_PAYLOADS)
+		pf_json_read_payloads(err, text + n + 1, all - n - 1);
 	return code;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "pjrtfs/json.h"
 
 /* The one place where PJRT codes become errno.  Codes not listed: EIO. */
 static const int errno_of[] = {
@@ -23,6 +24,52 @@ static const int errno_of[] = {
 	[PJRT_Error_Code_UNAUTHENTICATED] = EACCES,
 };
 
+/* Bytes of one name or value that are kept. */
+enum { MAX_PAYLOAD = PF_ERR_PAYLOADS / 2 };
+
+static char *payload_copy(const char *text, size_t len)
+{
+	return pj_string_copy(text, len < MAX_PAYLOAD ? len : MAX_PAYLOAD);
+}
+
+/* Add a payload to the object ARG, unless that would not fit into a pf_err. */
+static void add_payload(const char *key, size_t key_size, const char *value,
+			size_t value_size, void *arg)
+{
+	struct json_object *o = arg;
+	pf_autofree char *name = payload_copy(key, key_size);
+	pf_autofree char *text = payload_copy(value, value_size);
+	const char *all;
+
+	if (!name || !text || json_object_object_get_ex(o, name, NULL))
+		return;
+	pf_json_add_string(o, name, text);
+	all = pf_json_text(o);
+	if (!all || strlen(all) >= PF_ERR_PAYLOADS)
+		json_object_object_del(o, name);
+}
+
+/* Give ERR, which E was copied to, E's payloads, too. */
+static void take_payloads(const struct pj_plugin *plugin, const PJRT_Error *e,
+			  struct pf_err *err)
+{
+	struct json_object *o = json_object_new_object();
+	PJ_NEWER_ARGS(Error_ForEachPayload, args, .error = e, .visitor = add_payload,
+		      .user_arg = o);
+	PJ_ARGS(Error_Destroy, destroy);
+	const char *all;
+
+	if (!o)
+		return;
+	/* A plugin without payloads says so by an error, whose own are therefore not asked for. */
+	destroy.error = plugin->newer.Error_ForEachPayload(&args);
+	if (destroy.error)
+		plugin->api.PJRT_Error_Destroy(&destroy);
+	else if (json_object_object_length(o) && (all = pf_json_text(o)))
+		pf_json_read_payloads(err, all, strlen(all));
+	json_object_put(o);
+}
+
 int pj_check(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err)
 {
 	PJ_ARGS(Error_GetCode, code, .error = e);
@@ -39,8 +86,11 @@ int pj_check(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err)
 	    (size_t)code.code < PF_ARRAY_SIZE(errno_of) && errno_of[code.code])
 		r = errno_of[code.code];
 	pf_err_set_lines(err, -r, msg.message, msg.message ? msg.message_size : 0);
-	if (err)
+	if (err) {
 		err->pjrt_code = (int)code.code;
+		if (plugin->newer.Error_ForEachPayload)
+			take_payloads(plugin, e, err);
+	}
 	plugin->api.PJRT_Error_Destroy(&destroy);
 	return -r;
 }
@@ -91,19 +141,21 @@ int pj_check_compile(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_er
 {
 	struct pf_err why = PF_ERR_INIT;
 	int r = pj_check(plugin, e, &why);
-	int code = why.pjrt_code;
+	const struct pf_err told = why;
 
 	/* MLIR's parser and verifier give no better code for what is wrong in a program. */
-	if (r < 0 && code == PJRT_Error_Code_UNKNOWN)
+	if (r < 0 && told.pjrt_code == PJRT_Error_Code_UNKNOWN)
 		r = why.code = -EINVAL;
-	else if (r < 0 && code == PJRT_Error_Code_NOT_FOUND)
+	else if (r < 0 && told.pjrt_code == PJRT_Error_Code_NOT_FOUND)
 		r = pf_err_wrap(&why, -EOPNOTSUPP,
 				"the program calls a function that the plugin lacks");
-	else if (r < 0 && code == PJRT_Error_Code_UNAVAILABLE) /* a tool, as ptxas */
+	else if (r < 0 &&
+		 told.pjrt_code == PJRT_Error_Code_UNAVAILABLE) /* a tool, as ptxas */
 		r = why.code = -EOPNOTSUPP;
 	if (r < 0)
 		simplify(&why);
-	why.pjrt_code = code;
+	why.pjrt_code = told.pjrt_code;
+	strcpy(why.payloads, told.payloads);
 	if (r < 0 && err)
 		*err = why;
 	return r;

@@ -21,6 +21,15 @@ struct pj_Executable_GetCompileOptions_Args {
 	void (*serialized_compile_options_deleter)(void *options);
 };
 
+struct pj_Error_ForEachPayload_Args {
+	size_t struct_size;
+	PJRT_Extension_Base *extension_start;
+	const PJRT_Error *error;
+	void (*visitor)(const char *key, size_t key_size, const char *value,
+			size_t value_size, void *user_arg);
+	void *user_arg;
+};
+
 struct pj_Executable_ParameterMemoryKinds_Args {
 	size_t struct_size;
 	PJRT_Extension_Base *extension_start;
@@ -81,7 +90,7 @@ struct pj_newer {
 	void (*Client_Load)(void);
 	void (*LoadedExecutable_AddressableDeviceLogicalIds)(void);
 	void (*Buffer_Bitcast)(void);
-	void (*Error_ForEachPayload)(void);
+	PJRT_Error *(*Error_ForEachPayload)(struct pj_Error_ForEachPayload_Args *args);
 	void (*TopologyDescription_Fingerprint)(void);
 	PJRT_Error *(*Executable_ParameterMemoryKinds)(
 		struct pj_Executable_ParameterMemoryKinds_Args *args);

@@ -198,7 +198,7 @@ void pf_control_release(struct pf_open *of)
 
 /* --- the bytes of writes become commands; the lock is held --------------------------- */
 
-enum { ERROR_LINE = 6 * PF_ERR_TEXT + 256 };
+enum { ERROR_LINE = 6 * PF_ERR_TEXT + PF_ERR_PAYLOADS + 256 };
 
 /* The reply of ERROR_LINE bytes at most to a command that failed; returns its length. */
 static size_t put_error_line(char *dst, const struct pf_err *err)

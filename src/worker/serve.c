@@ -102,7 +102,11 @@ static void reply_error(struct pf_work *work, const struct pf_err *err)
 {
 	size_t len = strlen(err->text);
 
-	memcpy(work->reply + sizeof(struct pf_rep_head), err->text, len);
+	memcpy(work->reply + sizeof(struct pf_rep_head), err->text, len + 1);
+	if (*err->payloads) {
+		strcpy(work->reply + sizeof(struct pf_rep_head) + len + 1, err->payloads);
+		len += 1 + strlen(err->payloads);
+	}
 	work->reply_len = sizeof(struct pf_rep_head) + len;
 	reply_head(work, err->code, err->pjrt_code);
 	pf_server_post(work->server, work->reply, work->reply_len);

@@ -400,10 +400,13 @@ struct json_object *reply_new(void)
 
 struct json_object *reply_error(const struct pf_err *err)
 {
-	struct json_object *e = json_object_new_object();
+	struct json_object *e = json_object_new_object(), *payloads;
 
 	pf_json_add_string(e, "errno", pf_errno_name(err->code));
 	pf_json_add_string(e, "code", pf_pjrt_code_name(err->pjrt_code, err->code));
+	if (*err->payloads &&
+	    pf_json_parse(err->payloads, strlen(err->payloads), &payloads, NULL) == 0)
+		pf_json_add(e, "payloads", payloads);
 	pf_json_add_string(e, "message", err->text);
 	return e;
 }

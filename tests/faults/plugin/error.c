@@ -77,3 +77,26 @@ PJRT_Error *error_get_code(PJRT_Error_GetCode_Args *args)
 	args->code = args->error->code;
 	return NULL;
 }
+
+PJRT_Error *error_for_each_payload(struct pj_Error_ForEachPayload_Args *args)
+{
+	const char *text = args->error->text;
+	char many[2000];
+
+	if (strstr(text, "was asked"))
+		abort();
+	if (strstr(text, "tells no payloads"))
+		return error_new(PJRT_Error_Code_UNIMPLEMENTED, "faulty: it was asked");
+	if (!strstr(text, "payloads"))
+		return NULL;
+	memset(many, 'x', sizeof(many));
+	args->visitor("kind", 4, "an \"odd\"\n\xff one", 14, args->user_arg);
+	args->visitor(many, sizeof(many), many, sizeof(many), args->user_arg);
+	args->visitor("empty", 5, NULL, 0, args->user_arg);
+	for (int i = 0; i < 1000; i++) {
+		int n = snprintf(many, sizeof(many), "%d", i);
+
+		args->visitor(many, (size_t)n, "value", 5, args->user_arg);
+	}
+	return NULL;
+}

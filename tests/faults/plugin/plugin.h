@@ -45,7 +45,9 @@
  *
  * fault                       what happens
  *   error:CODE[:text]         an error; CODE without PJRT_Error_Code_: INTERNAL; \n in the
- *                             text is a newline
+ *                             text is a newline.  It has payloads if it says so; if it says that
+ *                             it tells none, asking for them is an error, of which to ask for
+ *                             them aborts
  *   enospc-at:N               RESOURCE_EXHAUSTED at the op's Nth call, counted from 1
  *                             over all calls of this process
  *   hang[:text]               text on standard error; the call never returns
@@ -313,6 +315,7 @@ PJRT_Error *check_live(const PJRT_Buffer *b);
 PJRT_Error_Destroy error_destroy;
 PJRT_Error_Message error_message;
 PJRT_Error_GetCode error_get_code;
+PJRT_Error *error_for_each_payload(struct pj_Error_ForEachPayload_Args *args);
 
 /* faulty_Client_Create and so on, each in the file of its noun. */
 #define CALL(name, operation, effect, gives) PJRT_##name faulty_##name;

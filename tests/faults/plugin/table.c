@@ -51,6 +51,7 @@ static union table
 		  } };
 
 static const struct pj_newer newer = {
+	.Error_ForEachPayload = error_for_each_payload,
 #define CALL(name, operation, effect, gives)
 #define NEWER(name, operation, effect, gives) .name = faulty_##name,
 #include "calls.h"

@@ -175,6 +175,54 @@ TEST(what_lacks_a_part_has_no_text)
 	pf_buf_release(&out);
 }
 
+static const struct {
+	const char *text, *kept;
+} payloads[] = {
+	{ "{\"a\": \"b\"}", "{\"a\":\"b\"}" },
+	{ "{}", "{}" },
+	{ "{\"a\":1}", "" },
+	{ "{\"a\":{}}", "" },
+	{ "{\"a\":\"b\"", "" },
+	{ "{\"a\":\"\xff\"}", "" },
+	{ "[\"a\"]", "" },
+	{ "", "" },
+};
+
+TEST_EACH(payloads_are_an_object_of_strings, payloads)
+{
+	const char *text = payloads[_i].text;
+	struct pf_err err = PF_ERR_INIT;
+
+	pf_err_set(&err, -EIO, "it failed");
+	pf_json_read_payloads(&err, text, strlen(text));
+	ck_assert_str_eq(err.payloads, payloads[_i].kept);
+	pf_err_wrap(&err, -EIO, "run it");
+	ck_assert_str_eq(err.payloads, payloads[_i].kept);
+	pf_err_set(&err, -EIO, "another");
+	ck_assert_str_eq(err.payloads, "");
+}
+
+/* As long as fits, and a byte longer. */
+TEST(payloads_that_fit_are_kept)
+{
+	char text[PF_ERR_PAYLOADS + 2], line[2048];
+	struct pf_json_out out = { line, line + sizeof(line), false };
+	struct pf_err err = PF_ERR_INIT;
+
+	for (size_t len = PF_ERR_PAYLOADS - 1; len <= PF_ERR_PAYLOADS; len++) {
+		snprintf(text, sizeof(text), "{\"a\":\"%0*d\"}", (int)len - 8, 1);
+		ck_assert_uint_eq(strlen(text), len);
+		pf_err_set(&err, -EIO, "it failed");
+		pf_json_read_payloads(&err, text, len);
+		ck_assert_uint_eq(strlen(err.payloads), len < PF_ERR_PAYLOADS ? len : 0);
+	}
+	pf_json_read_payloads(&err, "{\"a\":\"b\"}", 9);
+	pf_json_put_error(&out, &err);
+	*out.at = '\0';
+	ck_assert_str_eq(line, "{\"errno\":\"EIO\",\"code\":\"INTERNAL\",\"payloads\":"
+			       "{\"a\":\"b\"},\"message\":\"it failed\"}");
+}
+
 TEST(an_object_in_two_pieces_ends_where_it_ends)
 {
 	static const char text[] =
