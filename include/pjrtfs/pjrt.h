@@ -224,8 +224,8 @@ void pj_topology_release(struct pj_topology *topology);
 int pj_topology_serialize(const struct pj_topology *topology, struct pf_buf *out,
 			  struct pf_err *err);
 
-/* {"platform", "platform_version", "attributes", "devices": [pj_description_json]}, the caller's; what
- * the plugin does not say is empty.  PJRT: PJRT_TopologyDescription_*. */
+/* {"platform", "platform_version", "fingerprint": 16 hexadecimal digits, "attributes", "devices":
+ * [pj_description_json]}, the caller's; what the plugin does not say is empty, and no fingerprint.  PJRT: PJRT_TopologyDescription_*. */
 struct json_object *pj_topology_json(const struct pj_topology *topology);
 
 /*

@@ -264,7 +264,7 @@ struct pf_rep_buffer {
  * of the plugin's devices.  The id of its struct pf_req_id.
  */
 enum {
-	PF_TOPOLOGY_TEXT, /* a JSON object {"platform", "platform_version", "attributes", "devices"} */
+	PF_TOPOLOGY_TEXT,  /* a JSON object, pj_topology_json */
 	PF_TOPOLOGY_BYTES, /* as the plugin serializes it */
 };
 

@@ -30,6 +30,13 @@ struct pj_Error_ForEachPayload_Args {
 	void *user_arg;
 };
 
+struct pj_TopologyDescription_Fingerprint_Args {
+	size_t struct_size;
+	PJRT_Extension_Base *extension_start;
+	PJRT_TopologyDescription *topology;
+	uint64_t fingerprint; /* out */
+};
+
 struct pj_Executable_ParameterMemoryKinds_Args {
 	size_t struct_size;
 	PJRT_Extension_Base *extension_start;
@@ -91,7 +98,8 @@ struct pj_newer {
 	void (*LoadedExecutable_AddressableDeviceLogicalIds)(void);
 	void (*Buffer_Bitcast)(void);
 	PJRT_Error *(*Error_ForEachPayload)(struct pj_Error_ForEachPayload_Args *args);
-	void (*TopologyDescription_Fingerprint)(void);
+	PJRT_Error *(*TopologyDescription_Fingerprint)(
+		struct pj_TopologyDescription_Fingerprint_Args *args);
 	PJRT_Error *(*Executable_ParameterMemoryKinds)(
 		struct pj_Executable_ParameterMemoryKinds_Args *args);
 	PJRT_Error *(*Device_ClearMemoryStats)(

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Topologies: which devices a program may be compiled for, also where there are none. */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,7 +85,9 @@ struct json_object *pj_topology_json(const struct pj_topology *t)
 	PJ_ARGS(TopologyDescription_PlatformName, name, .topology = t->handle);
 	PJ_ARGS(TopologyDescription_PlatformVersion, version, .topology = t->handle);
 	PJ_ARGS(TopologyDescription_Attributes, attributes, .topology = t->handle);
+	PJ_NEWER_ARGS(TopologyDescription_Fingerprint, print, .topology = t->handle);
 	struct json_object *o = json_object_new_object();
+	char digits[17];
 
 	(void)PJ_CALL(t->plugin, NULL, TopologyDescription_PlatformName, &name);
 	(void)PJ_CALL(t->plugin, NULL, TopologyDescription_PlatformVersion, &version);
@@ -94,6 +98,12 @@ struct json_object *pj_topology_json(const struct pj_topology *t)
 	json_object_object_add(o, "platform_version",
 			       pj_string_json(version.platform_version,
 					      version.platform_version_size));
+	if (PJ_CALL_NEWER(t->plugin, NULL, TopologyDescription_Fingerprint, &print) ==
+	    0) {
+		/* Not a number, as most readers of JSON round those. */
+		snprintf(digits, sizeof(digits), "%016" PRIx64, print.fingerprint);
+		pf_json_add_string(o, "fingerprint", digits);
+	}
 	json_object_object_add(o, "attributes",
 			       pj_values_json(attributes.attributes,
 					      attributes.num_attributes));

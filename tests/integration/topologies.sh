@@ -14,6 +14,7 @@ far=$mnt
 equal 'the devices of topology.json' \
 	"$(bounded jq -c '[.platform, [.devices[].id]]' "$far/plugins/cpu/topology.json")" \
 	'["cpu",[0,1]]'
+knows "$far/plugins/cpu/topology.json" '.fingerprint | test("^[0-9a-f]{16}$")'
 bounded cp "$far/plugins/cpu/topology.pb" two.pb
 test -s two.pb || fail 'topology.pb is empty'
 

@@ -71,6 +71,7 @@ GIVE(Client_TopologyDescription, args->topology = &of_client)
 GIVE(TopologyDescription_Destroy, count_thing(TOPOLOGIES, -1), free(args->topology))
 GIVE(TopologyDescription_PlatformName, TEXT(platform_name, "faulty"))
 GIVE(TopologyDescription_PlatformVersion, TEXT(platform_version, "1"))
+GIVE_NEWER(TopologyDescription_Fingerprint, args->fingerprint = 7)
 GIVE(TopologyDescription_Attributes, args->attributes = NULL, args->num_attributes = 0)
 
 PJRT_Error *faulty_TopologyDescription_GetDeviceDescriptions(
