@@ -210,6 +210,7 @@ void pf_fs_free(struct pf_fs *fs)
 		return;
 	pf_state_dir_finish(fs->state_dir, 0);
 	pf_values_finish();
+	files_unlink_homes(fs);
 	if (fs->workers)
 		files_remove_plugins(fs);
 	files_end_deferred_frees(fs);

@@ -37,7 +37,8 @@ struct device {
 
 /*
  * A home: where arrays and programs live, those of one isolated user, or the mount's own, in which
- * those of all other users live.  It lasts until the mount ends.
+ * those of all other users live.  The mount's lasts until the mount ends, that of a user until another
+ * user needs the place and nothing holds its arena (arena.h).
  */
 struct home {
 	uid_t user;
@@ -45,6 +46,8 @@ struct home {
 	struct pf_worker *
 		*workers;       /* owned: the user's own, in the order of the mount's */
 	struct device *devices; /* owned: those of the mount, in their order */
+	/* Owned references of a user's: plugins/NAME/users/UID of each worker, or NULL. */
+	struct pf_node **nodes;
 	struct home *next;
 };
 
@@ -206,16 +209,21 @@ static inline struct json_object *attributes_of(struct json_object *attributes)
 int files_link(struct pf_node *dir, const char *name, const struct pf_kind *kind,
 	       void *object, struct pf_node **ret);
 
-/* The home of USER's arrays and programs, which may be made by this: *RET, borrowed.  -EUSERS: too
- * many users have one; -ENOMEM. */
+/* The home of USER's arrays and programs, which may be made by this: *RET, held until
+ * files_leave_home.  -EUSERS: too many users have one; -ENOMEM. */
 int files_home(struct pf_fs *fs, uid_t user, const struct home **ret, struct pf_err *err);
 
-/* The homes of isolated users; they stay, and new ones are put before the others. */
-static inline const struct home *files_homes(struct pf_fs *fs)
+/* It may be another user's now, unless objects that live there hold it.  NULL is allowed. */
+static inline void files_leave_home(const struct home *home)
 {
-	PF_LOCK_SCOPE(&fs->homes_lock);
-	return fs->homes;
+	if (home)
+		pf_arena_let_go(home->arena);
 }
+PF_DEFINE_CLEANUP(const struct home *, files_leave_home)
+
+/* The home of an isolated user that comes after HOME, or the first if HOME is NULL; NULL: there is no
+ * more.  It is held until files_leave_home, or until it is HOME in the next call. */
+const struct home *files_next_home(struct pf_fs *fs, const struct home *home);
 
 /* DEVICE in HOME; borrowed. */
 static inline struct device *files_device_in(const struct home *home,
@@ -223,6 +231,9 @@ static inline struct device *files_device_in(const struct home *home,
 {
 	return &home->devices[device->number];
 }
+
+/* Take what shows the workers of isolated users out of the tree, for good. */
+void files_unlink_homes(struct pf_fs *fs);
 
 /* Free all homes but the mount's own; nothing refers to what lived there. */
 void files_free_homes(struct pf_fs *fs);
@@ -369,8 +380,14 @@ int files_link_plugin(struct pf_node *dir, const char *name, const struct pf_kin
 int files_add_plugins(struct pf_fs *fs);
 int files_add_devices(struct pf_fs *fs);
 
-/* Link plugins/NAME/users/UID of WORKER, USER's own; without memory, it is left out. */
-void files_add_own_worker(struct pf_fs *fs, struct pf_worker *worker, uid_t user);
+/* Link plugins/NAME/users/UID of WORKER, USER's own, for files_remove_own_worker; in the place of one
+ * that is about to be removed.  NULL: without memory, it is left out. */
+struct pf_node *files_add_own_worker(struct pf_fs *fs, struct pf_worker *worker,
+				     uid_t user);
+
+/* Unlink NODE, whose reference is taken; or NULL.  Processes that have opened files in it see what
+ * WORKER was, and nothing of later workers. */
+void files_remove_own_worker(struct pf_worker *worker, struct pf_node *node);
 
 /* Afterwards no worker calls a node of plugins/. */
 void files_remove_plugins(struct pf_fs *fs);

@@ -198,10 +198,16 @@ static const struct pf_kind kind_failed_plugin = {
 
 static const struct pf_kind kind_users = { .mode = S_IFDIR | 0555 };
 
+static void own_worker_free(struct pf_node *node)
+{
+	pf_worker_unref(node->object);
+}
+
 static const struct pf_kind kind_own_worker = {
 	.mode = S_IFDIR | 0555,
-	.children =
-		(const struct pf_kind *const[]){ &state, &error, &restarts, &pid, NULL },
+	.free = own_worker_free,
+	.children = (const struct pf_kind *const[]){ &state, &error, &restarts, &pid,
+						     &kind_log, NULL },
 };
 
 /* NODE and the files in it belong to USER, so that the user can read what the programs print. */
@@ -220,7 +226,22 @@ static void give(struct pf_node *node, uid_t user)
 	free(list);
 }
 
-void files_add_own_worker(struct pf_fs *fs, struct pf_worker *worker, uid_t user)
+/* The worker has a reference; its nodes are not linked yet.  NULL: no memory. */
+static struct pf_node *own_worker_new(struct pf_tree *tree, struct pf_worker *worker,
+				      uid_t user)
+{
+	struct pf_node *dir = pf_node_new(tree, &kind_own_worker, pf_worker_ref(worker),
+					  (mode_t)-1, NULL);
+
+	if (dir)
+		give(dir, user);
+	else
+		pf_worker_unref(worker);
+	return dir;
+}
+
+struct pf_node *files_add_own_worker(struct pf_fs *fs, struct pf_worker *worker,
+				     uid_t user)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *plugins = NULL;
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *plugin = NULL;
@@ -233,11 +254,22 @@ void files_add_own_worker(struct pf_fs *fs, struct pf_worker *worker, uid_t user
 	plugins = pf_dir_lookup(pf_tree_root(fs->tree), "plugins");
 	plugin = plugins ? pf_dir_lookup(plugins, pf_worker_name(worker)) : NULL;
 	users = plugin ? pf_dir_lookup(plugin, "users") : NULL;
-	if (!users || files_link(users, name, &kind_own_worker, worker, &dir) < 0)
+	dir = users ? own_worker_new(fs->tree, worker, user) : NULL;
+	/* The kernel may not keep its name. */
+	if (!dir || pf_dir_link(users, name, dir, true) < 0)
+		return NULL;
+	log = pf_dir_lookup(dir, "log");
+	pf_plugin_log_on_add(pf_worker_plugin_log(worker), files_ready, log);
+	return pf_steal(&dir);
+}
+
+void files_remove_own_worker(struct pf_worker *worker, struct pf_node *node)
+{
+	if (!node)
 		return;
-	if (files_link(dir, "log", &kind_log, worker, &log) == 0)
-		pf_plugin_log_on_add(pf_worker_plugin_log(worker), files_ready, log);
-	give(dir, user);
+	pf_plugin_log_on_add(pf_worker_plugin_log(worker), NULL, NULL);
+	pf_dir_unlink(node);
+	pf_node_unref(node);
 }
 
 static int add_plugin(struct pf_node *plugins, struct pf_worker *worker)
@@ -276,8 +308,4 @@ void files_remove_plugins(struct pf_fs *fs)
 {
 	for (unsigned i = 0; i < fs->n_workers; i++)
 		pf_plugin_log_on_add(pf_worker_plugin_log(fs->workers[i]), NULL, NULL);
-	for (const struct home *home = files_homes(fs); home; home = home->next)
-		for (unsigned i = 0; i < fs->n_workers; i++)
-			pf_plugin_log_on_add(pf_worker_plugin_log(home->workers[i]), NULL,
-					     NULL);
 }

@@ -83,7 +83,8 @@ void files_count_executions(const struct device *d, unsigned *ret_running,
 			    unsigned *ret_queued)
 {
 	pf_sched_count(pf_worker_sched(d->worker), d->index, ret_running, ret_queued);
-	for (const struct home *home = files_homes(d->fs); home; home = home->next) {
+	for (const struct home *home = files_next_home(d->fs, NULL); home;
+	     home = files_next_home(d->fs, home)) {
 		const struct device *own = files_device_in(home, d);
 		unsigned running, queued;
 
@@ -160,9 +161,10 @@ int files_print_left(struct pf_fs *fs, const struct pf_cred *cred, struct pf_buf
 		const struct device *d = &fs->devices[i];
 
 		found = print_left(d, entries, cred, out);
-		for (const struct home *home = files_homes(fs); home && !found;
-		     home = home->next)
-			found = print_left(files_device_in(home, d), entries, cred, out);
+		for (const struct home *home = files_next_home(fs, NULL); home;
+		     home = files_next_home(fs, home))
+			found = found ||
+				print_left(files_device_in(home, d), entries, cred, out);
 	}
 	return found;
 }
@@ -170,16 +172,18 @@ int files_print_left(struct pf_fs *fs, const struct pf_cred *cred, struct pf_buf
 static int queue_show(struct pf_node *node, const struct pf_cred *cred,
 		      struct pf_buf *out, struct pf_err *err)
 {
+	struct pf_fs *fs = fs_of(node);
 	pf_autofree struct pf_sched_entry *entries = calloc(MAX_LINES, sizeof(*entries));
 
 	if (!entries)
 		return pf_err_set(err, -ENOMEM, "no memory for the text");
 	if (node->kind == &kind_compiles) {
-		print_compiles(fs_of(node), node->object, entries, cred, out);
+		print_compiles(fs, node->object, entries, cred, out);
 		return 0;
 	}
 	print_device(node->object, entries, cred, out);
-	for (const struct home *home = files_homes(fs_of(node)); home; home = home->next)
+	for (const struct home *home = files_next_home(fs, NULL); home;
+	     home = files_next_home(fs, home))
 		print_device(files_device_in(home, node->object), entries, cred, out);
 	return 0;
 }

@@ -85,7 +85,7 @@ void buffer_charge_owner(struct pf_node *node)
 int inode_move_to_owner(struct pf_node *node, struct pf_err *err)
 {
 	struct pf_buffer *b = buffer_of(node);
-	const struct home *home;
+	PF_CLEANUP(files_leave_homep) const struct home *home = NULL;
 	struct pf_attr attr;
 	int r;
 

@@ -46,7 +46,7 @@ static int find_inode(struct restoring *r, const struct view_record *record, uid
 		      struct buffer_inode **ret, struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
-	const struct home *home;
+	PF_CLEANUP(files_leave_homep) const struct home *home = NULL;
 	struct buffer_inode *inode;
 	int code;
 

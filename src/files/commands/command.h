@@ -26,9 +26,16 @@ command_op op_settle;
 int command_type(const char *dtype, struct json_object *shape, struct pf_worker *worker,
 		 enum pf_dtype *ret, struct pf_shape *ret_shape, struct pf_err *err);
 
-/* The device of TARGET, in the home of TASK's user.  -errno of files_home. */
+/* The device of TARGET, in the home of TASK's user, which is held until command_leave_device.  -errno of
+ * files_home. */
 int command_device(const struct task *task, const struct target *target,
 		   const struct device **ret, struct pf_err *err);
+
+static inline void command_leave_device(const struct device *device)
+{
+	files_leave_home(device ? device->home : NULL);
+}
+PF_DEFINE_CLEANUP(const struct device *, command_leave_device)
 
 /* The memory of TARGET's device that is of KIND, in *RET, which stays if KIND is NULL.  -EINVAL: it
  * has none; -errno of files_home. */

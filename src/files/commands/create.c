@@ -107,7 +107,7 @@ int command_device(const struct task *task, const struct target *target,
 int command_memory(const struct task *task, const struct target *target, const char *kind,
 		   unsigned *ret, struct pf_err *err)
 {
-	const struct device *device = NULL;
+	PF_CLEANUP(command_leave_devicep) const struct device *device = NULL;
 	int r;
 
 	if (!kind)
@@ -362,6 +362,7 @@ int op_create(struct task *task, struct json_object *o, struct pf_err *err)
 		{ "device", .device = &device },
 		{ 0 },
 	};
+	PF_CLEANUP(command_leave_devicep) const struct device *own = NULL;
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
 	PF_CLEANUP(files_target_release) struct target target = { 0 };
@@ -374,9 +375,9 @@ int op_create(struct task *task, struct json_object *o, struct pf_err *err)
 	if (r == 0)
 		r = check_free(&target, err);
 	if (r == 0) /* the name may lead to another device than "device" */
-		r = command_device(task, &target, &device, err);
+		r = command_device(task, &target, &own, err);
 	if (r == 0)
-		r = declare(&d, device, files_account(task->fs, task->cred.uid), &buffer,
+		r = declare(&d, own, files_account(task->fs, task->cred.uid), &buffer,
 			    err);
 	if (r == 0 && is_slow(&d, buffer) && fill_on_thread(task, o, buffer, &target))
 		return 0;
@@ -427,6 +428,7 @@ int op_copy(struct task *task, struct json_object *o, struct pf_err *err)
 		{ "device", .device = &device },
 		{ 0 },
 	};
+	PF_CLEANUP(command_leave_devicep) const struct device *own = NULL;
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *copy = NULL;
@@ -441,12 +443,12 @@ int op_copy(struct task *task, struct json_object *o, struct pf_err *err)
 	if (r < 0)
 		return r;
 	target.perm = files_mode_of_buffer(device, name, &task->cred);
-	r = command_device(task, &target, &device, err);
+	r = command_device(task, &target, &own, err);
 	if (r == 0)
 		r = command_memory(task, &target, kind, &memory, err);
 	if (r < 0)
 		return r;
-	copy = pf_value_for(value, pf_location_place(&device->location, memory),
+	copy = pf_value_for(value, pf_location_place(&own->location, memory),
 			    files_account(task->fs, task->cred.uid));
 	if (!copy)
 		return pf_err_set(err, -ENOMEM, "no memory for a value");

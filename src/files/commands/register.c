@@ -103,14 +103,13 @@ static void await(struct pf_worker *w, const struct pf_library *l)
 static void each_worker(struct pf_fs *fs, const struct pf_library *l,
 			void (*fn)(struct pf_worker *w, const struct pf_library *l))
 {
-	const struct home *home = files_homes(fs);
-
 	for (unsigned i = 0; i < fs->n_workers; i++) {
 		if (!is_for(l->plugin, fs->workers[i]))
 			continue;
 		fn(fs->workers[i], l);
-		for (const struct home *h = home; h; h = h->next)
-			fn(h->workers[i], l);
+		for (const struct home *home = files_next_home(fs, NULL); home;
+		     home = files_next_home(fs, home))
+			fn(home->workers[i], l);
 	}
 }
 

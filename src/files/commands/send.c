@@ -199,6 +199,7 @@ int op_receive(struct task *task, struct json_object *o, struct pf_err *err)
 		{ "device", .device = &device },
 		{ 0 },
 	};
+	PF_CLEANUP(command_leave_devicep) const struct device *own = NULL;
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
 	PF_CLEANUP(files_target_release) struct target target = { 0 };
 	struct pf_shape shape;
@@ -210,18 +211,18 @@ int op_receive(struct task *task, struct json_object *o, struct pf_err *err)
 	if (r == 0)
 		r = files_find_target(device, name, &task->cred, &target, err);
 	if (r == 0) /* the name may lead to another device than "device" */
-		r = command_device(task, &target, &device, err);
+		r = command_device(task, &target, &own, err);
 	json_object_object_get_ex(o, "shape", &extents);
 	if (r == 0)
-		r = command_type(word, extents, device->worker, &dtype, &shape, err);
+		r = command_type(word, extents, own->worker, &dtype, &shape, err);
 	if (r == 0)
 		r = pf_shape_bytes(&shape, dtype, &len, err);
 	if (r == 0)
-		r = find_peer(task, o, &named, device->worker, &from, err);
+		r = find_peer(task, o, &named, own->worker, &from, err);
 	if (r < 0)
 		return r;
 	value = pf_value_received(&(struct pf_array_type){ dtype, &shape, len },
-				  pf_location_place(&device->location, PF_DEFAULT_MEMORY),
+				  pf_location_place(&own->location, PF_DEFAULT_MEMORY),
 				  &from);
 	if (!value)
 		return pf_err_set(err, -ENOMEM, "no memory for a value");

@@ -57,7 +57,8 @@ static bool settle_all_workers(struct pf_fs *fs)
 	int64_t end = pf_now_ms() + PATIENCE_S * 1000;
 	bool settled = settle_workers(fs, &fs->home, end);
 
-	for (const struct home *home = files_homes(fs); home; home = home->next)
+	for (const struct home *home = files_next_home(fs, NULL); home;
+	     home = files_next_home(fs, home))
 		settled = settle_workers(fs, home, end) && settled;
 	return settled;
 }

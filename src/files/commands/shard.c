@@ -318,7 +318,7 @@ static int make(struct shards *all, struct part *target, const struct part *firs
 		struct pf_err *err)
 {
 	const struct part *from = same_source(all, target);
-	const struct device *device = NULL;
+	PF_CLEANUP(command_leave_devicep) const struct device *device = NULL;
 	struct pf_place place;
 	struct pf_block rest;
 	int r = command_device(all->task, &target->target, &device, err);

@@ -38,7 +38,7 @@ int program_of_executable(struct pf_fs *fs, const struct home *home, uid_t owner
 
 int program_new(struct pf_fs *fs, uid_t user, struct program **ret, struct pf_err *err)
 {
-	const struct home *home;
+	PF_CLEANUP(files_leave_homep) const struct home *home = NULL;
 	struct pf_executable *x;
 	int r = files_home(fs, user, &home, err);
 

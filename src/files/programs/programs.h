@@ -52,9 +52,9 @@ struct binding {
 /* A program and its executable: the object of both sides' nodes.  Counted. */
 struct program {
 	_Atomic unsigned refs;
-	struct pf_fs *fs;             /* borrowed */
-	const struct home *home;      /* borrowed: where it is compiled and runs */
-	struct pf_executable *x;      /* owned reference */
+	struct pf_fs *fs;        /* borrowed */
+	const struct home *home; /* borrowed, held by X: where it is compiled and runs */
+	struct pf_executable *x; /* owned reference */
 	struct pf_file_charge charge; /* for its file and its executable */
 	struct pf_node
 		*node; /* its file; NULL: weak, under the name lock; made by "as" */

@@ -72,7 +72,7 @@ static int find_program(struct restoring *r, const struct pf_restored *old,
 		pf_state_load(PF_STATE_OBJECT, old->ino, sizeof(*record), &len, err);
 	struct pf_fs *fs = r->fs;
 	struct pf_executable *x = NULL;
-	const struct home *home;
+	PF_CLEANUP(files_leave_homep) const struct home *home = NULL;
 	int code;
 
 	*ret = NULL;
