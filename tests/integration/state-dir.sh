@@ -98,7 +98,7 @@ eventually kept buffers/{space/moved,space/deep/x,y,z}.npy buffers/words.txt \
 	programs/library/other.mlir
 eventually not_there buffers/{x,columns}.npy buffers/ns programs/lib
 eventually test -d "$state/buffers/notes"
-eventually test "$(stat -c %a "$state/buffers/again.npy")" = 600
+eventually eval '[ "$(stat -c %a "$state/buffers/again.npy")" = 600 ]'
 # what a process is still writing waits for its end
 exec 4>"$b/half"
 echo first >&4
