@@ -120,6 +120,8 @@ class Disturber:
         self.cgroup, self.init = cgroup, init
         self.log = open(log, "a", encoding="utf-8")
         self.own = set()  # processes of this disturbance
+        # PIDs of two namespaces may be alike, and all namespaces have the same groups.
+        self.group = f"pjrtfs-chaos-{os.getpid()}-{time.monotonic_ns()}"
 
     def say(self, text):
         print(f"{time.time():.3f}: {text}", file=self.log, flush=True)
@@ -152,7 +154,7 @@ class Disturber:
     def load(self):
         """LOOPS busy loops share the test's processor time; its threads' priorities vary."""
         cpu = mounted("cpu")
-        v1 = cpu and f"{cpu}/{group_of('self', 'cpu')}/pjrtfs-chaos-{os.getpid()}"
+        v1 = cpu and f"{cpu}/{group_of('self', 'cpu')}/{self.group}"
         quota = int(100000 * max(0.8, len(os.sched_getaffinity(0)) / 2))
         if v1:
             os.mkdir(v1)
@@ -211,7 +213,7 @@ class Disturber:
     def slow_daemon(self):
         """Let pjrtfs, a worker, or one of their threads stand still; clients would see EINTR."""
         root = mounted("freezer")
-        group = f"{root or self.cgroup}/pjrtfs-chaos-{os.getpid()}"
+        group = f"{root or self.cgroup}/{self.group}"
         os.mkdir(group)
         try:
             while not self.over(self.random.uniform(0, 0.15)):
