@@ -341,15 +341,21 @@ static int refuse_syntax(struct control *c, const char *src, size_t at, size_t l
 	return refuse(c, &err, items);
 }
 
+static size_t space_at(const char *src, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && strchr(" \t\r\n", src[n]) && src[n])
+		n++;
+	return n;
+}
+
 /* Take one object, or its beginning; *USED: the bytes taken. */
 static int parse_object(struct control *c, const char *src, size_t len, size_t *used,
 			struct queue *items)
 {
-	size_t space = 0, n = 0;
+	size_t space = c->part.len ? 0 : space_at(src, len), n = 0;
 
-	if (!c->part.len)
-		while (space < len && strchr(" \t\r\n", src[space]) && src[space])
-			space++;
 	src += space;
 	len -= space;
 	if (!pf_json_scan(&c->scan, src, len, &n)) {
@@ -357,7 +363,11 @@ static int parse_object(struct control *c, const char *src, size_t len, size_t *
 		return refuse_syntax(c, src, n, len, items);
 	}
 	*used = space + n;
-	return n && !c->scan.depth ? accept(c, src, n, items) : keep(c, src, len, items);
+	if (!n || c->scan.depth)
+		return keep(c, src, len, items);
+	/* With its newline, so that a write that is interrupted behind it is whole. */
+	*used += space_at(src + n, len - n);
+	return accept(c, src, n, items);
 }
 
 /*

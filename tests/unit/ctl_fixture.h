@@ -69,6 +69,11 @@ static const struct pf_kind lines = {
 static const struct pf_kind later = {
 	.name = "later", .mode = S_IFREG | 0666, PF_CONTROL, .command = run_later
 };
+static const struct pf_kind later_json = { .name = "later.json",
+					   .mode = S_IFREG | 0666,
+					   PF_CONTROL,
+					   .command = run_later,
+					   .json = true };
 /* Commands that another thread finishes soon. */
 static int under_way;
 
@@ -101,8 +106,8 @@ static const struct pf_kind aside = {
 };
 static const struct pf_kind root = {
 	.mode = S_IFDIR | 0755,
-	.children =
-		(const struct pf_kind *const[]){ &json, &lines, &later, &aside, NULL },
+	.children = (const struct pf_kind *const[]){ &json, &lines, &later, &later_json,
+						     &aside, NULL },
 };
 
 static inline void setup(void)
@@ -116,7 +121,7 @@ static inline void setup(void)
 static inline void teardown(void)
 {
 	/* The root and the listed nodes remain: no open is left, no node leaks. */
-	ck_assert_uint_eq(pf_tree_count(tree), 5);
+	ck_assert_uint_eq(pf_tree_count(tree), 6);
 	pf_tree_free(tree);
 }
 

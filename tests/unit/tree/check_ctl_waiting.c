@@ -95,6 +95,20 @@ TEST(an_interrupted_write_drops_commands_that_have_not_begun)
 	pf_vfs_release(of);
 }
 
+/* Of a JSON command, too, the newline is done with it: a caller that counts bytes of commands finds whole
+ * ones. */
+TEST(an_interrupted_write_ends_behind_a_newline)
+{
+	struct pf_open *of = open_file("later.json", O_RDWR);
+	struct answer w;
+
+	write_as(of, 1, "{} \n{}\n", &w);
+	finish(0, "A");
+	expect_interrupted(&w, 4);
+	finish(0, "B");
+	pf_vfs_release(of);
+}
+
 static const struct {
 	bool before; /* the command ends before it is written again */
 	int flags, code;
