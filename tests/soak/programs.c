@@ -359,7 +359,11 @@ static int host_answer(int call, const struct value *x, uint32_t number, unsigne
 			      "{\"error\":{\"code\":\"ABORTED\",\"message\":\"soak\"}}\n")
 		    : snprintf(text, sizeof(text), "%d %d %d %d\n", v[0], v[1], v[2],
 			       v[3]);
-	return write(host, text, (size_t)n) == n ? 0 : errno;
+	if (write(host, text, (size_t)n) == n)
+		return 0;
+	n = errno;
+	talk_close(&host); /* the request waits for another answer, if memory was short */
+	return (int)n;
 }
 
 void host_step(void)
@@ -389,7 +393,7 @@ void host_step(void)
 		int ended = host_answer(call, &x, number, how);
 
 		if (read(call, data, sizeof(data)) < 0)
-			err = errno;
+			err = ended == ENOSPC ? ended : errno;
 		if (how < 2 && err == ECONNABORTED)
 			err = 0;
 		else if (!err && (how < 2 || ended || !value_is(&want, data + HEAD, 16)))
