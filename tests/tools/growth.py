@@ -4,9 +4,10 @@
     growth.py MOUNTPOINT PLUGIN COMMANDS MAX-GROWTH
 
 The executable add, of two F32[], and the buffers x and y must be there, 2 and 3.  Every
-reply is checked.  The memory of the daemon and of its worker is printed ten times.  At the end it may
-be MAX-GROWTH KiB above the most of the first half, in which the histories that are kept become full
-and malloc may give memory back and take it again.  Otherwise the exit status is 1.
+reply is checked.  The memory of the daemon and of its worker is printed ten times.  After the
+second half it may be MAX-GROWTH KiB above the most of the first one, in which the histories that are kept
+become full and malloc may give memory back and take it again; or after one of three further halves above the
+most of the one before.  Otherwise the exit status is 1.
 """
 
 import json
@@ -91,15 +92,30 @@ def taken_by(pid_file):
         return sum(map(int, re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+)", f.read(), re.M)))
 
 
-began, peak, now = time.time(), 0, 0
+began = time.time()
 print("commands  daemon KiB  worker KiB  seconds")
-for number in range(1, commands + 1):
-    MIX[number % len(MIX)](number)
-    if number % (commands // 10) == 0:
-        daemon, worker = taken_by("pid"), taken_by(f"plugins/{plugin}/pid")
-        print(f"{number:8}  {daemon:10}  {worker:10}  {time.time() - began:7.0f}", flush=True)
-        now = daemon + worker
-        if number <= commands // 2:
-            peak = max(peak, now)
-if now - peak > most:
-    sys.exit(f"growth: memory grew by {now - peak} KiB, more than {most}")
+number = 0
+
+
+def run(count):
+    """Give COUNT commands; the most memory that was in use at a fifth of them, and that at the end."""
+    global number
+    found = []
+    for at in range(1, count + 1):
+        number += 1
+        MIX[number % len(MIX)](number)
+        if at % (count // 5) == 0:
+            daemon, worker = taken_by("pid"), taken_by(f"plugins/{plugin}/pid")
+            print(f"{number:8}  {daemon:10}  {worker:10}  {time.time() - began:7.0f}", flush=True)
+            found.append(daemon + worker)
+    return max(found), found[-1]
+
+
+peak, _ = run(commands // 2)
+# On a busy machine the kernel and malloc take longer to come to rest; what is lost grows in each half.
+for _ in range(4):
+    before = peak
+    peak, now = run(commands // 2)
+    if now - before <= most:
+        sys.exit(0)
+sys.exit(f"growth: memory grew by {now - before} KiB, more than {most}, and in each half before that")
