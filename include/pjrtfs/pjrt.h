@@ -521,13 +521,24 @@ int pj_executable_options(const struct pj_executable *executable, struct pf_buf 
 			  struct pf_err *err);
 
 /*
+ * 0: CLIENT's plugin says that it runs programs whose pj_executable_abi has these LEN BYTES, of wherever.
+ * Else it does not, and *ERR says why.  PJRT: PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable.
+ */
+int pj_abi_check(const struct pj_client *client, const void *bytes, size_t len,
+		 struct pf_err *err);
+
+enum {
+	PJ_MAX_ABI = 4096
+}; /* bytes of such a version; a plugin with longer ones has none */
+
+/*
  * Facts about a program as JSON, each the caller's.  NULL: the plugin has none, and *ERR says why;
  * or, with *ERR as it was, no memory.
  * name, fingerprint: strings; code_size: bytes; cost: an object of the compiler's estimates;
  * memory: an object of sizes in bytes, without those that an older plugin does not write;
  * devices: the ids of the addressable devices in launch order; assignment: which device has which
  * replica and partition (pf_options_assignment_json); memory_kinds: a list of the results',
- * parameter_memory_kinds of the parameters'.
+ * parameter_memory_kinds of the parameters'; abi: a version for pj_abi_check, as hexadecimal digits.
  * PJRT: PJRT_Executable_Name, _Fingerprint, _SizeOfGeneratedCodeInBytes, _GetCostAnalysis,
  * _GetCompiledMemoryStats, _OutputMemoryKinds, _ParameterMemoryKinds, PJRT_LoadedExecutable_AddressableDevices,
  * _GetDeviceAssignment.
@@ -543,5 +554,6 @@ pj_executable_fact pj_executable_devices;
 pj_executable_fact pj_executable_assignment;
 pj_executable_fact pj_executable_memory_kinds;
 pj_executable_fact pj_executable_parameter_memory_kinds;
+pj_executable_fact pj_executable_abi;
 
 #endif

@@ -110,6 +110,7 @@ enum {
 		4096, /* arguments, and results, of one execution, on all devices */
 	PF_WIRE_INLINE = 4096, /* results of up to so many bytes come with the reply */
 	PF_WIRE_MAX_PLATFORMS = 64,
+	PF_WIRE_MAX_ABI = 4096,     /* bytes of the version of a program's build */
 	PF_WIRE_LIBRARIES = 32,     /* FFI libraries of one worker */
 	PF_WIRE_MAX_DEVICES = 1024, /* of one program */
 	PF_WIRE_FORMAT = 16,        /* bytes of PJRT_Program.format, NUL included */
@@ -208,7 +209,8 @@ struct pf_rep_optimized {
 /*
  * Load the reply of PF_OP_SERIALIZE, LEN bytes at OFF in the arena, as executable ID.  It is
  * native code: the daemon has checked that this very plugin wrote it, on such a host.
- * PLATFORM is as in struct pf_req_compile.
+ * PLATFORM is as in struct pf_req_compile.  If another build of the plugin wrote it, up to
+ * PF_WIRE_MAX_ABI bytes follow, the version of its build: -ENOEXEC if the plugin does not run that.
  */
 struct pf_req_load {
 	struct pf_msg_head head;

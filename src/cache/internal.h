@@ -36,9 +36,6 @@ struct pf_cache {
 	pthread_cond_t hashed; /* hashing is false */
 };
 
-/* N bytes of the 2 N hex digits that TEXT begins with, as pf_hex prints them; false: it does not. */
-bool pf_cache_unhex(const char *text, size_t n, uint8_t *dst);
-
 /* --- directory.c ----------------------------------------------------------------------- */
 
 /*

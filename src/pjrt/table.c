@@ -194,7 +194,15 @@ static const struct {
 	{ "Megascale", NULL },
 	{ "Shardings", "PJRT_Shardings_PJRT_Executable_ParameterShardings "
 		       "PJRT_Shardings_PJRT_Executable_OutputShardings" },
-	{ "AbiVersion", NULL },
+	{ "AbiVersion",
+	  "PJRT_Client_RuntimeAbiVersion PJRT_Executable_GetAbiVersion "
+	  "PJRT_RuntimeAbiVersion_Destroy "
+	  "PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime "
+	  "PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable "
+	  "PJRT_RuntimeAbiVersion_ToProto PJRT_RuntimeAbiVersion_PlatformId "
+	  "PJRT_ExecutableAbiVersion_Destroy PJRT_ExecutableAbiVersion_ToProto "
+	  "PJRT_ExecutableAbiVersion_PlatformId PJRT_RuntimeAbiVersion_FromProto "
+	  "PJRT_ExecutableAbiVersion_FromProto" },
 	{ "Collectives", NULL },
 	{ "MultiSlice", NULL },
 	{ "HostMemoryAllocator", NULL },

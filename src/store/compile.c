@@ -21,6 +21,7 @@ static void compile_free(struct compile *c)
 	pf_bytes_unref(c->module);
 	pf_plan_release(&c->plan);
 	json_object_put(c->calls);
+	pf_buf_release(&c->abi);
 	free(c->settings);
 	free(c);
 }

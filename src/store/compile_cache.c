@@ -123,13 +123,19 @@ void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker)
 	pf_compiler_add(compiler, &w->job, true);
 }
 
+/* What an identity is without. */
+enum {
+	ANY_DEVICES = 1, /* a topology names them, and the plugin compares */
+	ANY_BUILD = 2,   /* of the plugin, which says whether it is compatible */
+};
+
 /*
- * The identity of the plugin that INSTANCE of WORKER has loaded, of its devices (unless ANY_DEVICES: a
- * topology names them, and the plugin compares) and this host, as a text: where it is equal, plugins can load each other's machine code.  Blocks: reads the plugin's
- * file the first time.  -ESTALE: the file has changed since; -ENOMEM, -errno.
+ * The identity of the plugin that INSTANCE of WORKER has loaded, of its devices and this host, but for
+ * ANY, as a text: where it is equal, plugins can load each other's machine code.  Blocks: reads the
+ * plugin's file the first time.  -ESTALE: the file has changed since; -ENOMEM, -errno.
  */
 static int identity_of(struct pf_compiler *compiler, const struct pf_worker *worker,
-		       const struct pf_instance *instance, bool any_devices,
+		       const struct pf_instance *instance, unsigned any,
 		       char ret[PF_CACHE_KEY_TEXT], struct pf_err *err)
 {
 	pf_autobuf struct pf_buf devices = PF_BUF_INIT;
@@ -142,11 +148,16 @@ static int identity_of(struct pf_compiler *compiler, const struct pf_worker *wor
 		return pf_err_set(err, -EIO, "the file of plugin %s is not known",
 				  pf_worker_name(worker));
 	r = plugin_inputs(compiler, worker, &devices, &in, err);
-	if (any_devices)
+	if (any & ANY_DEVICES)
 		in.devices = "";
-	if (r == 0)
+	if (any & ANY_BUILD) {
+		in.format = "native, any build";
+		in.platform_version = "";
+		in.api_major = in.api_minor = 0;
+	} else if (r == 0) {
 		r = pf_cache_file_digest(compiler->cache, pf_worker_path(worker), st,
 					 in.plugin, err);
+	}
 	if (r == 0)
 		r = pf_cache_key_make(&in, &key, err);
 	if (r == 0)
@@ -385,6 +396,8 @@ static int load_parts(struct compile *c, const struct pf_cache_header *h,
 	struct pf_sync_call q = { .instance = c->instance,
 				  .request = &req,
 				  .len = sizeof(req),
+				  .tail = c->abi.data,
+				  .tail_len = c->abi.len,
 				  .kept = pf_bytes_ref(body),
 				  .drop = pf_bytes_drop,
 				  .timeout_s = c->x->compiler->timeout_s,
@@ -483,15 +496,19 @@ static struct json_object *describe_loaded(struct pf_compiler *compiler,
 	const struct pf_description *d = pf_worker_description(l->worker);
 	struct json_object *o = json_object_new_object();
 	struct json_object *inputs = json_object_new_array();
+	unsigned any = l->for_topology ? ANY_DEVICES : 0;
 	char identity[PF_CACHE_KEY_TEXT];
 
 	pf_json_add_string(o, "program", pf_json_get_string(l->info, "name"));
 	pf_json_add_string(o, "plugin", pf_worker_name(l->worker));
 	pf_json_add_string(o, "platform", d->platform);
 	pf_json_add_string(o, "platform_version", d->platform_version);
-	if (identity_of(compiler, l->worker, l->instance, l->for_topology, identity,
-			NULL) == 0)
+	if (identity_of(compiler, l->worker, l->instance, any, identity, NULL) == 0)
 		pf_json_add_string(o, "identity", identity);
+	if (*pf_json_get_string(l->info, "abi_version") &&
+	    identity_of(compiler, l->worker, l->instance, any | ANY_BUILD, identity,
+			NULL) == 0)
+		pf_json_add_string(o, "identity_of_any_build", identity);
 	if (l->for_topology)
 		pf_json_add(o, "for_topology", json_object_new_boolean(true));
 	pf_json_add_int(o, "program_bytes", (int64_t)l->program_len);
@@ -583,22 +600,42 @@ static const char *text_of(struct json_object *o, const char *key)
 	return *text ? text : "unknown";
 }
 
-/* Is the code, which META describes, for C's plugin? */
+/* Append the version of the build that compiled META's program to RET, if META has one. */
+static void read_abi(struct json_object *meta, struct pf_buf *ret)
+{
+	const char *text =
+		pf_json_get_string(json_object_object_get(meta, "info"), "abi_version");
+	size_t len = strlen(text) / 2;
+	uint8_t bytes[PF_WIRE_MAX_ABI];
+
+	if (len <= sizeof(bytes) && strlen(text) == 2 * len &&
+	    pf_cache_unhex(text, len, bytes))
+		pf_buf_append(ret, bytes, len);
+}
+
+/* Is the code, which META describes, for C's plugin?  -EINVAL: not for this build of it; with bytes in
+ * C->ABI, the plugin may say otherwise. */
 static int check_identity(struct compile *c, struct json_object *meta, struct pf_err *err)
 {
 	const struct pf_description *d = pf_worker_description(c->plan.worker);
 	char identity[PF_CACHE_KEY_TEXT];
-	struct json_object *any = NULL;
+	struct json_object *topology = NULL;
+	unsigned any;
 	int r;
 
-	json_object_object_get_ex(meta, "for_topology", &any);
-	r = identity_of(c->x->compiler, c->plan.worker, c->instance,
-			json_object_get_boolean(any), identity, err);
-
+	json_object_object_get_ex(meta, "for_topology", &topology);
+	any = json_object_get_boolean(topology) ? ANY_DEVICES : 0;
+	r = identity_of(c->x->compiler, c->plan.worker, c->instance, any, identity, err);
 	if (r < 0)
 		return r;
 	if (!strcmp(text_of(meta, "identity"), identity))
 		return 0;
+	r = identity_of(c->x->compiler, c->plan.worker, c->instance, any | ANY_BUILD,
+			identity, err);
+	if (r < 0)
+		return r;
+	if (!strcmp(text_of(meta, "identity_of_any_build"), identity))
+		read_abi(meta, &c->abi);
 	return pf_err_set(
 		err, -EINVAL,
 		"it was compiled by plugin %.64s (%.64s, %.128s) on its host and "
@@ -623,12 +660,15 @@ static int read_platform(struct json_object *meta, uint32_t *ret, struct pf_err 
 	return 0;
 }
 
-static int check_file(struct compile *c, struct pf_cache_header *h, struct pf_err *err)
+/* With bytes in C->ABI, the plugin decides: FOREIGN is the refusal, if it refuses. */
+static int check_file(struct compile *c, struct pf_cache_header *h,
+		      struct pf_err *foreign, struct pf_err *err)
 {
 	const uint8_t *src = pf_bytes_at(c->program, 0);
 	struct json_object *meta = NULL;
 	int r = pf_cache_header_read(src, c->len, c->len, h, err);
 
+	pf_buf_release(&c->abi);
 	if (r == 0)
 		r = pf_cache_body_check(h, src + PF_CACHE_HEADER, err);
 	if (r == 0)
@@ -636,6 +676,11 @@ static int check_file(struct compile *c, struct pf_cache_header *h, struct pf_er
 				     h->len[PF_CACHE_META], &meta, err);
 	if (r == 0)
 		r = check_identity(c, meta, err);
+	if (r == -EINVAL && c->abi.len) {
+		*foreign = *err;
+		*err = (struct pf_err)PF_ERR_INIT;
+		r = 0;
+	}
 	if (r == 0)
 		r = read_platform(meta, &c->plan.platform, err);
 	json_object_put(meta);
@@ -646,8 +691,9 @@ static int check_file(struct compile *c, struct pf_cache_header *h, struct pf_er
 
 int pf_compile_native(struct compile *c, struct pf_loaded **ret, struct pf_err *err)
 {
+	struct pf_err foreign = PF_ERR_INIT;
 	struct pf_cache_header h;
-	int r = check_file(c, &h, err);
+	int r = check_file(c, &h, &foreign, err);
 
 	if (r < 0)
 		return r;
@@ -659,6 +705,8 @@ int pf_compile_native(struct compile *c, struct pf_loaded **ret, struct pf_err *
 	r = load_parts(c, &h, c->program, PF_CACHE_HEADER, ret, err);
 	if (r <= 0 && !err->code)
 		pf_err_set(err, -EIO, "the plugin did not load it");
+	if (r <= 0 && c->abi.len && err->code == -ENOEXEC)
+		pf_err_wrap(err, -EINVAL, "%s", foreign.text);
 	return r > 0 ? 1 : err->code;
 }
 

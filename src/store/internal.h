@@ -443,6 +443,9 @@ struct compile {
 	struct pf_err err; /* the plugin's refusal */
 	struct pf_report_compile report;
 
+	/* Owned: what another build of the plugin has compiled has its version, which the plugin judges;
+	 * else empty. */
+	struct pf_buf abi;
 	/* Owned: {"custom_calls", "missing"} of info.json; or NULL. */
 	struct json_object *calls;
 	/* The SHA-256 of each library that the program calls. */

@@ -276,6 +276,21 @@ static void add_options(struct pf_rep_load *reply, const struct pj_executable *e
 		reply->options_len = bytes.len;
 }
 
+_Static_assert((int)PF_WIRE_MAX_ABI == (int)PJ_MAX_ABI, "every version fits");
+
+/* The request Q is for the program of another build of the plugin, if LEN bytes of a version follow it:
+ * does the plugin run that?  -ENOEXEC: no. */
+static int check_abi(const struct pf_server *server, const struct pf_req_load *q,
+		     size_t len, struct pf_err *err)
+{
+	if (len > PF_WIRE_MAX_ABI)
+		return pf_err_set(err, -EPROTO, "load: %zu bytes of a version", len);
+	if (len == 0 || pj_abi_check(server->client, q + 1, len, err) == 0)
+		return 0;
+	err->code = -ENOEXEC;
+	return -ENOEXEC;
+}
+
 int pf_handle_load(struct pf_work *work, struct pf_err *err)
 {
 	const struct pf_req_load *q = work->message;
@@ -287,6 +302,8 @@ int pf_handle_load(struct pf_work *work, struct pf_err *err)
 	if (!q->len || !bytes)
 		return pf_err_set(err, -EPROTO, "load: a program outside the arena");
 	r = check_new(q->id, q->platform, err);
+	if (r == 0)
+		r = check_abi(work->server, q, work->len - sizeof(*q), err);
 	if (r == 0)
 		r = pj_executable_load(work->server->client, bytes, q->len, &executable,
 				       err);

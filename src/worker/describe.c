@@ -100,6 +100,7 @@ static void add_results(struct json_object *object,
 struct json_object *pf_describe_executable(const struct pj_executable *executable)
 {
 	struct json_object *object = json_object_new_object();
+	struct json_object *abi = pj_executable_abi(executable, NULL);
 	struct pf_err err = PF_ERR_INIT;
 
 	add_fact(object, "name", pj_executable_name, executable);
@@ -115,6 +116,8 @@ struct json_object *pf_describe_executable(const struct pj_executable *executabl
 	add_fact(object, "input_memory_kinds", pj_executable_parameter_memory_kinds,
 		 executable);
 	add_fact(object, "output_memory_kinds", pj_executable_memory_kinds, executable);
+	if (abi) /* few plugins have it */
+		json_object_object_add(object, "abi_version", abi);
 	if (executable->results) {
 		add_results(object, executable);
 		return object;

@@ -42,6 +42,7 @@
  *   send         PJRT_Transfers_PJRT_Client_CrossHostSendBuffers
  *   receive      PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers
  *   destroy      PJRT_LoadedExecutable_Destroy, which cannot fail
+ *   abi          PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable
  *
  * fault                       what happens
  *   error:CODE[:text]         an error; CODE without PJRT_Error_Code_: INTERNAL; \n in the
@@ -85,6 +86,12 @@
  *   null                      GetPjrtApi returns NULL
  *   empty                     the whole table, but every function is NULL
  *   extension:N               its extension for transfers has N bytes
+ *   abi[:N]                   it has an extension for the versions of its builds, too, of N bytes
+ *
+ * and only with abi:
+ *   long                      the version of a program has 4097 bytes
+ *   other                     the version of a program is one that the plugin cannot read
+ *   nothing                   it gives no version
  *
  * With PJRTFS_FAULTY_CALLS in the environment, "PJRT_Client_Compile=fault", too, for any function of
  * calls.h, where the fault is one of
@@ -156,6 +163,7 @@ enum op {
 	SEND,
 	RECEIVE,
 	DESTROY,
+	ABI,
 	N_OPS
 };
 
@@ -339,5 +347,6 @@ PJRT_Error *error_for_each_payload(struct pj_Error_ForEachPayload_Args *args);
 #define TEXT(field, text) args->field = (text), args->field##_size = strlen(args->field)
 
 extern struct pj_cross_host_extension cross_host_extension;
+extern struct pj_abi_extension abi_extension;
 
 #endif

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../../../src/pjrt/abi.h"
 #include "../../../src/pjrt/cross_host.h"
 #include "plugin.h"
 
@@ -103,6 +104,11 @@ __attribute__((__visibility__("default"))) const PJRT_Api *GetPjrtApi(void)
 		memset((char *)&table + start, 0, sizeof(table) - start);
 	if ((arg = fault_arg(fault, "extension")))
 		cross_host_extension.base.struct_size = strtoul(arg, NULL, 10);
+	if ((arg = fault_arg(fault, "abi"))) {
+		cross_host_extension.base.next = &abi_extension.base;
+		if (*arg)
+			abi_extension.base.struct_size = strtoul(arg, NULL, 10);
+	}
 	if ((arg = fault_arg(fault, "short")))
 		return short_table(table_size(arg));
 	return &table.api;
