@@ -235,10 +235,12 @@ static void uproot_locked(struct pf_tree *tree, struct pf_node *node)
 		pf_map_remove(&tree->nodes, n->ino);
 		if (n->priv->parent)
 			detach_locked(n);
-		pf_node_forget_locked(n);
 		while (table->n)
 			unlink_locked(TAILQ_FIRST(&table->children));
 	}
+	/* Last, as what went before has changed the directories among them. */
+	for (struct pf_node *n = node; n; n = n->priv->listed)
+		pf_node_forget_locked(n);
 }
 
 static void free_nodes(struct pf_node *node, bool objects)

@@ -163,6 +163,21 @@ TEST(a_damaged_record_is_not_taken_for_no_files)
 	ck_assert_ptr_nonnull(strstr(err.text, "node 99"));
 }
 
+/* A sanitizer finds a node that is written after it was freed. */
+TEST(a_directory_that_goes_with_its_files_is_not_written_any_more)
+{
+	struct pf_node *going = linked(pf_tree_root(tree), "going", &dir_again), *after;
+	uint64_t ino = going->ino;
+
+	linked(going, "file", &again);
+	pf_tree_lock_names(tree);
+	pf_dir_unlink(going);
+	after = linked(pf_tree_root(tree), "after", &again);
+	pf_tree_unlock_names(tree);
+	ck_assert(!has_record(ino));
+	ck_assert(has_record(after->ino));
+}
+
 TEST(a_change_of_two_names_is_one_in_the_journal)
 {
 	struct pf_node *top = pf_tree_root(tree);
