@@ -224,6 +224,10 @@ void pf_buf_release(struct pf_buf *buf);
 /* Print N bytes as 2 N hex digits and a NUL into DST, which is returned. */
 const char *pf_hex(const uint8_t *bytes, size_t n, char *dst);
 
+/* Read N bytes into DST from the 2 N hex digits that TEXT begins with, as pf_hex prints them; false: it does
+ * not. */
+bool pf_unhex(const char *text, size_t n, uint8_t *dst);
+
 /*
  * Bytes that another process, which is not trusted, can change at any moment, also between two reads
  * of the same byte.  They can only be copied: what looks at them looks at a copy of its own.

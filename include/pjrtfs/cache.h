@@ -75,9 +75,6 @@ void pf_cache_key_text(const struct pf_cache_key *key, char dst[PF_CACHE_KEY_TEX
 /* Read such a text into *RET.  False: it is not a key. */
 bool pf_cache_key_parse(const char *text, struct pf_cache_key *ret);
 
-/* N bytes of the 2 N hex digits that TEXT begins with, as pf_hex prints them; false: it does not. */
-bool pf_cache_unhex(const char *text, size_t n, uint8_t *dst);
-
 /*
  * Append the facts of this host that machine code depends on: model and features of the first
  * processor in the file CPUINFO (/proc/cpuinfo), the architecture, and the number of processors

@@ -106,14 +106,26 @@ void pf_buf_release(struct pf_buf *buf)
 	*buf = (struct pf_buf)PF_BUF_INIT;
 }
 
+static const char digits[] = "0123456789abcdef";
+
 const char *pf_hex(const uint8_t *bytes, size_t n, char *dst)
 {
-	static const char digits[] = "0123456789abcdef";
-
 	for (size_t i = 0; i < n; i++) {
 		dst[2 * i] = digits[bytes[i] >> 4];
 		dst[2 * i + 1] = digits[bytes[i] & 15];
 	}
 	dst[2 * n] = '\0';
 	return dst;
+}
+
+bool pf_unhex(const char *text, size_t n, uint8_t *dst)
+{
+	for (size_t i = 0; i < 2 * n; i++) {
+		const char *digit = text[i] ? strchr(digits, text[i]) : NULL;
+
+		if (!digit)
+			return false;
+		dst[i / 2] = (uint8_t)(dst[i / 2] << 4 | (digit - digits));
+	}
+	return true;
 }

@@ -611,7 +611,7 @@ static bool find_digest(const struct pf_buf *lines, const char *what,
 	const char *at = lines->data ? strstr(lines->data, what) : NULL;
 
 	return at && at - lines->data >= 2 * PF_SHA256 &&
-	       pf_cache_unhex(at - 2 * PF_SHA256, PF_SHA256, ret);
+	       pf_unhex(at - 2 * PF_SHA256, PF_SHA256, ret);
 }
 
 static void add_digest(struct pf_buf *lines, const uint8_t sha[PF_SHA256],

@@ -161,20 +161,6 @@ int pf_cache_key_make(const struct pf_cache_inputs *inputs, struct pf_cache_key 
 	return ok ? 0 : pf_err_set(err, -ENOMEM, "no memory for a SHA-256");
 }
 
-bool pf_cache_unhex(const char *text, size_t n, uint8_t *dst)
-{
-	static const char digits[] = "0123456789abcdef";
-
-	for (size_t i = 0; i < 2 * n; i++) {
-		const char *digit = text[i] ? strchr(digits, text[i]) : NULL;
-
-		if (!digit)
-			return false;
-		dst[i / 2] = (uint8_t)(dst[i / 2] << 4 | (digit - digits));
-	}
-	return true;
-}
-
 void pf_cache_key_text(const struct pf_cache_key *key, char dst[PF_CACHE_KEY_TEXT])
 {
 	pf_hex(key->bytes, sizeof(key->bytes), dst);
@@ -183,7 +169,7 @@ void pf_cache_key_text(const struct pf_cache_key *key, char dst[PF_CACHE_KEY_TEX
 bool pf_cache_key_parse(const char *text, struct pf_cache_key *ret)
 {
 	return strlen(text) == PF_CACHE_KEY_TEXT - 1 &&
-	       pf_cache_unhex(text, sizeof(ret->bytes), ret->bytes);
+	       pf_unhex(text, sizeof(ret->bytes), ret->bytes);
 }
 
 /* The header as it lies in the file; numbers are little-endian. */

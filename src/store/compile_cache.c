@@ -608,8 +608,7 @@ static void read_abi(struct json_object *meta, struct pf_buf *ret)
 	size_t len = strlen(text) / 2;
 	uint8_t bytes[PF_WIRE_MAX_ABI];
 
-	if (len <= sizeof(bytes) && strlen(text) == 2 * len &&
-	    pf_cache_unhex(text, len, bytes))
+	if (len <= sizeof(bytes) && strlen(text) == 2 * len && pf_unhex(text, len, bytes))
 		pf_buf_append(ret, bytes, len);
 }
 
