@@ -233,15 +233,15 @@ static int set_aside(struct pf_state_dir *d, struct kept *k)
 	return rename_to(d, k, &d->tmp, name);
 }
 
-/* A DIRECTORY or file of the tree, K unless that is NULL, is about to take the place of what is kept
- * there; that moves aside if it still has a name. */
-static int clear_place(struct pf_state_dir *d, const struct kept *k, bool directory,
-		       struct kept *parent, const char *name)
+/* A DIRECTORY or file of the tree is about to take the place of what is kept there; that moves aside if
+ * it still has a name. */
+static int clear_place(struct pf_state_dir *d, bool directory, struct kept *parent,
+		       const char *name)
 {
 	struct kept *other = state_kept_at(d, parent, name);
 	int r;
 
-	if (!other || other == k)
+	if (!other)
 		return 0;
 	if (other->directory || directory || is_linked(d, other->ino))
 		return set_aside(d, other);
@@ -263,7 +263,7 @@ static int move(struct pf_state_dir *d, struct kept *k, struct kept *parent,
 		r = exchange(d, k, other);
 	if (r != -EINVAL)
 		return r;
-	r = clear_place(d, k, k->directory, parent, name);
+	r = clear_place(d, k->directory, parent, name);
 	return r < 0 ? r : rename_to(d, k, parent, name);
 }
 
@@ -277,7 +277,7 @@ static struct kept *make_directory(struct pf_state_dir *d, struct kept *parent,
 
 	state_put_path(parent, name, &path);
 	PF_LOCK_SCOPE(&d->names);
-	r = path.failed ? -ENOMEM : clear_place(d, NULL, true, parent, name);
+	r = path.failed ? -ENOMEM : clear_place(d, true, parent, name);
 	if (r == 0 && mkdirat(d->fd, path.data, 0700) && errno != EEXIST)
 		r = -errno;
 	if (r == 0 && fstatat(d->fd, path.data, &st, AT_SYMLINK_NOFOLLOW))
@@ -316,9 +316,10 @@ static int put_file(struct pf_state_dir *d, struct kept *k, struct kept *parent,
 
 	state_put_path(parent, name, &path);
 	PF_LOCK_SCOPE(&d->names);
-	r = path.failed ? -ENOMEM : clear_place(d, k, false, parent, name);
-	if (r == 0 && k)
-		r = hold_backing(d, k);
+	if (path.failed)
+		r = -ENOMEM;
+	else
+		r = k ? hold_backing(d, k) : clear_place(d, false, parent, name);
 	if (r == 0 && fstat(fd, &st))
 		r = -errno;
 	if (r == 0 && !k && !(k = state_kept_new(d, parent, name, node->ino, false)))
