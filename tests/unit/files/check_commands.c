@@ -6,6 +6,7 @@
 #include "files_fixture.h"
 #include "pjrtfs/json.h"
 #include "quoted.h"
+#include "sharding_text.h"
 
 static uint64_t control, people; /* inode numbers */
 static int reply_of_people;
@@ -28,14 +29,10 @@ static uint64_t link_file(const char *name, const struct pf_kind *kind)
 static void make_sharding(void)
 {
 	struct sharded sh = { .dtype = PF_DTYPE_F32 };
-	struct json_object *mesh = json_tokener_parse("{\"x\":2}");
-	struct json_object *spec = json_tokener_parse("[]");
-	struct json_object *on = json_tokener_parse("[\"cpu:0\",\"cpu:1\"]");
 
-	ck_assert_int_eq(pf_sharding_parse(mesh, spec, on, 0, &sh.s, NULL), 0);
-	json_object_put(mesh);
-	json_object_put(spec);
-	json_object_put(on);
+	ck_assert_int_eq(parse_sharding("{'x':2}", "[]", "['cpu:0','cpu:1']", 0, &sh.s,
+					NULL),
+			 0);
 	PF_NAMES_SCOPE(fs->tree);
 	ck_assert_int_eq(files_put_sharding_locked(fs, "s", &owner, &sh, NULL), 0);
 }

@@ -12,6 +12,7 @@
 #include "files/programs/internal.h"
 #include "lives_fixture.h"
 #include "pjrtfs/json.h"
+#include "sharding_text.h"
 
 static const struct pf_cred user = { .uid = USER, .gid = USER };
 
@@ -211,14 +212,10 @@ static void make_sharding(void)
 			      .shard = { .rank = 2, .dims = { 2, 3 } },
 			      .whole = { .rank = 2, .dims = { 4, 3 } },
 			      .known = true };
-	struct json_object *mesh = json_tokener_parse("{\"x\":2}");
-	struct json_object *spec = json_tokener_parse("[\"x\"]");
-	struct json_object *on = json_tokener_parse("[\"test:0\",\"test:1\"]");
 
-	ck_assert_int_eq(pf_sharding_parse(mesh, spec, on, 2, &sh.s, NULL), 0);
-	json_object_put(mesh);
-	json_object_put(spec);
-	json_object_put(on);
+	ck_assert_int_eq(parse_sharding("{'x':2}", "['x']", "['test:0','test:1']", 2,
+					&sh.s, NULL),
+			 0);
 	pf_tree_lock_names(fs->tree);
 	ck_assert_int_eq(files_put_sharding_locked(fs, "x", &user, &sh, NULL), 0);
 	pf_tree_unlock_names(fs->tree);
