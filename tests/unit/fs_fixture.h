@@ -10,6 +10,7 @@
 enum { OWNER = 1000, USER = 1001 };
 
 static struct pf_fs *fs;
+static const char *state_dir; /* of the next one, or NULL */
 static struct pf_telemetry *telemetry;
 
 /* Make it, with what RESTORE has of an earlier life; NULL: of none. */
@@ -21,7 +22,8 @@ static inline void open_fs(struct pf_restore *restore)
 				       .uid = OWNER,
 				       .gid = OWNER,
 				       .shared_mode = 01777,
-				       .shared_gid = OWNER };
+				       .shared_gid = OWNER,
+				       .state_dir = state_dir };
 	struct pf_err err = PF_ERR_INIT;
 
 	start_worker(faulty_plugin());
