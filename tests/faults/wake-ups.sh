@@ -145,10 +145,11 @@ for pid in map(int, sys.argv[1:]):
             sys.exit("ptrace")
 print("traced", flush=True)
 sys.stdin.readline()' "${clients[@]}"
+	local tracer=$COPROC_PID # which bash forgets once the tracer has ended
 	read -r _ <&"${COPROC[0]}"
 	woken
 	echo >&"${COPROC[1]}"
-	wait "$COPROC_PID"
+	wait "$tracer"
 }
 
 n=0

@@ -4,6 +4,7 @@
 # tests/run: what it counts as passed, failed, skipped and flaky, and what it refuses.
 . "$srcdir/tests/lib.sh"
 requires test "$(id -u)" = 0
+unset BASH_ENV PYTHONPATH # the tests that it runs are disturbed only where it asks for that
 
 # A tree with tests of its own.
 mkdir -p tree/tests/{unit,integration,tools,faults} tree/build tree/plugins/cpu
