@@ -42,62 +42,9 @@ struct pf_location {
 	const char *device_name;  /* "cpu:0"; borrowed */
 };
 
-enum pf_buffer_state {
-	PF_BUFFER_EMPTY,      /* no bytes yet */
-	PF_BUFFER_INCOMPLETE, /* bytes that are not a whole array, or not closed yet */
-	PF_BUFFER_SCRATCH,    /* a file without a listed extension */
-	PF_BUFFER_VALUE,      /* see the value's own state */
-	PF_BUFFER_TENSORS,    /* a whole file of several arrays: pf_buffer_tensors */
-	PF_BUFFER_DONATED, /* an execution consumed it, though others share its value */
-	PF_BUFFER_ERROR,   /* the bytes were refused */
-};
-
-enum { PF_BUFFER_HEAP = 2048 }; /* bytes that a file in buffers/ takes beside its array */
-
-struct pf_buffer {
-	_Atomic unsigned refs;
-	struct pf_file_charge file;                 /* of the file that has it */
-	const struct pf_location *_Atomic location; /* borrowed; the directory's */
-	_Atomic uint64_t subject;                   /* its name in events; 0: none */
-	uint64_t id; /* in the journal, which has a record of it; 0: no record */
-
-	pthread_mutex_t lock; /* rank 3; protects the fields below */
-	enum pf_format format;
-	enum pf_buffer_state state;
-	bool refused; /* the last write failed, as err says: closing commits nothing */
-	bool line_refused;  /* and so does any write: a line was wrong */
-	const void *writer; /* the view that is open for writing, if one is, */
-	unsigned n_writers; /* and how often */
-	/* Types raw bytes and text; set by a create command, or from a former value. */
-	enum pf_dtype declared;          /* PF_DTYPE_INVALID: none */
-	struct pf_shape *declared_shape; /* owned, see pf_shape_dup; NULL: none */
-	enum pf_dtype former; /* of the value before: types a .npy that names no type */
-	unsigned memory;      /* index of the device's memory, or PF_DEFAULT_MEMORY */
-	/* Owned: of a .txt that is written from its beginning; NULL: lines are not checked. */
-	struct pf_text_check *text;
-	struct pf_account *account; /* borrowed: charged for its bytes; or NULL */
-	struct pf_bytes *content;   /* owned reference, or NULL: no bytes, or an output */
-	uint64_t size;              /* bytes of the content */
-	/* Of a .npy or .safetensors: bytes before the data, and of the data. */
-	uint64_t header_len, data_len; /* header_len 0: not known yet */
-	size_t tensors;                /* arrays in a file of several */
-	struct pf_value *value; /* owned reference, counted among its holders, or NULL */
-	struct pf_kept_err err;
-	struct timespec made;
-	char *made_by; /* owned: "copy", or the executable's name; NULL: "upload" */
-};
-
-/* Its location at this moment; borrowed as long as BUFFER is. */
-static inline const struct pf_location *pf_buffer_location(const struct pf_buffer *buffer)
-{
-	return buffer->location;
-}
-
-/* How it was made; the caller holds its lock, or has the only reference. */
-static inline const char *pf_buffer_maker(const struct pf_buffer *buffer)
-{
-	return buffer->made_by ? buffer->made_by : "upload";
-}
+/* Its fields are the store's.  The functions take its lock, which is held during no I/O, but as long as
+ * its content is converted (pf_buffer_commit_is_slow). */
+struct pf_buffer;
 
 /* LOCATION's MEMORY, for an array. */
 static inline struct pf_place pf_location_place(const struct pf_location *location,
@@ -110,8 +57,8 @@ static inline struct pf_place pf_location_place(const struct pf_location *locati
 int pf_location_memory(const struct pf_location *location, const char *kind,
 		       unsigned *ret, struct pf_err *err);
 
-/* An empty buffer at LOCATION; one reference.  NULL: no memory. */
-struct pf_buffer *pf_buffer_new(const struct pf_location *location,
+/* An empty buffer at LOCATION, for arrays in its MEMORY; one reference.  NULL: no memory. */
+struct pf_buffer *pf_buffer_new(const struct pf_location *location, unsigned memory,
 				enum pf_format format);
 
 /* A buffer that holds VALUE (a reference is taken) in VALUE's memory, made by MADE_BY. */
@@ -135,16 +82,37 @@ struct pf_buffer *pf_buffer_ref(struct pf_buffer *buffer);
 void pf_buffer_unref(struct pf_buffer *buffer); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_buffer *, pf_buffer_unref)
 
+/* Its location at this moment; borrowed as long as BUFFER is.  Takes no lock. */
+const struct pf_location *pf_buffer_location(const struct pf_buffer *buffer);
+
+/* Its number in the journal, which never changes; 0: there is no journal. */
+uint64_t pf_buffer_number(const struct pf_buffer *buffer);
+
+/* Its name in events is SUBJECT from now on; 0: it has none. */
+void pf_buffer_name(struct pf_buffer *buffer, uint64_t subject);
+
+/* What a buffer is at one moment. */
+struct pf_buffer_facts {
+	const struct pf_location *location; /* borrowed as long as the buffer is */
+	unsigned memory;  /* index of the device's memory, or PF_DEFAULT_MEMORY */
+	uint64_t subject; /* its name in events; 0: it has none */
+	/* Its type: of its value, else as declared, else, for raw bytes, U8[n].
+	 * PF_DTYPE_INVALID: not known. */
+	enum pf_dtype dtype;
+	struct pf_shape shape;
+	char made_by
+		[256]; /* "upload", "copy", a command, or the executable's name; cut */
+};
+
+/* Copy BUFFER's facts to *RET. */
+void pf_buffer_facts(struct pf_buffer *buffer, struct pf_buffer_facts *ret);
+
 /* Declare what raw bytes and text will mean; both are valid.  -EOVERFLOW. */
 int pf_buffer_declare(struct pf_buffer *buffer, enum pf_dtype dtype,
 		      const struct pf_shape *shape, struct pf_err *err);
 
 /* Was it written as .txt, so that it can be given another type? */
 bool pf_buffer_is_text(struct pf_buffer *buffer);
-
-/* Its type: of its value, else as declared, else, for raw bytes, U8[n].  False: not known. */
-bool pf_buffer_type(struct pf_buffer *buffer, enum pf_dtype *dtype,
-		    struct pf_shape *shape);
 
 /*
  * Type raw bytes, text, a .npy that does not name its type, or a scratch file that will be
@@ -187,7 +155,8 @@ int pf_buffer_punch(struct pf_buffer *buffer, uint64_t off, uint64_t len,
 		    struct pf_err *err);
 
 /* Is the content a whole array of FORMAT, as far as this is known without reading all of a long text?
- * 0; -EINVAL, -ERANGE, why a rename to it is refused; -ENOMEM. */
+ * 0; 1: it is a whole file of no or several arrays (pf_buffer_tensors); -EINVAL, -ERANGE, why a rename
+ * to it is refused; -ENOMEM. */
 int pf_buffer_check(struct pf_buffer *buffer, enum pf_format format, struct pf_err *err);
 
 /* Take another format (a rename to another extension): scratch to listed, or back. */

@@ -95,12 +95,15 @@ static struct pf_buffer *new_buffer(const struct pf_location *location,
 	return b;
 }
 
-struct pf_buffer *pf_buffer_new(const struct pf_location *location, enum pf_format format)
+struct pf_buffer *pf_buffer_new(const struct pf_location *location, unsigned memory,
+				enum pf_format format)
 {
 	struct pf_buffer *b = new_buffer(location, format, NULL);
 
-	if (b)
-		pf_buffer_save_locked(b);
+	if (!b)
+		return NULL;
+	b->memory = memory;
+	pf_buffer_save_locked(b);
 	return b;
 }
 
@@ -162,6 +165,21 @@ static void buffer_free(struct pf_buffer *b)
 }
 
 PF_DEFINE_REF(struct pf_buffer, pf_buffer, buffer_free)
+
+const struct pf_location *pf_buffer_location(const struct pf_buffer *b)
+{
+	return b->location;
+}
+
+uint64_t pf_buffer_number(const struct pf_buffer *b)
+{
+	return b->id;
+}
+
+void pf_buffer_name(struct pf_buffer *b, uint64_t subject)
+{
+	b->subject = subject;
+}
 
 static void drop_content_locked(struct pf_buffer *b)
 {
@@ -394,9 +412,11 @@ int pf_buffer_check(struct pf_buffer *b, enum pf_format format, struct pf_err *e
 
 	PF_LOCK_SCOPE(&b->lock);
 	r = pf_content_check(b, format, err);
-	return r == 0 && pf_formats[format].is_text && b->content
-		       ? check_beginning(b, err)
-		       : r;
+	if (r == 0 && pf_formats[format].is_text && b->content)
+		r = check_beginning(b, err);
+	if (r == 0 && format == PF_FORMAT_SAFETENSORS && b->tensors != 1)
+		return 1;
+	return r;
 }
 
 void pf_buffer_set_format(struct pf_buffer *b, enum pf_format format)
@@ -672,11 +692,11 @@ bool pf_buffer_is_text(struct pf_buffer *b)
 	return pf_formats[b->format].is_text;
 }
 
-/* --- its type ---------------------------------------------------------------------------- */
+/* --- its facts and its type -------------------------------------------------------------- */
 
-bool pf_buffer_type(struct pf_buffer *b, enum pf_dtype *dtype, struct pf_shape *shape)
+static void copy_type_locked(const struct pf_buffer *b, enum pf_dtype *dtype,
+			     struct pf_shape *shape)
 {
-	PF_LOCK_SCOPE(&b->lock);
 	if (b->value) {
 		*dtype = b->value->dtype;
 		pf_shape_copy(shape, &b->value->shape);
@@ -688,9 +708,20 @@ bool pf_buffer_type(struct pf_buffer *b, enum pf_dtype *dtype, struct pf_shape *
 		*shape = (struct pf_shape){ .rank = 1 };
 		shape->dims[0] = (int64_t)(b->size / pf_dtype_size(*dtype));
 	} else {
-		return false;
+		*dtype = PF_DTYPE_INVALID;
+		shape->rank = 0;
 	}
-	return true;
+}
+
+void pf_buffer_facts(struct pf_buffer *b, struct pf_buffer_facts *ret)
+{
+	ret->subject = b->subject;
+	ret->made_by[sizeof(ret->made_by) - 1] = '\0';
+	PF_LOCK_SCOPE(&b->lock);
+	ret->location = b->location;
+	ret->memory = b->memory;
+	copy_type_locked(b, &ret->dtype, &ret->shape);
+	memccpy(ret->made_by, pf_buffer_maker(b), 0, sizeof(ret->made_by) - 1);
 }
 
 /*

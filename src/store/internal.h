@@ -9,6 +9,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "pjrtfs/array_files.h"
 #include "pjrtfs/base.h"
 #include "pjrtfs/buffer.h"
 #include "pjrtfs/cache.h"
@@ -124,16 +125,10 @@ void pf_executable_save_locked(struct pf_executable *x);
 	__attribute__((__unused__)) struct pf_##type *change_scope_ =                    \
 		(pf_lock(&(object)->lock), (object))
 
-#define PF_DEFINE_CHANGE(type)                                                           \
-	static inline void pf_##type##_end_change(struct pf_##type **p)                  \
-	{                                                                                \
-		pf_##type##_save_locked(*p);                                             \
-		pf_unlock(&(*p)->lock);                                                  \
-	}
-
-PF_DEFINE_CHANGE(value)
-PF_DEFINE_CHANGE(buffer)
-PF_DEFINE_CHANGE(executable)
+/* Save *OBJECT and release its lock, which the caller holds. */
+void pf_value_end_change(struct pf_value **value);
+void pf_buffer_end_change(struct pf_buffer **buffer);
+void pf_executable_end_change(struct pf_executable **x);
 
 /* --- restore_memory.c ------------------------------------------------------------------- */
 
@@ -156,6 +151,57 @@ int pf_restore_pools(struct pf_restore *restore, const struct pf_kept *kept, siz
 struct pf_bytes *pf_restore_find_bytes(const struct pf_restore *restore, uint64_t id);
 
 /* --- buffer.c --------------------------------------------------------------------------- */
+
+enum pf_buffer_state {
+	PF_BUFFER_EMPTY,      /* no bytes yet */
+	PF_BUFFER_INCOMPLETE, /* bytes that are not a whole array, or not closed yet */
+	PF_BUFFER_SCRATCH,    /* a file without a listed extension */
+	PF_BUFFER_VALUE,      /* see the value's own state */
+	PF_BUFFER_TENSORS,    /* a whole file of several arrays: pf_buffer_tensors */
+	PF_BUFFER_DONATED, /* an execution consumed it, though others share its value */
+	PF_BUFFER_ERROR,   /* the bytes were refused */
+};
+
+enum { PF_BUFFER_HEAP = 2048 }; /* bytes that a file in buffers/ takes beside its array */
+
+struct pf_buffer {
+	_Atomic unsigned refs;
+	struct pf_file_charge file;                 /* of the file that has it */
+	const struct pf_location *_Atomic location; /* borrowed; the directory's */
+	_Atomic uint64_t subject;                   /* its name in events; 0: none */
+	uint64_t id; /* in the journal, which has a record of it; 0: no record */
+
+	pthread_mutex_t lock; /* rank 3; protects the fields below */
+	enum pf_format format;
+	enum pf_buffer_state state;
+	bool refused; /* the last write failed, as err says: closing commits nothing */
+	bool line_refused;  /* and so does any write: a line was wrong */
+	const void *writer; /* the view that is open for writing, if one is, */
+	unsigned n_writers; /* and how often */
+	/* Types raw bytes and text; set by a create command, or from a former value. */
+	enum pf_dtype declared;          /* PF_DTYPE_INVALID: none */
+	struct pf_shape *declared_shape; /* owned, see pf_shape_dup; NULL: none */
+	enum pf_dtype former; /* of the value before: types a .npy that names no type */
+	unsigned memory;      /* index of the device's memory, or PF_DEFAULT_MEMORY */
+	/* Owned: of a .txt that is written from its beginning; NULL: lines are not checked. */
+	struct pf_text_check *text;
+	struct pf_account *account; /* borrowed: charged for its bytes; or NULL */
+	struct pf_bytes *content;   /* owned reference, or NULL: no bytes, or an output */
+	uint64_t size;              /* bytes of the content */
+	/* Of a .npy or .safetensors: bytes before the data, and of the data. */
+	uint64_t header_len, data_len; /* header_len 0: not known yet */
+	size_t tensors;                /* arrays in a file of several */
+	struct pf_value *value; /* owned reference, counted among its holders, or NULL */
+	struct pf_kept_err err;
+	struct timespec made;
+	char *made_by; /* owned: "copy", or the executable's name; NULL: "upload" */
+};
+
+/* How it was made.  The caller holds its lock, or has the only reference. */
+static inline const char *pf_buffer_maker(const struct pf_buffer *buffer)
+{
+	return buffer->made_by ? buffer->made_by : "upload";
+}
 
 /* A buffer without a record in the journal, at LOCATION, with one reference.  NULL: no memory. */
 struct pf_buffer *pf_buffer_without_record(const struct pf_location *location);

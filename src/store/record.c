@@ -144,3 +144,14 @@ void pf_executable_save_locked(struct pf_executable *x)
 		pf_state_put(PF_STATE_EXECUTABLE, x->id, &r, sizeof(r), texts.data,
 			     texts.len);
 }
+
+#define PF_DEFINE_END_CHANGE(type)                                                       \
+	void pf_##type##_end_change(struct pf_##type **p)                                \
+	{                                                                                \
+		pf_##type##_save_locked(*p);                                             \
+		pf_unlock(&(*p)->lock);                                                  \
+	}
+
+PF_DEFINE_END_CHANGE(value)
+PF_DEFINE_END_CHANGE(buffer)
+PF_DEFINE_END_CHANGE(executable)

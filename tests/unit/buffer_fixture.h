@@ -3,7 +3,7 @@
 #ifndef PJRTFS_TESTS_UNIT_BUFFER_FIXTURE_H
 #define PJRTFS_TESTS_UNIT_BUFFER_FIXTURE_H
 
-#include "pjrtfs/buffer.h"
+#include "store/internal.h"
 
 #include <errno.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static inline void close_arena(void)
 static inline void make_buffer(enum pf_format format)
 {
 	pf_buffer_unref(buffer);
-	buffer = pf_buffer_new(&place, format);
+	buffer = pf_buffer_new(&place, PF_DEFAULT_MEMORY, format);
 	ck_assert_ptr_nonnull(buffer);
 }
 

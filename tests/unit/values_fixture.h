@@ -5,6 +5,8 @@
 
 #include "store_fixture.h"
 
+#include "store/internal.h"
+
 #include "err_fixture.h"
 
 /* What most tests need one of; close_values drops both. */

@@ -72,16 +72,17 @@ int files_link_backed(struct pf_node *dir, const char *name, struct backed *b,
 	if (!reads_as_file(b, value, format, stem))
 		return pf_err_set(err, -EINVAL, "%s must be read at once", name);
 	buffer = pf_buffer_of_value(&device->location, value, "state-dir");
-	if (buffer)
+	if (buffer) {
+		pf_buffer_set_format(buffer, format);
 		r = pf_buffer_charge(buffer, files_account(fs_of(dir), cred->uid), true,
 				     err);
+	}
 	if (r < 0)
 		return r;
 	if (buffer)
 		node = inode_new(dir->tree, buffer, format, perm, cred);
 	if (!node)
 		return pf_err_set(err, -ENOMEM, "no memory for %s", name);
-	buffer->format = format;
 	r = pf_dir_link(dir, name, node, false);
 	if (r == 0)
 		*ret = pf_steal(&node);

@@ -38,7 +38,8 @@ static int buffers_create(struct pf_node *dir, const char *name, mode_t mode,
 
 	if (r < 0)
 		return buffers_named(dir, name, cred, r, err);
-	buffer = pf_buffer_new(&files_device_of(dir)->location, format);
+	buffer =
+		pf_buffer_new(&files_device_of(dir)->location, PF_DEFAULT_MEMORY, format);
 	if (buffer)
 		r = pf_buffer_charge(buffer, files_account(fs_of(dir), cred->uid), false,
 				     err);
@@ -185,7 +186,6 @@ static int check_formats(struct pf_node *node, enum pf_format to, struct device 
 			 struct pf_node **dir, struct pf_err *err)
 {
 	enum pf_format from = view_of(node)->format;
-	struct pf_buffer *b = buffer_of(node);
 	int r;
 
 	if (from == to)
@@ -197,10 +197,8 @@ static int check_formats(struct pf_node *node, enum pf_format to, struct device 
 				  pf_format_extension(to));
 	if (to == PF_FORMAT_NONE)
 		return keep_bytes(node, err);
-	r = pf_buffer_check(b, to, err);
-	if (r == 0 && to == PF_FORMAT_SAFETENSORS && b->tensors != 1)
-		r = checkpoint_build(node, device, dir, err);
-	return r;
+	r = pf_buffer_check(buffer_of(node), to, err);
+	return r > 0 ? checkpoint_build(node, device, dir, err) : r;
 }
 
 /* NODE has a name of FORMAT now: make an array of its bytes anew. */

@@ -3,29 +3,30 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 
-/* Add BUFFER's device, type and size to E. */
-static void describe(struct pf_event *e, struct pf_buffer *buffer)
+/* Add the device, type and size of a buffer with FACTS to E. */
+static void describe(struct pf_event *e, const struct pf_buffer_facts *facts)
 {
-	enum pf_dtype dtype;
-	struct pf_shape shape;
 	uint64_t bytes;
 	char text[128];
 
-	pf_event_str(e, "device", pf_buffer_location(buffer)->device_name);
-	if (!pf_buffer_type(buffer, &dtype, &shape))
+	pf_event_str(e, "device", facts->location->device_name);
+	if (facts->dtype == PF_DTYPE_INVALID)
 		return;
-	pf_event_str(e, "type", pf_shape_str(text, sizeof(text), dtype, &shape));
-	if (pf_shape_bytes(&shape, dtype, &bytes, NULL) == 0)
+	pf_event_str(e, "type",
+		     pf_shape_str(text, sizeof(text), facts->dtype, &facts->shape));
+	if (pf_shape_bytes(&facts->shape, facts->dtype, &bytes, NULL) == 0)
 		pf_event_int(e, "bytes", (int64_t)bytes);
 }
 
-void files_report_result(struct pf_node *node, const char *by, bool replaced)
+void files_report_result(struct pf_node *node, bool replaced)
 {
+	struct pf_buffer_facts facts;
 	struct pf_event e;
 
+	pf_buffer_facts(buffer_of(node), &facts);
 	files_event_begin(&e, "buffer.ready", node);
-	describe(&e, buffer_of(node));
-	pf_event_str(&e, "by", by);
+	describe(&e, &facts);
+	pf_event_str(&e, "by", facts.made_by);
 	if (replaced)
 		pf_event_json(&e, "replaced", "true");
 	pf_event_send(&e);
@@ -34,16 +35,18 @@ void files_report_result(struct pf_node *node, const char *by, bool replaced)
 void files_report_transfer(struct pf_buffer *buffer, const char *event,
 			   const struct pf_err *err, double seconds)
 {
-	struct pf_telemetry *telemetry =
-		pf_worker_telemetry(pf_buffer_location(buffer)->worker);
 	pf_autobuf struct pf_buf path = PF_BUF_INIT;
+	struct pf_telemetry *telemetry;
+	struct pf_buffer_facts facts;
 	struct pf_event e;
 	uid_t user;
 
-	if (!pf_telemetry_name(telemetry, atomic_load(&buffer->subject), &path, &user))
+	pf_buffer_facts(buffer, &facts);
+	telemetry = pf_worker_telemetry(facts.location->worker);
+	if (!pf_telemetry_name(telemetry, facts.subject, &path, &user))
 		return;
 	pf_event_begin(&e, telemetry, event, user, "%s", path.data);
-	describe(&e, buffer);
+	describe(&e, &facts);
 	pf_event_seconds(&e, "seconds", seconds);
 	pf_event_error(&e, err);
 	pf_event_send(&e);

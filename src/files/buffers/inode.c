@@ -12,7 +12,7 @@ void view_save(const struct pf_node *node)
 	const struct buffer_view *view = node->object;
 	const struct buffer_inode *inode = view->inode;
 	const struct view_record r = { .inode = inode->id,
-				       .buffer = inode->buffer->id,
+				       .buffer = pf_buffer_number(inode->buffer),
 				       .part_of = inode->part_of,
 				       .format = view->format,
 				       .numbered = inode->numbered };
@@ -64,7 +64,7 @@ struct pf_node *inode_new(struct pf_tree *tree, struct pf_buffer *buffer,
 		return NULL;
 	node = view_new(tree, inode, format, mode, cred);
 	inode->listed = node;
-	buffer->subject = node ? node->ino : 0;
+	pf_buffer_name(buffer, node ? node->ino : 0);
 	inode_unref(inode);
 	return node;
 }
@@ -204,7 +204,7 @@ int inode_list(struct pf_node *node)
 	pf_dir_hide(old);
 	pf_node_unref(pf_steal(&inode->views[format]));
 	inode->listed = node;
-	inode->buffer->subject = node->ino;
+	pf_buffer_name(inode->buffer, node->ino);
 	return 0;
 }
 

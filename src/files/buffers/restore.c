@@ -80,7 +80,7 @@ static void set_listed(struct buffer_inode *inode, struct pf_node *node,
 		       struct pf_node *directory)
 {
 	inode->listed = node;
-	inode->buffer->subject = node->ino;
+	pf_buffer_name(inode->buffer, node->ino);
 	if (!directory)
 		return;
 	dir_of(directory)->file = pf_node_ref(node);

@@ -186,10 +186,8 @@ static int get_element(struct json_object *v, enum pf_dtype dtype, struct pf_buf
 static int make_value(const struct declared *d, struct pf_buffer *buffer,
 		      struct pf_value **ret, struct pf_err *err)
 {
-	const struct pf_location *location = pf_buffer_location(buffer);
 	pf_autobuf struct pf_buf element = PF_BUF_INIT;
-	enum pf_dtype dtype = PF_DTYPE_INVALID;
-	struct pf_shape shape = { 0 };
+	struct pf_buffer_facts facts;
 	uint64_t len;
 	int r;
 
@@ -198,18 +196,18 @@ static int make_value(const struct declared *d, struct pf_buffer *buffer,
 				  "\"fill\" and \"uninitialized\" exclude each other");
 	if (!d->uninitialized && !d->fills)
 		return 0;
-	pf_buffer_type(buffer, &dtype, &shape);
+	pf_buffer_facts(buffer, &facts);
 	if (d->fills) {
-		r = get_element(d->fill, dtype, &element, err);
+		r = get_element(d->fill, facts.dtype, &element, err);
 		if (r == 0)
 			r = pf_buffer_fill(buffer, element.data, err);
 		return r < 0 ? r : pf_buffer_commit(buffer, false, ret, err);
 	}
-	r = pf_shape_bytes(&shape, dtype, &len, err);
+	r = pf_shape_bytes(&facts.shape, facts.dtype, &len, err);
 	if (r < 0)
 		return r;
-	*ret = pf_value_blank(&(struct pf_array_type){ dtype, &shape, len },
-			      pf_location_place(location, buffer->memory));
+	*ret = pf_value_blank(&(struct pf_array_type){ facts.dtype, &facts.shape, len },
+			      pf_location_place(facts.location, facts.memory));
 	if (!*ret)
 		return pf_err_set(err, -ENOMEM, "no memory");
 	pf_value_charge_to(*ret, pf_buffer_account(buffer));
@@ -245,10 +243,9 @@ static int declare(const struct declared *d, const struct device *device,
 		r = pf_location_memory(&device->location, d->memory, &memory, err);
 	if (r < 0)
 		return r;
-	*ret = pf_buffer_new(&device->location, PF_FORMAT_RAW);
+	*ret = pf_buffer_new(&device->location, memory, PF_FORMAT_RAW);
 	if (!*ret)
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
-	(*ret)->memory = memory; /* no other thread has it yet */
 	pf_buffer_charge_to(*ret, account);
 	return pf_buffer_declare(*ret, dtype, &shape, err);
 }
@@ -337,13 +334,13 @@ static bool fill_on_thread(struct task *task, struct json_object *o,
 
 static bool is_slow(const struct declared *d, struct pf_buffer *buffer)
 {
-	enum pf_dtype dtype;
-	struct pf_shape shape;
+	struct pf_buffer_facts facts;
 	uint64_t len;
 
-	pf_buffer_type(buffer, &dtype, &shape);
+	pf_buffer_facts(buffer, &facts);
 	return d->fills && !d->uninitialized &&
-	       pf_shape_bytes(&shape, dtype, &len, NULL) == 0 && len > FILL_SLOW;
+	       pf_shape_bytes(&facts.shape, facts.dtype, &len, NULL) == 0 &&
+	       len > FILL_SLOW;
 }
 
 int op_create(struct task *task, struct json_object *o, struct pf_err *err)

@@ -227,7 +227,8 @@ static int put(struct target *target, const struct pf_cred *cred, bool excl,
 	       struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp)
-	struct pf_buffer *buffer = pf_buffer_new(&devices[0].location, PF_FORMAT_RAW);
+	struct pf_buffer *buffer =
+		pf_buffer_new(&devices[0].location, PF_DEFAULT_MEMORY, PF_FORMAT_RAW);
 
 	return files_put_buffer(target, buffer, PF_FORMAT_RAW, cred, excl, err);
 }

@@ -150,7 +150,7 @@ TEST(a_file_grows_to_the_maximum_and_no_further)
 /* A buffer of user UID with LEN bytes. */
 static struct pf_buffer *make_for(uid_t uid, size_t len)
 {
-	struct pf_buffer *b = pf_buffer_new(&place, PF_FORMAT_RAW);
+	struct pf_buffer *b = pf_buffer_new(&place, PF_DEFAULT_MEMORY, PF_FORMAT_RAW);
 	pf_autofree char *data = calloc(1, len);
 	struct pf_value *v = NULL;
 
@@ -188,7 +188,7 @@ TEST(chown_moves_all_that_is_charged)
 static bool copy_takes_memory(uid_t uid)
 {
 	struct pf_buffer *from = make_for(A, 100000);
-	struct pf_buffer *to = pf_buffer_new(&place, PF_FORMAT_RAW);
+	struct pf_buffer *to = pf_buffer_new(&place, PF_DEFAULT_MEMORY, PF_FORMAT_RAW);
 	struct pf_snapshot snapshot;
 	struct pf_value *v = NULL;
 	bool shares;
@@ -213,7 +213,7 @@ TEST(files_are_limited_in_number_and_by_their_heap)
 {
 	struct pf_account *a = limited(A, PF_BUFFERS, "1");
 	struct pf_buffer *one = make_for(A, 1);
-	struct pf_buffer *two = pf_buffer_new(&place, PF_FORMAT_RAW);
+	struct pf_buffer *two = pf_buffer_new(&place, PF_DEFAULT_MEMORY, PF_FORMAT_RAW);
 
 	refused_for(pf_buffer_charge(two, a, false, &err), -EDQUOT,
 		    "user 1001 has 1 of 1 buffers: users/1001/buffers.max");
@@ -224,7 +224,7 @@ TEST(files_are_limited_in_number_and_by_their_heap)
 	ck_assert_uint_eq(has(A, PF_MEMORY), PF_BUFFER_HEAP);
 	limited(A, PF_BUFFERS, "max");
 	limited(A, PF_MEMORY, "3000"); /* room for one */
-	one = pf_buffer_new(&place, PF_FORMAT_RAW);
+	one = pf_buffer_new(&place, PF_DEFAULT_MEMORY, PF_FORMAT_RAW);
 	refused_for(pf_buffer_charge(one, a, false, &err), -EDQUOT, "memory.max");
 	ck_assert_uint_eq(has(A, PF_BUFFERS), 1);
 	pf_buffer_unref(one);

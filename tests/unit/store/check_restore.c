@@ -176,15 +176,15 @@ TEST(another_format_stays)
 
 TEST(what_is_declared_stays)
 {
-	enum pf_dtype dtype;
-	struct pf_shape shape;
+	struct pf_buffer_facts facts;
 	char text[64];
 
 	make_buffer(PF_FORMAT_RAW);
 	declare(PF_DTYPE_BF16, 2, 2, 3);
 	restart();
-	ck_assert(pf_buffer_type(buffer, &dtype, &shape));
-	ck_assert_str_eq(pf_shape_str(text, sizeof(text), dtype, &shape), "BF16[2,3]");
+	pf_buffer_facts(buffer, &facts);
+	ck_assert_str_eq(pf_shape_str(text, sizeof(text), facts.dtype, &facts.shape),
+			 "BF16[2,3]");
 	put("0123456789ab", 12, 0);
 	check_value(commit(), PF_DTYPE_BF16, "BF16[2,3]", "0123456789ab", 12);
 }
@@ -254,7 +254,7 @@ TEST(two_buffers_share_their_bytes_again)
 
 	make_bytes("abcd");
 	ok(pf_snapshot_open(buffer, PF_FORMAT_RAW, "x", &snapshot, &err));
-	copy = pf_buffer_new(&place, PF_FORMAT_RAW);
+	copy = pf_buffer_new(&place, PF_DEFAULT_MEMORY, PF_FORMAT_RAW);
 	ck_assert(pf_buffer_take(copy, &snapshot, &v));
 	pf_value_unref(v);
 	pf_snapshot_release(&snapshot);
@@ -373,7 +373,7 @@ TEST(no_number_is_given_twice)
 	make_bytes("abcd");
 	last = buffer->value->state_id;
 	restart();
-	copy = pf_buffer_new(&place, PF_FORMAT_RAW);
+	copy = pf_buffer_new(&place, PF_DEFAULT_MEMORY, PF_FORMAT_RAW);
 	ck_assert_uint_gt(copy->id, last);
 	pf_buffer_unref(copy);
 }

@@ -81,7 +81,7 @@ static void write_one(unsigned k)
 	uint64_t len = 1 + number(number(16) ? LONGEST : LARGE);
 
 	if (!buffers[k]) {
-		buffers[k] = pf_buffer_new(&place, PF_FORMAT_RAW);
+		buffers[k] = pf_buffer_new(&place, PF_DEFAULT_MEMORY, PF_FORMAT_RAW);
 		s->id = buffers[k]->id;
 	}
 	if (s->sized)
@@ -119,7 +119,7 @@ static void copy_one(unsigned k, unsigned from)
 	struct pf_value *v;
 
 	if (!buffers[k]) {
-		buffers[k] = pf_buffer_new(&place, PF_FORMAT_RAW);
+		buffers[k] = pf_buffer_new(&place, PF_DEFAULT_MEMORY, PF_FORMAT_RAW);
 		model[k].id = buffers[k]->id;
 	}
 	ok(pf_snapshot_open(buffers[from], PF_FORMAT_RAW, "x", &snapshot, &err));

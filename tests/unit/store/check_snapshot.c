@@ -123,7 +123,7 @@ TEST_EACH(a_value_has_every_view, views)
 
 static void write_file(enum pf_format format, const void *src, size_t len)
 {
-	b = pf_buffer_new(&place, format);
+	b = pf_buffer_new(&place, PF_DEFAULT_MEMORY, format);
 	ck_assert_int_eq(pf_buffer_write(b, src, len, 0, &err), (ssize_t)len);
 }
 
@@ -174,7 +174,7 @@ static void check_rest(uint64_t off, const char *want)
 
 TEST(a_growing_file_is_read_as_written_so_far)
 {
-	b = pf_buffer_new(&place, PF_FORMAT_RAW);
+	b = pf_buffer_new(&place, PF_DEFAULT_MEMORY, PF_FORMAT_RAW);
 	open_view(PF_FORMAT_RAW);
 	check_rest(0, "");
 	ck_assert_int_eq(pf_buffer_write(b, "hello", 5, 0, &err), 5);
@@ -188,7 +188,7 @@ TEST(a_growing_file_is_read_as_written_so_far)
 
 TEST(bytes_without_an_array_have_one_view)
 {
-	b = pf_buffer_new(&place, PF_FORMAT_NPY);
+	b = pf_buffer_new(&place, PF_DEFAULT_MEMORY, PF_FORMAT_NPY);
 	ck_assert_int_eq(pf_snapshot_open(b, PF_FORMAT_RAW, "x", &view, &err), -ENODATA);
 	ck_assert_str_eq(err.text, "no array to show: nothing was written");
 	ck_assert_uint_eq(pf_snapshot_size(b, PF_FORMAT_RAW, "x"), 0);

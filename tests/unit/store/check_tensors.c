@@ -138,7 +138,8 @@ TEST(a_file_of_several_tensors_is_no_array)
 /* A copy of the file shares its bytes, and is committed as it was. */
 TEST(a_copy_shares_the_bytes)
 {
-	struct pf_buffer *copy = pf_buffer_new(&place, PF_FORMAT_SAFETENSORS);
+	struct pf_buffer *copy =
+		pf_buffer_new(&place, PF_DEFAULT_MEMORY, PF_FORMAT_SAFETENSORS);
 	struct pf_snapshot view;
 	struct pf_value *v;
 
@@ -231,7 +232,7 @@ TEST(an_array_is_shown_as_one_tensor)
 {
 	static const char four_bits[] = { 1, -1, 7 };
 	struct pf_shape shape = { .rank = 1, .dims = { 3 } };
-	struct pf_buffer *raw = pf_buffer_new(&place, PF_FORMAT_RAW);
+	struct pf_buffer *raw = pf_buffer_new(&place, PF_DEFAULT_MEMORY, PF_FORMAT_RAW);
 	struct pf_safetensors st;
 	struct pf_snapshot shown;
 	struct pf_value *v;
