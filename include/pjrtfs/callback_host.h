@@ -63,18 +63,6 @@ struct pf_callback_host {
 	bool waits;             /* for one */
 };
 
-/* The callbacks of an executable, which embeds this; all fields are the store's. */
-struct pf_callback_queue {
-	pthread_mutex_t lock;         /* rank 4; protects the fields below */
-	TAILQ_HEAD(, pf_asked) asked; /* owned, in the order in which they came */
-	unsigned n_asked;
-	/* Those that wait, in the order in which they began to, are after one another. */
-	TAILQ_HEAD(, pf_callback_host) hosts;
-	struct pf_timer timer; /* for the first invocation that will fail, */
-	int64_t due_ms;        /* at that time (pf_now_ms), while */
-	bool armed;            /* which holds a reference on the executable */
-};
-
 /* HOST, whose first fields are set, is one of its executable's from now on.  One reference is the
  * caller's, one that of pf_callback_host_leave. */
 void pf_callback_host_join(struct pf_callback_host *host);

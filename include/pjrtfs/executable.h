@@ -14,15 +14,14 @@
 
 #include "pjrtfs/base.h"
 #include "pjrtfs/cache.h"
-#include "pjrtfs/callback_host.h"
 #include "pjrtfs/engine.h"
 #include "pjrtfs/program.h"
 #include "pjrtfs/quota.h"
 #include "pjrtfs/scheduler.h"
 #include "pjrtfs/value.h"
 
-struct pf_compile_job;
 struct pf_compiler;
+struct pf_timers;
 
 /*
  * The compiler: runs compiles on threads of its own, a number at a time and fairly between users
@@ -138,74 +137,37 @@ PF_DEFINE_CLEANUP(struct pf_loaded *, pf_loaded_unref)
  */
 void pf_loaded_limit(unsigned n);
 
-/* A source as it was compiled. */
-struct pf_compiled_source {
-	struct pf_bytes *program; /* NULL: none */
-	uint64_t len;
-	char *settings; /* options.json's text, or NULL: the defaults */
-};
-
-struct pf_executable {
-	_Atomic unsigned refs;
-	struct pf_worker *const *workers; /* borrowed: all; the first is the default */
+/* What an executable works with; all of it is borrowed. */
+struct pf_executable_config {
+	struct pf_worker *const *workers; /* the first is the default */
 	unsigned n_workers;
-	struct pf_arena *arena;       /* borrowed */
-	struct pf_compiler *compiler; /* borrowed */
-	uid_t user; /* the one that compiles it; set before another thread has the executable */
-	_Atomic uint64_t subject; /* its name in events; 0: none */
-	struct pf_timers *timers; /* borrowed: of its callbacks; set before one comes */
-	struct pf_callback_queue callbacks;
-	uint64_t id; /* in the journal, which has a record of it; 0: no record */
-	struct pf_executable_meter *_Atomic meter; /* owned, or NULL */
-
-	pthread_mutex_t lock; /* rank 3; protects the fields below */
-	/* Borrowed: charged for the source and its compiles; or NULL. */
-	struct pf_account *_Atomic account; /* changes with the lock */
-	struct pf_bytes *program;           /* owned reference: the source as written */
-	uint64_t program_len;
-	bool changed;              /* since the last compile of it began */
-	struct pf_bytes *topology; /* owned reference: of the last compile, or NULL */
-	uint32_t topology_len;
-	/* Owned: what ran in an earlier daemon, in place of the source; until something is compiled. */
-	struct pf_compiled_source served;
-	bool serves; /* that is compiled now, and not the source */
-	bool resumed; /* an earlier daemon compiled it, for TOPOLOGY, and this one has not yet */
-	enum pf_program_format format;
-	char *options;            /* owned: options.json's text, or NULL: the defaults, */
-	uint64_t options_len;     /* and its bytes, which are charged to the account */
-	struct pf_worker *worker; /* borrowed: of the plugin that the options name */
-	struct pf_err options_err; /* why the options written last were refused */
-	struct pf_err write_err;   /* why the last write to the source was refused */
-	unsigned generation;       /* +1 for each compile and each dropped source */
-	enum pf_executable_state state;
-	bool awaited; /* a request waits for the compile under way: executions need not */
-	struct pf_loaded
-		*loaded; /* owned reference, or NULL: of the source that compiled last */
-	/* Was loaded's compile saved by the cache, or by the same compile of another program?  "hit",
-	 * "miss"; NULL: nothing was compiled.  Static. */
-	const char *cache_use;
-	struct json_object
-		*calls; /* owned: what info.json says of custom calls; or NULL */
-	struct pf_compile_job *job; /* the compile under way, borrowed, or NULL */
-	struct pf_err err; /* what "error" shows; if it is ready: of a later source */
-	struct timespec started; /* the compile under way, or the last one */
-	struct pf_wait *waiters; /* for the state to leave compiling */
+	struct pf_arena *arena;
+	struct pf_compiler *compiler;
+	struct pf_timers *timers; /* of its callbacks */
 };
 
-/*
- * An empty executable for the first of N WORKERS, unless its options name another's plugin;
- * the array is borrowed.  One reference.  NULL: no memory.
- */
-struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsigned n,
-					struct pf_arena *arena,
-					struct pf_compiler *compiler);
+/* Its fields are the store's. */
+struct pf_executable;
+
+/* An empty executable, which USER compiles.  One reference.  NULL: no memory. */
+struct pf_executable *pf_executable_new(const struct pf_executable_config *config,
+					uid_t user);
+
 /* Add a reference; drop one. */
 struct pf_executable *pf_executable_ref(struct pf_executable *executable);
 void pf_executable_unref(struct pf_executable *executable); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_executable *, pf_executable_unref)
 
+/* Its number in the journal (0: there is no journal), and the user who compiles it, which never
+ * change. */
+uint64_t pf_executable_number(const struct pf_executable *executable);
+uid_t pf_executable_user(const struct pf_executable *executable);
+
 /* Its name in events and metrics is SUBJECT from now on; 0: it has none.  One thread at a time. */
 void pf_executable_name(struct pf_executable *executable, uint64_t subject);
+
+/* Has it such a name at this moment?  Takes no lock. */
+bool pf_executable_is_named(const struct pf_executable *executable);
 
 /*
  * Write LEN bytes at OFF to the source.  -ENOSPC, -EFBIG.  Returns LEN.  The program that was
@@ -266,6 +228,7 @@ int pf_executable_copy_source(struct pf_executable *to, struct pf_executable *fr
 /* The source is a program of FORMAT from now on (PF_PROGRAM_NONE: a scratch file). */
 void pf_executable_set_format(struct pf_executable *executable,
 			      enum pf_program_format format);
+enum pf_program_format pf_executable_format(struct pf_executable *executable);
 
 /* The text that was written as options is not JSON: keep ERR in options_err. */
 void pf_executable_refuse_options(struct pf_executable *executable,

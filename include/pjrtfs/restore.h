@@ -49,14 +49,13 @@ int pf_buffer_restore(struct pf_restore *restore, uint64_t id, pf_location_find 
 		      const void *arg, struct pf_buffer **ret, struct pf_err *err);
 
 /*
- * Make the executable that had number ID in an earlier life, as pf_executable_new does with the
- * other arguments: *RET, a reference.  Its state is compiling if it was compiled, or being: call
+ * Make the executable that had number ID in an earlier life, as pf_executable_new does with
+ * CONFIG: *RET, a reference.  Its state is compiling if it was compiled, or being: call
  * pf_executable_compile then.  One whose source was written since is empty.
  * -ENOENT: the journal has no such executable; -EPROTO: the record is damaged; -ENOMEM.
  */
 int pf_executable_restore(struct pf_restore *restore, uint64_t id,
-			  struct pf_worker *const *workers, unsigned n,
-			  struct pf_arena *arena, struct pf_compiler *compiler,
+			  const struct pf_executable_config *config,
 			  struct pf_executable **ret, struct pf_err *err);
 
 /* Free what nothing refers to: bytes, values and pools, and records that were not asked for.

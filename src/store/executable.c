@@ -79,9 +79,8 @@ static struct pf_worker *default_worker(const struct pf_executable *x)
 	return worker;
 }
 
-struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsigned n,
-					struct pf_arena *arena,
-					struct pf_compiler *compiler)
+struct pf_executable *pf_executable_new(const struct pf_executable_config *config,
+					uid_t user)
 {
 	struct pf_executable *x = calloc(1, sizeof(*x));
 
@@ -94,11 +93,13 @@ struct pf_executable *pf_executable_new(struct pf_worker *const *workers, unsign
 		abort();
 	TAILQ_INIT(&x->callbacks.asked);
 	TAILQ_INIT(&x->callbacks.hosts);
-	x->workers = workers;
-	x->n_workers = n;
-	pf_arena_hold(arena);
-	x->arena = arena;
-	x->compiler = compiler;
+	x->workers = config->workers;
+	x->n_workers = config->n_workers;
+	pf_arena_hold(config->arena);
+	x->arena = config->arena;
+	x->compiler = config->compiler;
+	x->timers = config->timers;
+	x->user = user;
 	x->worker = default_worker(x);
 	x->id = pf_object_number();
 	return x;
@@ -136,6 +137,21 @@ static void executable_free(struct pf_executable *x)
 }
 
 PF_DEFINE_REF(struct pf_executable, pf_executable, executable_free)
+
+uint64_t pf_executable_number(const struct pf_executable *x)
+{
+	return x->id;
+}
+
+uid_t pf_executable_user(const struct pf_executable *x)
+{
+	return x->user;
+}
+
+bool pf_executable_is_named(const struct pf_executable *x)
+{
+	return x->subject;
+}
 
 void pf_executable_name(struct pf_executable *x, uint64_t subject)
 {
@@ -400,6 +416,12 @@ void pf_executable_set_format(struct pf_executable *x, enum pf_program_format fo
 {
 	PF_CHANGE_SCOPE(executable, x);
 	x->format = format;
+}
+
+enum pf_program_format pf_executable_format(struct pf_executable *x)
+{
+	PF_LOCK_SCOPE(&x->lock);
+	return x->format;
 }
 
 /* --- options -------------------------------------------------------------------------- */

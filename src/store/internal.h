@@ -13,6 +13,7 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/buffer.h"
 #include "pjrtfs/cache.h"
+#include "pjrtfs/callback_host.h"
 #include "pjrtfs/engine.h"
 #include "pjrtfs/executable.h"
 #include "pjrtfs/execution.h"
@@ -450,6 +451,73 @@ int pf_topology_append_named(struct pf_compiler *compiler, const char *name, siz
 			     struct pf_plan *plan, struct pf_err *err);
 
 /* --- executable.c ---------------------------------------------------------------------- */
+
+/* The callbacks of an executable, which embeds this. */
+struct pf_callback_queue {
+	pthread_mutex_t lock;         /* rank 4; protects the fields below */
+	TAILQ_HEAD(, pf_asked) asked; /* owned, in the order in which they came */
+	unsigned n_asked;
+	/* Those that wait, in the order in which they began to, are after one another. */
+	TAILQ_HEAD(, pf_callback_host) hosts;
+	struct pf_timer timer; /* for the first invocation that will fail, */
+	int64_t due_ms;        /* at that time (pf_now_ms), while */
+	bool armed;            /* which holds a reference on the executable */
+};
+
+/* A source as it was compiled. */
+struct pf_compiled_source {
+	struct pf_bytes *program; /* NULL: none */
+	uint64_t len;
+	char *settings; /* options.json's text, or NULL: the defaults */
+};
+
+struct pf_executable {
+	_Atomic unsigned refs;
+	/* Borrowed, as in struct pf_executable_config. */
+	struct pf_worker *const *workers;
+	unsigned n_workers;
+	struct pf_arena *arena;
+	struct pf_compiler *compiler;
+	struct pf_timers *timers;
+	uid_t user;               /* the one that compiles it */
+	_Atomic uint64_t subject; /* its name in events; 0: none */
+	struct pf_callback_queue callbacks;
+	uint64_t id; /* in the journal, which has a record of it; 0: no record */
+	struct pf_executable_meter *_Atomic meter; /* owned, or NULL */
+
+	pthread_mutex_t lock; /* rank 3; protects the fields below */
+	/* Borrowed: charged for the source and its compiles; or NULL. */
+	struct pf_account *_Atomic account; /* changes with the lock */
+	struct pf_bytes *program;           /* owned reference: the source as written */
+	uint64_t program_len;
+	bool changed;              /* since the last compile of it began */
+	struct pf_bytes *topology; /* owned reference: of the last compile, or NULL */
+	uint32_t topology_len;
+	/* Owned: what ran in an earlier daemon, in place of the source; until something is compiled. */
+	struct pf_compiled_source served;
+	bool serves; /* that is compiled now, and not the source */
+	bool resumed; /* an earlier daemon compiled it, for TOPOLOGY, and this one has not yet */
+	enum pf_program_format format;
+	char *options;            /* owned: options.json's text, or NULL: the defaults, */
+	uint64_t options_len;     /* and its bytes, which are charged to the account */
+	struct pf_worker *worker; /* borrowed: of the plugin that the options name */
+	struct pf_err options_err; /* why the options written last were refused */
+	struct pf_err write_err;   /* why the last write to the source was refused */
+	unsigned generation;       /* +1 for each compile and each dropped source */
+	enum pf_executable_state state;
+	bool awaited; /* a request waits for the compile under way: executions need not */
+	struct pf_loaded
+		*loaded; /* owned reference, or NULL: of the source that compiled last */
+	/* Was loaded's compile saved by the cache, or by the same compile of another program?  "hit",
+	 * "miss"; NULL: nothing was compiled.  Static. */
+	const char *cache_use;
+	struct json_object
+		*calls; /* owned: what info.json says of custom calls; or NULL */
+	struct pf_compile_job *job; /* the compile under way, borrowed, or NULL */
+	struct pf_err err; /* what "error" shows; if it is ready: of a later source */
+	struct timespec started; /* the compile under way, or the last one */
+	struct pf_wait *waiters; /* for the state to leave compiling */
+};
 
 /* The meaning of options.json. */
 struct pf_plan {

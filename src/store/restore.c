@@ -298,8 +298,7 @@ static void set_executable_state(struct pf_executable *x,
 }
 
 int pf_executable_restore(struct pf_restore *restore, uint64_t id,
-			  struct pf_worker *const *workers, unsigned n,
-			  struct pf_arena *arena, struct pf_compiler *compiler,
+			  const struct pf_executable_config *config,
 			  struct pf_executable **ret, struct pf_err *err)
 {
 	const char *texts[EXECUTABLE_TEXTS];
@@ -308,13 +307,12 @@ int pf_executable_restore(struct pf_restore *restore, uint64_t id,
 
 	if (!r)
 		return err->code;
-	x = pf_executable_new(workers, n, arena, compiler);
+	x = pf_executable_new(config, r->user);
 	if (!x || pf_map_put(&restore->executables, id, restore) < 0) {
 		pf_executable_unref(x);
 		return pf_err_set(err, -ENOMEM, "no memory for an executable");
 	}
 	x->id = 0; /* nothing is written before all is set */
-	x->user = r->user;
 	x->program = pf_restore_find_bytes(restore, r->program);
 	if (x->program && r->program_len <= x->program->extent.len - x->program->start)
 		x->program_len = r->program_len;

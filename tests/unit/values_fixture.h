@@ -151,8 +151,11 @@ static inline void compile_it(struct pf_executable *executable)
 /* A new executable with the source TEXT; not compiled. */
 static inline struct pf_executable *executable_of(const char *text)
 {
-	struct pf_executable *executable =
-		pf_executable_new(&worker, 1, arena, the_compiler());
+	const struct pf_executable_config config = { .workers = &worker,
+						     .n_workers = 1,
+						     .arena = arena,
+						     .compiler = the_compiler() };
+	struct pf_executable *executable = pf_executable_new(&config, 0);
 
 	ck_assert_ptr_nonnull(executable);
 	pf_executable_set_format(executable, PF_PROGRAM_MLIR);

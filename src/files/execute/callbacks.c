@@ -13,6 +13,7 @@
 
 #include "files/internal.h"
 #include "internal.h"
+#include "pjrtfs/callback_host.h"
 #include "pjrtfs/json.h"
 #include "pjrtfs/stream.h"
 
@@ -179,7 +180,7 @@ static int begin_locked(struct conversation *c, const struct pf_invocation *invo
 	c->results = types_of(invocation->results, invocation->n_results);
 	if (!c->results)
 		return pf_err_set(err, -ENOMEM, "no memory for a request");
-	r = arrays_in_begin(&c->answer, c->program->x->arena, c->results,
+	r = arrays_in_begin(&c->answer, c->program->home->arena, c->results,
 			    invocation->n_results, err);
 	if (r < 0)
 		return r;

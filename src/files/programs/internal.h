@@ -29,6 +29,10 @@ int source_restore(struct restoring *r, struct pf_node *dir, const struct pf_kin
 		   const struct pf_restored *old, struct pf_node **ret,
 		   struct pf_err *err);
 
+/* What executables of HOME work with. */
+struct pf_executable_config program_config(const struct pf_fs *fs,
+					   const struct home *home);
+
 /*
  * A program of HOME whose executable is X (taken; NULL: no memory), charged to OWNER, with FORCED even
  * beyond the maxima: *RET, one reference.  -EDQUOT, -ENOSPC, -ENOMEM.

@@ -25,7 +25,6 @@ int program_of_executable(struct pf_fs *fs, const struct home *home, uid_t owner
 	program->fs = fs;
 	program->home = home;
 	program->x = x;
-	x->timers = fs->timers;
 	pf_executable_charge_to(x, account);
 	r = pf_file_charge(&program->charge, fs->config.arena, account, PF_PROGRAMS,
 			   PROGRAM_HEAP, forced, err);
@@ -36,19 +35,27 @@ int program_of_executable(struct pf_fs *fs, const struct home *home, uid_t owner
 	return r;
 }
 
+struct pf_executable_config program_config(const struct pf_fs *fs,
+					   const struct home *home)
+{
+	return (struct pf_executable_config){ .workers = home->workers,
+					      .n_workers = fs->n_workers,
+					      .arena = home->arena,
+					      .compiler = fs->config.compiler,
+					      .timers = fs->timers };
+}
+
 int program_new(struct pf_fs *fs, uid_t user, struct program **ret, struct pf_err *err)
 {
 	PF_CLEANUP(files_leave_homep) const struct home *home = NULL;
-	struct pf_executable *x;
+	struct pf_executable_config config;
 	int r = files_home(fs, user, &home, err);
 
 	if (r < 0)
 		return r;
-	x = pf_executable_new(home->workers, fs->n_workers, home->arena,
-			      fs->config.compiler);
-	if (x)
-		x->user = user;
-	return program_of_executable(fs, home, user, x, false, ret, err);
+	config = program_config(fs, home);
+	return program_of_executable(fs, home, user, pf_executable_new(&config, user),
+				     false, ret, err);
 }
 
 void program_charge_to(struct program *program, uid_t uid)
@@ -62,7 +69,8 @@ void program_charge_to(struct program *program, uid_t uid)
 void program_save(const struct pf_node *node)
 {
 	const struct program *program = node->object;
-	const struct program_record r = { program->x->id, program->x->user };
+	const struct program_record r = { pf_executable_number(program->x),
+					  pf_executable_user(program->x) };
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 
 	for (const struct binding *b = program->bindings; b; b = b->next)

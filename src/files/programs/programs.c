@@ -47,7 +47,7 @@ static int may_change(struct program *program, uid_t uid, struct pf_err *err)
 {
 	int r = files_may_compile(program, uid, err);
 
-	if (r == 0 && program->x->format == PF_PROGRAM_NATIVE)
+	if (r == 0 && pf_executable_format(program->x) == PF_PROGRAM_NATIVE)
 		r = files_may_load(program->fs, uid, err);
 	return r;
 }
@@ -84,7 +84,7 @@ static void source_commit(struct pf_open *of, enum pf_commit why, struct pf_repl
 		pf_reply_code(reply, r);
 		return;
 	}
-	if (atomic_load(&program_of(of->node)->x->subject)) /* no scratch file */
+	if (pf_executable_is_named(program_of(of->node)->x)) /* no scratch file */
 		files_report(of->node, "program.committed", NULL);
 	files_compile(program_of(of->node)->x, reply);
 }
@@ -295,7 +295,7 @@ static int may_rename(struct pf_node *node, struct pf_node *to, const char *name
 		      struct pf_err *err)
 {
 	struct program *program = program_of(node);
-	enum pf_program_format was = program->x->format;
+	enum pf_program_format was = pf_executable_format(program->x);
 	struct pf_attr attr;
 	int r = 0;
 
@@ -320,7 +320,7 @@ static int rename_program(struct pf_node *node, struct pf_node *to, const char *
 			  struct pf_node *target, struct pf_err *err)
 {
 	struct program *program = program_of(node);
-	enum pf_program_format format, was = program->x->format;
+	enum pf_program_format format, was = pf_executable_format(program->x);
 	pf_autobuf struct pf_buf from = PF_BUF_INIT;
 	char stem[PF_NAME_MAX + 1];
 	bool added = false, inherited = false;
@@ -380,7 +380,7 @@ static int programs_rename(struct pf_node *dir, struct pf_node *node, struct pf_
 	(void)dir;
 	/* On EXDEV mv(1) copies a scratch file, which has no executable, and removes it. */
 	if (to->kind != &kind_programs && !S_ISDIR(node->kind->mode) &&
-	    program_of(node)->x->format == PF_PROGRAM_NONE)
+	    pf_executable_format(program_of(node)->x) == PF_PROGRAM_NONE)
 		return pf_err_set(err, -EXDEV, "%s: another directory's file: copy it",
 				  name);
 	if (to->kind != &kind_programs)

@@ -71,6 +71,7 @@ static int find_program(struct restoring *r, const struct pf_restored *old,
 	const struct program_record *record =
 		pf_state_load(PF_STATE_OBJECT, old->ino, sizeof(*record), &len, err);
 	struct pf_fs *fs = r->fs;
+	struct pf_executable_config config;
 	struct pf_executable *x = NULL;
 	PF_CLEANUP(files_leave_homep) const struct home *home = NULL;
 	int code;
@@ -81,9 +82,8 @@ static int find_program(struct restoring *r, const struct pf_restored *old,
 	code = files_home(fs, record->user, &home, err);
 	if (code < 0)
 		return code;
-	code = pf_executable_restore(r->store, record->executable, home->workers,
-				     fs->n_workers, home->arena, fs->config.compiler, &x,
-				     err);
+	config = program_config(fs, home);
+	code = pf_executable_restore(r->store, record->executable, &config, &x, err);
 	if (code < 0)
 		return code == -ENOENT ? 0 : code;
 	code = program_of_executable(fs, home, old->attr.uid, x, true, ret, err);
