@@ -57,6 +57,8 @@ static inline struct pf_place pf_location_place(const struct pf_location *locati
 int pf_location_memory(const struct pf_location *location, const char *kind,
 		       unsigned *ret, struct pf_err *err);
 
+/* --- making and freeing ------------------------------------------------------------- */
+
 /* An empty buffer at LOCATION, for arrays in its MEMORY; one reference.  NULL: no memory. */
 struct pf_buffer *pf_buffer_new(const struct pf_location *location, unsigned memory,
 				enum pf_format format);
@@ -64,6 +66,14 @@ struct pf_buffer *pf_buffer_new(const struct pf_location *location, unsigned mem
 /* A buffer that holds VALUE (a reference is taken) in VALUE's memory, made by MADE_BY. */
 struct pf_buffer *pf_buffer_of_value(const struct pf_location *location,
 				     struct pf_value *value, const char *made_by);
+
+/* Add a reference; drop one.  The last one frees the content and the value. */
+struct pf_buffer *pf_buffer_ref(struct pf_buffer *buffer);
+void pf_buffer_unref(struct pf_buffer *buffer); /* NULL is allowed */
+PF_DEFINE_CLEANUP(struct pf_buffer *, pf_buffer_unref)
+
+/* BUFFER has neither name nor open file: free its bytes and value, even if references are left. */
+void pf_buffer_discard(struct pf_buffer *buffer);
 
 /* Charge ACCOUNT for its file and its bytes; with FORCED beyond the maxima, too.  -EDQUOT,
  * -ENOSPC. */
@@ -77,16 +87,13 @@ void pf_buffer_charge_to(struct pf_buffer *buffer, struct pf_account *account);
 /* The account that is charged, borrowed; or NULL. */
 struct pf_account *pf_buffer_account(struct pf_buffer *buffer);
 
-/* Add a reference; drop one.  The last one frees the content and the value. */
-struct pf_buffer *pf_buffer_ref(struct pf_buffer *buffer);
-void pf_buffer_unref(struct pf_buffer *buffer); /* NULL is allowed */
-PF_DEFINE_CLEANUP(struct pf_buffer *, pf_buffer_unref)
-
-/* Its location at this moment; borrowed as long as BUFFER is.  Takes no lock. */
-const struct pf_location *pf_buffer_location(const struct pf_buffer *buffer);
+/* --- what it is at this moment ------------------------------------------------------ */
 
 /* Its number in the journal, which never changes; 0: there is no journal. */
 uint64_t pf_buffer_number(const struct pf_buffer *buffer);
+
+/* Its location at this moment; borrowed as long as BUFFER is.  Takes no lock. */
+const struct pf_location *pf_buffer_location(const struct pf_buffer *buffer);
 
 /* Its name in events is SUBJECT from now on; 0: it has none. */
 void pf_buffer_name(struct pf_buffer *buffer, uint64_t subject);
@@ -100,35 +107,61 @@ struct pf_buffer_facts {
 	 * PF_DTYPE_INVALID: not known. */
 	enum pf_dtype dtype;
 	struct pf_shape shape;
-	char made_by
-		[256]; /* "upload", "copy", a command, or the executable's name; cut */
+	/* "upload", "copy", a command, or the executable's name; cut */
+	char made_by[256];
 };
 
 /* Copy BUFFER's facts to *RET. */
 void pf_buffer_facts(struct pf_buffer *buffer, struct pf_buffer_facts *ret);
 
-/* Declare what raw bytes and text will mean; both are valid.  -EOVERFLOW. */
-int pf_buffer_declare(struct pf_buffer *buffer, enum pf_dtype dtype,
-		      const struct pf_shape *shape, struct pf_err *err);
+/* The bytes of its content, and the format that they are written in. */
+uint64_t pf_buffer_size(struct pf_buffer *buffer);
+enum pf_format pf_buffer_format(struct pf_buffer *buffer);
+
+/* The bytes of its content and its value, at most: they may be the same. */
+uint64_t pf_buffer_bytes(struct pf_buffer *buffer);
 
 /* Was it written as .txt, so that it can be given another type? */
 bool pf_buffer_is_text(struct pf_buffer *buffer);
 
-/*
- * Type raw bytes, text, a .npy that does not name its type, or a scratch file that will be
- * such a file.  A new dtype keeps the shape if the bytes allow, else makes them one row; a new
- * shape keeps the dtype.  -EINVAL: the bytes do not fit, or the header says otherwise.  0: the
- * type was the same, or applies once bytes are written or the file is renamed; 1: the bytes have
- * another type now: commit them.
- */
-int pf_buffer_set_dtype(struct pf_buffer *buffer, enum pf_dtype dtype,
-			struct pf_err *err);
-int pf_buffer_set_shape(struct pf_buffer *buffer, const struct pf_shape *shape,
-			struct pf_err *err);
+/* Is it written as FORMAT, and has it no bytes yet? */
+bool pf_buffer_is_blank(struct pf_buffer *buffer, enum pf_format format);
 
-/* Make every element of a declared, empty buffer ELEMENT (of the dtype's size): content to
- * be committed.  -ENOSPC, -ENOMEM. */
-int pf_buffer_fill(struct pf_buffer *buffer, const void *element, struct pf_err *err);
+/* Is the content a .npy header, and nothing else yet? */
+bool pf_buffer_is_header(struct pf_buffer *buffer);
+
+/* Is there an array, but no content: a result that was not written to? */
+bool pf_buffer_lacks_bytes(struct pf_buffer *buffer);
+
+/* Has it bytes that were not committed since they were written; or arrays, for a directory that
+ * shows them? */
+bool pf_buffer_awaits_commit(struct pf_buffer *buffer);
+
+/* Was it committed as such a file, and not written since? */
+bool pf_buffer_is_tensors(struct pf_buffer *buffer);
+
+/* Does a commit take milliseconds to convert or to parse?  Then it needs a thread of its own. */
+bool pf_buffer_commit_is_slow(struct pf_buffer *buffer);
+
+/* The value for an execution, with a reference in *RET; -ENODATA empty, -ENOENT scratch, -EISDIR
+ * several arrays, -EINVAL incomplete or donated, the error of a refused upload. */
+int pf_buffer_value(struct pf_buffer *buffer, struct pf_value **ret, struct pf_err *err);
+
+/* The state's name for users: "ready", "empty", "transferring" ... */
+const char *pf_buffer_state_name(struct pf_buffer *buffer);
+
+/* x.json's object about the buffer called NAME.  The caller's; without memory incomplete, or NULL. */
+struct json_object *pf_buffer_json(struct pf_buffer *buffer, const char *name);
+
+/* --- writing ------------------------------------------------------------------------ */
+
+/*
+ * A writer opens it by VIEW, one of the names of its formats (any pointer): all writers write the
+ * same view at a time, as a write in another format would have no meaning in that one.  False:
+ * another view is open for writing.  That an earlier writer's line of text was refused is forgotten.
+ */
+bool pf_buffer_open_writer(struct pf_buffer *buffer, const void *view);
+void pf_buffer_close_writer(struct pf_buffer *buffer);
 
 /*
  * Write LEN bytes at OFF to the content, in its own format.  A frozen content becomes a copy
@@ -139,13 +172,9 @@ int pf_buffer_fill(struct pf_buffer *buffer, const void *element, struct pf_err 
 ssize_t pf_buffer_write(struct pf_buffer *buffer, const void *src, size_t len,
 			uint64_t off, struct pf_err *err);
 
-/*
- * A writer opens it by VIEW, one of the names of its formats (any pointer): all writers write the
- * same view at a time, as a write in another format would have no meaning in that one.  False:
- * another view is open for writing.  That an earlier writer's line of text was refused is forgotten.
- */
-bool pf_buffer_open_writer(struct pf_buffer *buffer, const void *view);
-void pf_buffer_close_writer(struct pf_buffer *buffer);
+/* Make every element of a declared, empty buffer ELEMENT (of the dtype's size): content to
+ * be committed.  -ENOSPC, -ENOMEM. */
+int pf_buffer_fill(struct pf_buffer *buffer, const void *element, struct pf_err *err);
 
 /* Set the content's size: 0 empties the buffer, its value is freed. */
 int pf_buffer_truncate(struct pf_buffer *buffer, uint64_t size, struct pf_err *err);
@@ -153,6 +182,8 @@ int pf_buffer_truncate(struct pf_buffer *buffer, uint64_t size, struct pf_err *e
 /* Zero the LEN bytes at OFF that lie within the content: a write that makes a hole. */
 int pf_buffer_punch(struct pf_buffer *buffer, uint64_t off, uint64_t len,
 		    struct pf_err *err);
+
+/* --- its format and type ------------------------------------------------------------ */
 
 /* Is the content a whole array of FORMAT, as far as this is known without reading all of a long text?
  * 0; 1: it is a whole file of no or several arrays (pf_buffer_tensors); -EINVAL, -ERANGE, why a rename
@@ -170,6 +201,24 @@ void pf_buffer_set_format(struct pf_buffer *buffer, enum pf_format format);
  */
 int pf_buffer_adopt(struct pf_buffer *buffer, enum pf_format format, const char *name,
 		    bool keep, struct pf_err *err);
+
+/* Declare what raw bytes and text will mean; both are valid.  -EOVERFLOW. */
+int pf_buffer_declare(struct pf_buffer *buffer, enum pf_dtype dtype,
+		      const struct pf_shape *shape, struct pf_err *err);
+
+/*
+ * Type raw bytes, text, a .npy that does not name its type, or a scratch file that will be
+ * such a file.  A new dtype keeps the shape if the bytes allow, else makes them one row; a new
+ * shape keeps the dtype.  -EINVAL: the bytes do not fit, or the header says otherwise.  0: the
+ * type was the same, or applies once bytes are written or the file is renamed; 1: the bytes have
+ * another type now: commit them.
+ */
+int pf_buffer_set_dtype(struct pf_buffer *buffer, enum pf_dtype dtype,
+			struct pf_err *err);
+int pf_buffer_set_shape(struct pf_buffer *buffer, const struct pf_shape *shape,
+			struct pf_err *err);
+
+/* --- committing --------------------------------------------------------------------- */
 
 /*
  * Make a value of the content: 0 and the value, with a reference, in *RET, for the caller
@@ -201,13 +250,6 @@ int pf_buffer_tensors(struct pf_buffer *buffer, const struct pf_location *locati
 		      struct pf_tensors *ret, struct pf_err *err);
 void pf_tensors_release(struct pf_tensors *tensors); /* all zeros is allowed */
 
-/* Has it bytes that were not committed since they were written; or arrays, for a directory that
- * shows them? */
-bool pf_buffer_awaits_commit(struct pf_buffer *buffer);
-
-/* Was it committed as such a file, and not written since? */
-bool pf_buffer_is_tensors(struct pf_buffer *buffer);
-
 /* Refuse its bytes after all, for the reason ERR. */
 void pf_buffer_refuse(struct pf_buffer *buffer, const struct pf_err *err);
 
@@ -217,6 +259,8 @@ void pf_buffer_committed(struct pf_buffer *buffer, struct pf_value *value, int c
 
 /* An execution consumed VALUE: if the buffer has it still, drop it and its bytes. */
 void pf_buffer_forget_donated(struct pf_buffer *buffer, struct pf_value *value);
+
+/* --- its location ------------------------------------------------------------------- */
 
 /*
  * Become what SNAPSHOT shows, of another buffer in the same format, without copying its bytes.
@@ -239,34 +283,7 @@ void pf_buffer_settle_at(struct pf_buffer *buffer, const struct pf_location *loc
 int pf_buffer_move(struct pf_buffer *buffer, const struct pf_location *location,
 		   unsigned memory, struct pf_value **ret, struct pf_err *err);
 
-/* BUFFER has neither name nor open file: free its bytes and value, even if references are left. */
-void pf_buffer_discard(struct pf_buffer *buffer);
-
-/* The bytes of its content and its value, at most: they may be the same. */
-uint64_t pf_buffer_bytes(struct pf_buffer *buffer);
-
-/* The bytes of its content, and the format that they are written in. */
-uint64_t pf_buffer_size(struct pf_buffer *buffer);
-enum pf_format pf_buffer_format(struct pf_buffer *buffer);
-
-/* Is it written as FORMAT, and has it no bytes yet? */
-bool pf_buffer_is_blank(struct pf_buffer *buffer, enum pf_format format);
-
-/* Is there an array, but no content: a result that was not written to? */
-bool pf_buffer_lacks_bytes(struct pf_buffer *buffer);
-
-/* Is the content a .npy header, and nothing else yet? */
-bool pf_buffer_is_header(struct pf_buffer *buffer);
-
-/* Does a commit take milliseconds to convert or to parse?  Then it needs a thread of its own. */
-bool pf_buffer_commit_is_slow(struct pf_buffer *buffer);
-
-/* The value for an execution, with a reference in *RET; -ENODATA empty, -ENOENT scratch, -EISDIR
- * several arrays, -EINVAL incomplete or donated, the error of a refused upload. */
-int pf_buffer_value(struct pf_buffer *buffer, struct pf_value **ret, struct pf_err *err);
-
-/* The state's name for users: "ready", "empty", "transferring" ... */
-const char *pf_buffer_state_name(struct pf_buffer *buffer);
+/* --- snapshots ---------------------------------------------------------------------- */
 
 /* The bytes in one format at the moment of opening, for one reader: HEAD, then BODY. */
 struct pf_snapshot {
@@ -347,8 +364,5 @@ uint64_t pf_snapshot_size(struct pf_buffer *buffer, enum pf_format format,
 
 /* 0: pf_snapshot_size is the size.  Else the size is not known, and no larger than this. */
 uint64_t pf_snapshot_bound(struct pf_buffer *buffer, enum pf_format format);
-
-/* x.json's object about the buffer called NAME.  The caller's; without memory incomplete, or NULL. */
-struct json_object *pf_buffer_json(struct pf_buffer *buffer, const char *name);
 
 #endif

@@ -15,6 +15,8 @@ enum { SOON = 1 << 20 };
 /* Bytes of a text whose lines are checked as they are written: about 1 ms. */
 enum { TEXT_CHECKED = 64 << 10 };
 
+/* --- its parts ---------------------------------------------------------------------- */
+
 /* Make VALUE (its reference is taken) the buffer's, and count this holder. */
 static void hold_locked(struct pf_buffer *b, struct pf_value *value)
 {
@@ -29,6 +31,19 @@ static void drop_value_locked(struct pf_buffer *b)
 	b->former = b->value->dtype;
 	pf_value_let_go(b->value);
 	pf_value_unref(pf_steal(&b->value));
+}
+
+static void drop_content_locked(struct pf_buffer *b)
+{
+	pf_bytes_unref(pf_steal(&b->content));
+	b->size = 0;
+	b->header_len = 0;
+}
+
+/* Its state is STATE, unless it is a scratch file. */
+static void set_state_locked(struct pf_buffer *b, enum pf_buffer_state state)
+{
+	b->state = b->format == PF_FORMAT_NONE ? PF_BUFFER_SCRATCH : state;
 }
 
 /* B was made now, BY (NULL: by an upload, which cannot fail).  -ENOMEM. */
@@ -62,6 +77,8 @@ int pf_buffer_declare_locked(struct pf_buffer *b, enum pf_dtype dtype,
 	b->declared = dtype;
 	return 0;
 }
+
+/* --- making and freeing ------------------------------------------------------------- */
 
 struct pf_buffer *pf_buffer_without_record(const struct pf_location *location)
 {
@@ -121,6 +138,33 @@ struct pf_buffer *pf_buffer_of_value(const struct pf_location *location,
 	return b;
 }
 
+static void buffer_free(struct pf_buffer *b)
+{
+	pf_file_discharge(&b->file);
+	if (b->id)
+		pf_state_drop(PF_STATE_BUFFER, b->id);
+	pf_bytes_unref(b->content);
+	drop_value_locked(b);
+	pf_err_keep(&b->err, NULL);
+	free(b->declared_shape);
+	free(b->made_by);
+	free(b->text);
+	pthread_mutex_destroy(&b->lock);
+	pf_arena_let_go(pf_buffer_location(b)->arena);
+	free(b);
+}
+
+PF_DEFINE_REF(struct pf_buffer, pf_buffer, buffer_free)
+
+void pf_buffer_discard(struct pf_buffer *b)
+{
+	pf_file_discharge(&b->file);
+	PF_CHANGE_SCOPE(buffer, b);
+	drop_content_locked(b);
+	drop_value_locked(b);
+	set_state_locked(b, PF_BUFFER_EMPTY);
+}
+
 int pf_buffer_charge(struct pf_buffer *b, struct pf_account *account, bool forced,
 		     struct pf_err *err)
 {
@@ -148,32 +192,16 @@ struct pf_account *pf_buffer_account(struct pf_buffer *b)
 	return b->account;
 }
 
-static void buffer_free(struct pf_buffer *b)
-{
-	pf_file_discharge(&b->file);
-	if (b->id)
-		pf_state_drop(PF_STATE_BUFFER, b->id);
-	pf_bytes_unref(b->content);
-	drop_value_locked(b);
-	pf_err_keep(&b->err, NULL);
-	free(b->declared_shape);
-	free(b->made_by);
-	free(b->text);
-	pthread_mutex_destroy(&b->lock);
-	pf_arena_let_go(pf_buffer_location(b)->arena);
-	free(b);
-}
-
-PF_DEFINE_REF(struct pf_buffer, pf_buffer, buffer_free)
-
-const struct pf_location *pf_buffer_location(const struct pf_buffer *b)
-{
-	return b->location;
-}
+/* --- what it is at this moment ------------------------------------------------------ */
 
 uint64_t pf_buffer_number(const struct pf_buffer *b)
 {
 	return b->id;
+}
+
+const struct pf_location *pf_buffer_location(const struct pf_buffer *b)
+{
+	return b->location;
 }
 
 void pf_buffer_name(struct pf_buffer *b, uint64_t subject)
@@ -181,20 +209,129 @@ void pf_buffer_name(struct pf_buffer *b, uint64_t subject)
 	b->subject = subject;
 }
 
-static void drop_content_locked(struct pf_buffer *b)
+static void copy_type_locked(const struct pf_buffer *b, enum pf_dtype *dtype,
+			     struct pf_shape *shape)
 {
-	pf_bytes_unref(pf_steal(&b->content));
-	b->size = 0;
-	b->header_len = 0;
+	if (b->value) {
+		*dtype = b->value->dtype;
+		pf_shape_copy(shape, &b->value->shape);
+	} else if (b->declared_shape) {
+		*dtype = b->declared;
+		pf_shape_copy(shape, b->declared_shape);
+	} else if (b->format == PF_FORMAT_RAW) {
+		*dtype = b->declared ? b->declared : PF_DTYPE_U8;
+		*shape = (struct pf_shape){ .rank = 1 };
+		shape->dims[0] = (int64_t)(b->size / pf_dtype_size(*dtype));
+	} else {
+		*dtype = PF_DTYPE_INVALID;
+		shape->rank = 0;
+	}
 }
 
-/* Its state is STATE, unless it is a scratch file. */
-static void set_state_locked(struct pf_buffer *b, enum pf_buffer_state state)
+void pf_buffer_facts(struct pf_buffer *b, struct pf_buffer_facts *ret)
 {
-	b->state = b->format == PF_FORMAT_NONE ? PF_BUFFER_SCRATCH : state;
+	ret->subject = b->subject;
+	ret->made_by[sizeof(ret->made_by) - 1] = '\0';
+	PF_LOCK_SCOPE(&b->lock);
+	ret->location = b->location;
+	ret->memory = b->memory;
+	copy_type_locked(b, &ret->dtype, &ret->shape);
+	memccpy(ret->made_by, pf_buffer_maker(b), 0, sizeof(ret->made_by) - 1);
 }
 
-/* --- writing ------------------------------------------------------------------------- */
+enum pf_format pf_buffer_format(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return b->format;
+}
+
+bool pf_buffer_is_text(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return pf_formats[b->format].is_text;
+}
+
+uint64_t pf_buffer_size(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return b->size;
+}
+
+uint64_t pf_buffer_bytes(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return b->size + (b->value ? b->value->len : 0);
+}
+
+bool pf_buffer_is_blank(struct pf_buffer *b, enum pf_format format)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return b->format == format && !b->size && !b->content;
+}
+
+bool pf_buffer_is_header(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return b->format == PF_FORMAT_NPY && b->header_len && b->size == b->header_len &&
+	       !b->refused;
+}
+
+bool pf_buffer_lacks_bytes(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	/* An array without elements has zero raw bytes. */
+	return b->value && !b->content &&
+	       !(b->format == PF_FORMAT_RAW && b->value->len == 0);
+}
+
+bool pf_buffer_awaits_commit(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	return b->state == PF_BUFFER_TENSORS ||
+	       (b->state == PF_BUFFER_INCOMPLETE && !b->err.code);
+}
+
+bool pf_buffer_commit_is_slow(struct pf_buffer *b)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	if (b->size <= (64 << 10))
+		return false;
+	return pf_formats[b->format].is_text || b->format == PF_FORMAT_SAFETENSORS ||
+	       (b->format == PF_FORMAT_NPY && b->header_len &&
+		pf_content_npy(b).fortran_order);
+}
+
+int pf_buffer_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *err)
+{
+	PF_LOCK_SCOPE(&b->lock);
+	if (b->value) {
+		*ret = pf_value_ref(b->value);
+		return 0;
+	}
+	switch (b->state) {
+	case PF_BUFFER_ERROR:
+		return pf_err_recall(&b->err, err);
+	case PF_BUFFER_INCOMPLETE:
+		if (pf_err_recall(&b->err, err))
+			return pf_err_wrap(err, -EINVAL, "it is incomplete");
+		return pf_err_set(err, -EINVAL,
+				  "it is incomplete: its writer has not closed it");
+	case PF_BUFFER_SCRATCH:
+		return pf_err_set(err, -ENOENT, "it is a scratch file, no array");
+	case PF_BUFFER_TENSORS:
+		return pf_err_set(err, -EISDIR,
+				  "it holds %zu arrays, each in a file of "
+				  "its own",
+				  b->tensors);
+	case PF_BUFFER_DONATED:
+		return pf_err_set(err, -EINVAL,
+				  "its value was donated to an execution and is gone");
+	default:
+		return pf_err_set(err, -ENODATA, "it is empty");
+	}
+}
+
+/* --- writing ------------------------------------------------------------------------ */
 
 /* The bytes to reserve for the whole array, if its size is known. */
 static uint64_t wanted(const struct pf_buffer *b)
@@ -389,7 +526,33 @@ void pf_buffer_close_writer(struct pf_buffer *b)
 	b->n_writers--;
 }
 
-/* --- other changes -------------------------------------------------------------------- */
+int pf_buffer_fill(struct pf_buffer *b, const void *element, struct pf_err *err)
+{
+	const struct pf_location *location = b->location;
+	size_t size;
+	uint64_t len;
+	char *at;
+	int r;
+
+	PF_CHANGE_SCOPE(buffer, b);
+	size = pf_dtype_size(b->declared);
+	r = pf_shape_bytes(b->declared_shape, b->declared, &len, err);
+	if (r == 0 && len)
+		r = pf_bytes_room(&b->content, location->arena, b->account, b->size, len,
+				  len, err);
+	if (r < 0 || !len)
+		return r;
+	at = pf_bytes_at(b->content, 0);
+	memcpy(at, element, size);
+	/* Each copy doubles the elements that are there. */
+	for (uint64_t done = size; done < len; done *= 2)
+		memcpy(at + done, at, done < len - done ? done : len - done);
+	b->size = len;
+	b->state = PF_BUFFER_INCOMPLETE;
+	return 0;
+}
+
+/* --- its format, declared type and length ------------------------------------------- */
 
 /* Are the lines of the beginning of B's content a text?  Their type may be declared later. */
 static int check_beginning(const struct pf_buffer *b, struct pf_err *err)
@@ -510,76 +673,7 @@ int pf_buffer_punch(struct pf_buffer *b, uint64_t off, uint64_t len, struct pf_e
 	return r;
 }
 
-uint64_t pf_buffer_bytes(struct pf_buffer *b)
-{
-	PF_LOCK_SCOPE(&b->lock);
-	return b->size + (b->value ? b->value->len : 0);
-}
-
-uint64_t pf_buffer_size(struct pf_buffer *b)
-{
-	PF_LOCK_SCOPE(&b->lock);
-	return b->size;
-}
-
-enum pf_format pf_buffer_format(struct pf_buffer *b)
-{
-	PF_LOCK_SCOPE(&b->lock);
-	return b->format;
-}
-
-bool pf_buffer_is_blank(struct pf_buffer *b, enum pf_format format)
-{
-	PF_LOCK_SCOPE(&b->lock);
-	return b->format == format && !b->size && !b->content;
-}
-
-bool pf_buffer_lacks_bytes(struct pf_buffer *b)
-{
-	PF_LOCK_SCOPE(&b->lock);
-	/* An array without elements has zero raw bytes. */
-	return b->value && !b->content &&
-	       !(b->format == PF_FORMAT_RAW && b->value->len == 0);
-}
-
-bool pf_buffer_is_header(struct pf_buffer *b)
-{
-	PF_LOCK_SCOPE(&b->lock);
-	return b->format == PF_FORMAT_NPY && b->header_len && b->size == b->header_len &&
-	       !b->refused;
-}
-
-int pf_buffer_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *err)
-{
-	PF_LOCK_SCOPE(&b->lock);
-	if (b->value) {
-		*ret = pf_value_ref(b->value);
-		return 0;
-	}
-	switch (b->state) {
-	case PF_BUFFER_ERROR:
-		return pf_err_recall(&b->err, err);
-	case PF_BUFFER_INCOMPLETE:
-		if (pf_err_recall(&b->err, err))
-			return pf_err_wrap(err, -EINVAL, "it is incomplete");
-		return pf_err_set(err, -EINVAL,
-				  "it is incomplete: its writer has not closed it");
-	case PF_BUFFER_SCRATCH:
-		return pf_err_set(err, -ENOENT, "it is a scratch file, no array");
-	case PF_BUFFER_TENSORS:
-		return pf_err_set(err, -EISDIR,
-				  "it holds %zu arrays, each in a file of "
-				  "its own",
-				  b->tensors);
-	case PF_BUFFER_DONATED:
-		return pf_err_set(err, -EINVAL,
-				  "its value was donated to an execution and is gone");
-	default:
-		return pf_err_set(err, -ENODATA, "it is empty");
-	}
-}
-
-/* --- committing ------------------------------------------------------------------------ */
+/* --- committing --------------------------------------------------------------------- */
 
 /* The attempt to make a value of the content ended with V, R and WHY, as pf_content_value. */
 static void committed_locked(struct pf_buffer *b, struct pf_value *v, int r,
@@ -616,13 +710,6 @@ int pf_buffer_commit(struct pf_buffer *b, bool partial_ok, struct pf_value **ret
 	if (r < 0 && err)
 		*err = why;
 	return r > 0 ? 2 : r;
-}
-
-bool pf_buffer_awaits_commit(struct pf_buffer *b)
-{
-	PF_LOCK_SCOPE(&b->lock);
-	return b->state == PF_BUFFER_TENSORS ||
-	       (b->state == PF_BUFFER_INCOMPLETE && !b->err.code);
 }
 
 void pf_buffer_refuse(struct pf_buffer *b, const struct pf_err *err)
@@ -667,62 +754,7 @@ void pf_buffer_forget_donated(struct pf_buffer *b, struct pf_value *value)
 			  "buffer.donated");
 }
 
-void pf_buffer_discard(struct pf_buffer *b)
-{
-	pf_file_discharge(&b->file);
-	PF_CHANGE_SCOPE(buffer, b);
-	drop_content_locked(b);
-	drop_value_locked(b);
-	set_state_locked(b, PF_BUFFER_EMPTY);
-}
-
-bool pf_buffer_commit_is_slow(struct pf_buffer *b)
-{
-	PF_LOCK_SCOPE(&b->lock);
-	if (b->size <= (64 << 10))
-		return false;
-	return pf_formats[b->format].is_text || b->format == PF_FORMAT_SAFETENSORS ||
-	       (b->format == PF_FORMAT_NPY && b->header_len &&
-		pf_content_npy(b).fortran_order);
-}
-
-bool pf_buffer_is_text(struct pf_buffer *b)
-{
-	PF_LOCK_SCOPE(&b->lock);
-	return pf_formats[b->format].is_text;
-}
-
-/* --- its facts and its type -------------------------------------------------------------- */
-
-static void copy_type_locked(const struct pf_buffer *b, enum pf_dtype *dtype,
-			     struct pf_shape *shape)
-{
-	if (b->value) {
-		*dtype = b->value->dtype;
-		pf_shape_copy(shape, &b->value->shape);
-	} else if (b->declared_shape) {
-		*dtype = b->declared;
-		pf_shape_copy(shape, b->declared_shape);
-	} else if (b->format == PF_FORMAT_RAW) {
-		*dtype = b->declared ? b->declared : PF_DTYPE_U8;
-		*shape = (struct pf_shape){ .rank = 1 };
-		shape->dims[0] = (int64_t)(b->size / pf_dtype_size(*dtype));
-	} else {
-		*dtype = PF_DTYPE_INVALID;
-		shape->rank = 0;
-	}
-}
-
-void pf_buffer_facts(struct pf_buffer *b, struct pf_buffer_facts *ret)
-{
-	ret->subject = b->subject;
-	ret->made_by[sizeof(ret->made_by) - 1] = '\0';
-	PF_LOCK_SCOPE(&b->lock);
-	ret->location = b->location;
-	ret->memory = b->memory;
-	copy_type_locked(b, &ret->dtype, &ret->shape);
-	memccpy(ret->made_by, pf_buffer_maker(b), 0, sizeof(ret->made_by) - 1);
-}
+/* --- another type ------------------------------------------------------------------- */
 
 /*
  * 1: the array has SHAPE (NULL: DTYPE) already.  0: it may be given it.  -EINVAL: only a content
@@ -866,33 +898,7 @@ int pf_buffer_set_shape(struct pf_buffer *b, const struct pf_shape *shape,
 	return b->size && b->format != PF_FORMAT_NONE ? 1 : 0;
 }
 
-int pf_buffer_fill(struct pf_buffer *b, const void *element, struct pf_err *err)
-{
-	const struct pf_location *location = b->location;
-	size_t size;
-	uint64_t len;
-	char *at;
-	int r;
-
-	PF_CHANGE_SCOPE(buffer, b);
-	size = pf_dtype_size(b->declared);
-	r = pf_shape_bytes(b->declared_shape, b->declared, &len, err);
-	if (r == 0 && len)
-		r = pf_bytes_room(&b->content, location->arena, b->account, b->size, len,
-				  len, err);
-	if (r < 0 || !len)
-		return r;
-	at = pf_bytes_at(b->content, 0);
-	memcpy(at, element, size);
-	/* Each copy doubles the elements that are there. */
-	for (uint64_t done = size; done < len; done *= 2)
-		memcpy(at + done, at, done < len - done ? done : len - done);
-	b->size = len;
-	b->state = PF_BUFFER_INCOMPLETE;
-	return 0;
-}
-
-/* --- its location ------------------------------------------------------------------------ */
+/* --- its location ------------------------------------------------------------------- */
 
 int pf_location_memory(const struct pf_location *location, const char *kind,
 		       unsigned *ret, struct pf_err *err)
