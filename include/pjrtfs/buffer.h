@@ -222,7 +222,7 @@ int pf_buffer_set_shape(struct pf_buffer *buffer, const struct pf_shape *shape,
 
 /*
  * Make a value of the content: 0 and the value, with a reference, in *RET, for the caller
- * to send to its device (pf_value_transfer, then pf_buffer_committed).  1: the content
+ * to send to its device (pf_value_transfer, then pf_buffer_transferred).  1: the content
  * makes no value (a scratch file; with PARTIAL_OK also an incomplete content).  2: it is
  * a whole file of no or several arrays: pf_buffer_tensors has them.  -errno: the content
  * is refused, the former value is gone, the state keeps the sentence.  Converting text,
@@ -253,9 +253,10 @@ void pf_tensors_release(struct pf_tensors *tensors); /* all zeros is allowed */
 /* Refuse its bytes after all, for the reason ERR. */
 void pf_buffer_refuse(struct pf_buffer *buffer, const struct pf_err *err);
 
-/* The upload of VALUE ended with CODE (err): note it if VALUE is still the buffer's. */
-void pf_buffer_committed(struct pf_buffer *buffer, struct pf_value *value, int code,
-			 const struct pf_err *err);
+/* The transfer of VALUE ended with CODE (err).  If the device refused VALUE, and it is still the buffer's,
+ * the buffer drops it, and keeps the reason. */
+void pf_buffer_transferred(struct pf_buffer *buffer, struct pf_value *value, int code,
+			   const struct pf_err *err);
 
 /* An execution consumed VALUE: if the buffer has it still, drop it and its bytes. */
 void pf_buffer_forget_donated(struct pf_buffer *buffer, struct pf_value *value);
@@ -273,7 +274,7 @@ bool pf_buffer_take(struct pf_buffer *buffer, const struct pf_snapshot *snapshot
 
 /* It lives at LOCATION, on the same device, from now on.  If that is another user's, other threads may
  * still use the location that it leaves, so its arena stays held. */
-void pf_buffer_settle_at(struct pf_buffer *buffer, const struct pf_location *location);
+void pf_buffer_change_home(struct pf_buffer *buffer, const struct pf_location *location);
 
 /*
  * Move it to LOCATION, of the same user, to its memory MEMORY.  *RET: a value to be transferred there, with a

@@ -719,8 +719,8 @@ void pf_buffer_refuse(struct pf_buffer *b, const struct pf_err *err)
 	set_state_locked(b, PF_BUFFER_ERROR);
 }
 
-void pf_buffer_committed(struct pf_buffer *b, struct pf_value *value, int code,
-			 const struct pf_err *err)
+void pf_buffer_transferred(struct pf_buffer *b, struct pf_value *value, int code,
+			   const struct pf_err *err)
 {
 	if (code >= 0)
 		return;
@@ -960,7 +960,7 @@ bool pf_buffer_take(struct pf_buffer *b, const struct pf_snapshot *snapshot,
 	return true;
 }
 
-void pf_buffer_settle_at(struct pf_buffer *b, const struct pf_location *location)
+void pf_buffer_change_home(struct pf_buffer *b, const struct pf_location *location)
 {
 	const struct pf_location *former;
 

@@ -9,8 +9,8 @@
 enum { FIRST_ROOM = 4096 }; /* bytes first reserved for a file */
 
 /* EXTENT, for which CHARGED bytes are charged, has its present length: charge ACCOUNT for that. */
-static void settle(struct pf_account *account, const struct pf_extent *extent,
-		   uint64_t charged)
+static void recharge(struct pf_account *account, const struct pf_extent *extent,
+		     uint64_t charged)
 {
 	if (extent->len > charged)
 		pf_account_force(account, PF_MEMORY, extent->len - charged);
@@ -30,7 +30,7 @@ int pf_bytes_new(struct pf_arena *arena, struct pf_account *account, uint64_t ca
 	r = pf_account_charge(account, PF_MEMORY, takes, err);
 	if (r == 0) {
 		r = pf_arena_alloc(arena, cap, &b->extent, err);
-		settle(account, &b->extent, takes); /* of no length if that failed */
+		recharge(account, &b->extent, takes); /* of no length if that failed */
 	}
 	if (r < 0) {
 		free(b);
@@ -131,7 +131,7 @@ void pf_bytes_trim(struct pf_bytes *bytes, uint64_t size)
 	if (atomic_load(&bytes->saved) && len < had)
 		save(bytes, len);
 	pf_arena_shrink(bytes->arena, &bytes->extent, len);
-	settle(bytes->account, &bytes->extent, had);
+	recharge(bytes->account, &bytes->extent, had);
 }
 
 /* Make the extent of BYTES, which no other reference shares, CAP bytes long, and keep the first
@@ -151,7 +151,7 @@ static int grow(struct pf_bytes *bytes, uint64_t cap, uint64_t keep, struct pf_e
 	/* An extent that moves may grow by more. */
 	if (bytes->extent.len > takes)
 		pf_arena_shrink(bytes->arena, &bytes->extent, cap);
-	settle(bytes->account, &bytes->extent, takes);
+	recharge(bytes->account, &bytes->extent, takes);
 	if (r == 0)
 		save_again(bytes);
 	pf_arena_give(bytes->arena, &old);
@@ -249,7 +249,7 @@ int pf_bytes_align(struct pf_bytes *bytes, uint64_t at, uint64_t size, struct pf
 		return r;
 	/* Not in place: a daemon that died meanwhile would leave bytes of both places. */
 	r = pf_arena_alloc(bytes->arena, start + size, &moved, err);
-	settle(bytes->account, &moved, takes);
+	recharge(bytes->account, &moved, takes);
 	if (r < 0)
 		return r;
 	memcpy(pf_arena_at(bytes->arena, moved.off + start), pf_bytes_at(bytes, 0), size);

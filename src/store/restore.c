@@ -200,7 +200,7 @@ static int set_facts(struct pf_buffer *b, const struct pf_buffer_record *r,
 }
 
 /* The daemon may have ended between two records: make the state that of what there is. */
-static void settle(struct pf_buffer *b)
+static void match_state(struct pf_buffer *b)
 {
 	bool committed = b->state == PF_BUFFER_VALUE || b->state == PF_BUFFER_TENSORS;
 
@@ -252,7 +252,7 @@ int pf_buffer_restore(struct pf_restore *restore, uint64_t id, pf_location_find 
 		pf_value_hold(b->value);
 	else if (why.code && why.code != -ENOENT)
 		return pf_err_set(err, why.code, "%s", why.text);
-	settle(b);
+	match_state(b);
 	if (pf_map_put(&restore->buffers, id, b) < 0)
 		return pf_err_set(err, -ENOMEM, "no memory for a buffer");
 	b->id = id;

@@ -36,7 +36,7 @@ static void commit_unref(struct commit *c)
 static void commit_end(struct commit *c, int r, const struct pf_err *err)
 {
 	if (c->value && !c->moved)
-		pf_buffer_committed(c->buffer, c->value, r, err);
+		pf_buffer_transferred(c->buffer, c->value, r, err);
 	/* A caller that does not wait may hold the name lock, and invalidates by itself. */
 	if (c->node && c->reply)
 		inode_changed(c->node);

@@ -243,8 +243,8 @@ static int rename_buffer(struct pf_node *node, struct pf_node *to, const char *n
 	if (r == 0 && target && view_of(target)->inode != inode)
 		r = checkpoint_dissolve(target, err);
 	if (r == 0 && files_buffer_device(inode->buffer) != device)
-		r = pf_buffer_move(inode->buffer, &device->location, UINT32_MAX, &value,
-				   err);
+		r = pf_buffer_move(inode->buffer, &device->location, PF_DEFAULT_MEMORY,
+				   &value, err);
 	if (r < 0)
 		return r;
 	if (target && view_of(target)->inode == inode)

@@ -86,6 +86,7 @@ int inode_move_to_owner(struct pf_node *node, struct pf_err *err)
 {
 	struct pf_buffer *b = buffer_of(node);
 	PF_CLEANUP(files_leave_homep) const struct home *home = NULL;
+	const struct device *device;
 	struct pf_attr attr;
 	int r;
 
@@ -93,7 +94,8 @@ int inode_move_to_owner(struct pf_node *node, struct pf_err *err)
 	r = files_home(fs_of(node), attr.uid, &home, err);
 	if (r < 0)
 		return r;
-	pf_buffer_settle_at(b, &files_device_in(home, files_buffer_device(b))->location);
+	device = files_device_in(home, files_buffer_device(b));
+	pf_buffer_change_home(b, &device->location);
 	return 0;
 }
 

@@ -89,15 +89,15 @@ TEST(a_refused_upload_is_reported)
 
 	pf_err_set(&why, -ENOSPC, "the device is full");
 	v = pf_value_ref(make_bytes("hello"));
-	pf_buffer_committed(buffer, v, 0, NULL);
+	pf_buffer_transferred(buffer, v, 0, NULL);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "ready");
-	pf_buffer_committed(buffer, v, -EIO,
-			    &why); /* the worker died: not the bytes' fault */
+	pf_buffer_transferred(buffer, v, -EIO,
+			      &why); /* the worker died: not the bytes' fault */
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "ready");
 	set_state(v, PF_VALUE_ERROR);
-	pf_buffer_committed(buffer, NULL, -ENOSPC, &why); /* some other value's */
+	pf_buffer_transferred(buffer, NULL, -ENOSPC, &why); /* some other value's */
 	ck_assert_ptr_eq(buffer->value, v);
-	pf_buffer_committed(buffer, v, -ENOSPC, &why);
+	pf_buffer_transferred(buffer, v, -ENOSPC, &why);
 	ck_assert_str_eq(pf_buffer_state_name(buffer), "error");
 	ck_assert_int_eq(pf_buffer_value(buffer, &got, &err), -ENOSPC);
 	ck_assert_str_eq(err.text, "the device is full");
