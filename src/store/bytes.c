@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "internal.h"
-#include "pjrtfs/value.h"
+#include "pjrtfs/bytes.h"
 
 enum { FIRST_ROOM = 4096 }; /* bytes first reserved for a file */
 

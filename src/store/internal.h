@@ -20,6 +20,7 @@
 #include "pjrtfs/library.h"
 #include "pjrtfs/restore.h"
 #include "pjrtfs/scheduler.h"
+#include "pjrtfs/snapshot.h"
 #include "pjrtfs/state.h"
 #include "pjrtfs/value.h"
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "pjrtfs/snapshot.h"
 
 /* Does the file of B begin as a reader of VALUE as FORMAT would see it, and have its size? */
 static bool reads_as_file(struct backed *b, const struct pf_value *value,

@@ -8,6 +8,7 @@
 #include <sys/xattr.h>
 
 #include "internal.h"
+#include "pjrtfs/snapshot.h"
 
 /* An open file. */
 struct buffer_open {
