@@ -235,7 +235,7 @@ at_least()
 
 # mount_pjrtfs [PLUGIN] [pjrtfs options]: mount in a new folder, $mnt; $daemon is the pid.
 #
-# PLUGIN is a name in $plugins ($plugin in the environment, or cpu, if not given), a path, or the
+# PLUGIN is a name in $plugins ($plugin in the environment, or cpu, if not given), a path, NAME=PATH, or the
 # word faulty, for which --fault SPEC sets what fails (see faults/plugin/plugin.h; repeatable).
 # At the end of the test the mount is undone; a daemon that then does not exit with 0, or
 # whose worker stays, fails the test.
@@ -264,7 +264,7 @@ mount_pjrtfs()
 		options+=("${faulty_options[@]}")
 		name=
 		;;
-	*,*) ;; # several, which the test looks for
+	*,* | *=*) ;; # several, or one with a name, which the test looks for
 	*/*) requires test -e "$name" ;;
 	*) requires test -e "$plugins/$name/pjrt_plugin.so" ;;
 	esac

@@ -131,6 +131,7 @@ struct pf_worker_config {
 	/* The rights of the process: pf_sandbox_parse (src/worker/sandbox.h).  The default mode is
 	 * strict, or device if the plugin does not start in that. */
 	struct json_object *sandbox;
+	const char *note; /* a line that its log begins with, or NULL */
 	/* The group whose member the plugin's client is: pf_group_open (src/worker/internal.h); NULL:
 	 * none.  A member's process is never started again. */
 	struct json_object *group;

@@ -84,6 +84,7 @@ struct pf_candidate {
 	struct json_object *sandbox; /* likewise */
 	struct json_object *group;   /* likewise: group_settle's */
 	char *refused;               /* why it cannot be loaded: no such file; or NULL */
+	char *note; /* what its vendor's plugins need and pjrtfs set, or NULL */
 };
 
 struct options;
@@ -135,6 +136,19 @@ int settings_check_compile_options(const struct settings *s, struct pf_err *err)
 /* Give C, whose name is set, its settings; the default plugin has --devices.  -ENOMEM. */
 int settings_attach(const struct settings *s, struct pf_candidate *c, bool is_default,
 		    struct pf_err *err);
+
+/* The user gives C, which has its settings, other create options.  -ENOMEM. */
+int settings_replace_options(struct pf_candidate *c, struct json_object *options,
+			     struct pf_err *err);
+
+/* --- vendors.c ----------------------------------------------------------------------------- */
+
+/* Set what plugins of C's vendor need and the user has not set: variables, create options, the
+ * sandbox's mode; C's note says so.  -ENOMEM. */
+int vendors_set(struct pf_candidate *c, struct pf_err *err);
+
+/* Add the files of its vendor's drivers to C's sandbox; of an unknown vendor those of all. */
+void vendors_add_files(struct pf_candidate *c);
 
 /* --- memory_limit.c ------------------------------------------------------------------------ */
 

@@ -288,6 +288,7 @@ int plugin_choice_config(const struct pf_candidate *p, struct pf_worker_config *
 					  .options = p->options,
 					  .env = p->env,
 					  .sandbox = p->sandbox,
+					  .note = p->note,
 					  .group = p->group };
 	return p->refused ? pf_err_set(err, -EINVAL, "%s", p->refused) : 0;
 }

@@ -63,34 +63,27 @@ static bool is_added_locked(unsigned id)
 	return *pf_json_get_string(noted.records[id], "path");
 }
 
+/* Borrowed, or NULL. */
 static struct json_object *options_of(struct json_object *record)
 {
-	struct json_object *options = NULL;
-
-	json_object_object_get_ex(record, "options", &options);
-	return options ? pf_json_copy(options) : NULL;
+	return pf_json_get(record, "options", json_type_object);
 }
 
 /* Candidate P of the command line gets the options that the journal has for it. */
 static int override_locked(struct pf_candidate *p, struct pf_err *err)
 {
-	struct json_object *record = noted.records[find_locked(p->name)], *options;
+	struct json_object *record = noted.records[find_locked(p->name)];
 
 	if (!record)
 		return 0;
-	options = options_of(record);
-	if (!options)
-		return pf_err_set(err, -ENOMEM, "no memory for create options");
-	json_object_put(p->options);
-	p->options = options;
-	return 0;
+	return settings_replace_options(p, options_of(record), err);
 }
 
 /* Make *P of RECORD, which has a path. */
 static int candidate_of(const struct options *o, struct json_object *record,
 			struct pf_candidate *p, struct pf_err *err)
 {
-	struct json_object *options;
+	struct json_object *options = options_of(record);
 	int r;
 
 	*p = (struct pf_candidate){ .name = strdup(pf_json_get_string(record, "name")),
@@ -98,12 +91,7 @@ static int candidate_of(const struct options *o, struct json_object *record,
 	if (!p->name || !p->path)
 		return pf_err_set(err, -ENOMEM, "no memory for a plugin");
 	r = settings_attach(&o->settings, p, false, err);
-	options = r < 0 ? NULL : options_of(record);
-	if (options) {
-		json_object_put(p->options);
-		p->options = options;
-	}
-	return r;
+	return r < 0 || !options ? r : settings_replace_options(p, options, err);
 }
 
 int plugins_restore(struct options *o, struct pf_err *err)
@@ -237,10 +225,8 @@ int plugins_try(void *arg, const char *name, const char *word,
 		return r;
 	}
 	r = settings_attach(&s->options->settings, &p, false, err);
-	if (r == 0 && options) {
-		json_object_put(p.options);
-		p.options = json_object_get(options);
-	}
+	if (r == 0 && options)
+		r = settings_replace_options(&p, options, err);
 	if (r == 0)
 		r = plugin_choice_config(&p, &config, err);
 	config.libraries = s->fs->libraries;

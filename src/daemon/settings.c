@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <errno.h>
-#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -320,6 +319,7 @@ void candidate_release(struct pf_candidate *p)
 	free(p->name);
 	free(p->path);
 	free(p->refused);
+	free(p->note);
 	json_object_put(p->options);
 	json_object_put(p->env);
 	json_object_put(p->sandbox);
@@ -334,52 +334,6 @@ struct pf_candidate *candidate_find(const struct options *o, const char *name)
 	return NULL;
 }
 
-/* --- libtpu ------------------------------------------------------------------------ */
-
-static bool is_libtpu(const char *path)
-{
-	const char *slash = path ? strrchr(path, '/') : NULL;
-
-	return slash && !strncmp(slash + 1, "libtpu", strlen("libtpu"));
-}
-
-/* Does the PCI bus have a device of the vendor of TPUs? */
-static bool has_tpu(void)
-{
-	bool found = false;
-	glob_t files;
-
-	if (glob("/sys/bus/pci/devices/*/vendor", 0, NULL, &files))
-		files.gl_pathc = 0;
-	for (size_t i = 0; i < files.gl_pathc && !found; i++) {
-		char text[16];
-
-		pf_read_start(files.gl_pathv[i], text, sizeof(text));
-		found = !strncmp(text, "0x1ae0", 6);
-	}
-	globfree(&files);
-	return found;
-}
-
-static void add_variable(struct json_object *env, const char *name)
-{
-	if (!getenv(name) && !json_object_object_get_ex(env, name, NULL))
-		pf_json_add_string(env, name, "1");
-}
-
-/*
- * libtpu needs files of /dev; its lock is a file in /tmp, which the sandbox forbids, and one process loads
- * it for a mount; and on a machine without a TPU it asks the cloud's metadata server for one, without end.
- */
-static void add_for_libtpu(struct pf_candidate *c)
-{
-	if (!json_object_object_get_ex(c->sandbox, "sandbox", NULL))
-		pf_json_add_string(c->sandbox, "sandbox", "device");
-	add_variable(c->env, "ALLOW_MULTIPLE_LIBTPU_LOAD");
-	if (!has_tpu())
-		add_variable(c->env, "TPU_SKIP_MDS_QUERY");
-}
-
 int settings_attach(const struct settings *s, struct pf_candidate *c, bool is_default,
 		    struct pf_err *err)
 {
@@ -390,9 +344,16 @@ int settings_attach(const struct settings *s, struct pf_candidate *c, bool is_de
 	c->sandbox = sandbox_of(s, p);
 	if (!c->options || !c->env || !c->sandbox)
 		return no_memory(err);
-	if (is_libtpu(c->path))
-		add_for_libtpu(c);
-	return 0;
+	vendors_add_files(c);
+	return vendors_set(c, err);
+}
+
+int settings_replace_options(struct pf_candidate *c, struct json_object *options,
+			     struct pf_err *err)
+{
+	json_object_put(c->options);
+	c->options = pf_json_copy(options);
+	return c->options ? vendors_set(c, err) : no_memory(err);
 }
 
 /* --- FFI libraries ----------------------------------------------------------------- */

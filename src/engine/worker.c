@@ -85,6 +85,8 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	w->own_most = config->own_most;
 	w->own_idle_s = config->own_idle_s;
 	w->log.quiet = !config->telemetry;
+	if (config->note)
+		pf_plugin_log_add(&w->log, config->note, strlen(config->note));
 	if (pf_process_start_init(&w->start, config) < 0 ||
 	    pf_thread_start(&w->monitor, pf_monitor_main, w)) {
 		worker_free(w);

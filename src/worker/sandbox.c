@@ -50,7 +50,10 @@ int pf_sandbox_parse(struct json_object *settings, struct pf_sandbox *ret,
 				  json_object_get_string(mode));
 	*ret = (struct pf_sandbox){ .mode = (enum pf_sandbox_mode)i,
 				    .read = list_of(settings, "sandbox_read"),
-				    .write = list_of(settings, "sandbox_write") };
+				    .write = list_of(settings, "sandbox_write"),
+				    .devices = list_of(settings, "devices"),
+				    .driver_read = list_of(settings, "driver_read"),
+				    .driver_write = list_of(settings, "driver_write") };
 	if (json_object_object_get_ex(settings, "sandbox_uid", &uid))
 		ret->uid = (uid_t)json_object_get_int64(uid);
 #ifdef PF_SANITIZE

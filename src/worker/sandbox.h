@@ -24,6 +24,9 @@ enum pf_sandbox_mode {
 struct pf_sandbox {
 	enum pf_sandbox_mode mode;
 	struct json_object *read, *write; /* borrowed lists of absolute paths, or NULL */
+	/* Borrowed lists of patterns, or NULL, for the mode device: files that drivers read, write and
+	 * control; that they read; directories in which they make files. */
+	struct json_object *devices, *driver_read, *driver_write;
 	uid_t uid;    /* the user that root's worker becomes; 0: it stays root */
 	bool network; /* it may use the network, as a member of a group */
 	int landlock; /* set by enter: the ABI of the kernel's Landlock; 0: it has none */
@@ -32,8 +35,9 @@ struct pf_sandbox {
 
 /*
  * Read SETTINGS: {"sandbox": "strict", "device" or "off", "sandbox_read", "sandbox_write": lists of
- * paths, "sandbox_uid"}, each of which may be missing; NULL: strict.  RET borrows the lists.  A
- * build with sanitizers is always off: they read /proc, and make processes.  -EPROTO.
+ * paths, "sandbox_uid", "devices", "driver_read", "driver_write"}, each of which may be missing;
+ * NULL: strict.  RET borrows the lists.  A build with sanitizers is always off: they read /proc,
+ * and make processes.  -EPROTO.
  */
 int pf_sandbox_parse(struct json_object *settings, struct pf_sandbox *ret,
 		     struct pf_err *err);

@@ -2,6 +2,7 @@
 /* The sandbox's files: Landlock. */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
 #include <linux/landlock.h>
 #include <stdint.h>
@@ -88,6 +89,24 @@ static void allow_present(const struct rules *r, const char *const *paths, size_
 		(void)allow(r, paths[i], access);
 }
 
+/* The same for the files that match the patterns of LIST. */
+static void allow_matching(const struct rules *r, struct json_object *list,
+			   uint64_t access)
+{
+	size_t n = list ? json_object_array_length(list) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		glob_t found;
+
+		if (glob(json_object_get_string(json_object_array_get_idx(list, i)), 0,
+			 NULL, &found))
+			found.gl_pathc = 0;
+		allow_present(r, (const char *const *)found.gl_pathv, found.gl_pathc,
+			      access);
+		globfree(&found);
+	}
+}
+
 /* The same for each path of LIST, the setting KEY; a path that does not exist is an error. */
 static int allow_list(const struct rules *r, const char *key, struct json_object *list,
 		      uint64_t access, struct pf_err *err)
@@ -124,30 +143,21 @@ static int enforce(struct rules *r, const struct pf_sandbox *s, uint64_t read,
 }
 
 static const char *const driver_files[] = {
-	"/usr",        "/lib",        "/lib64",           "/bin",           "/opt",
-	"/proc",       "/sys",        "/etc/ld.so.cache", "/etc/localtime", "/etc/OpenCL",
-	"/etc/vulkan", "/etc/nvidia", "/dev/urandom",
-};
-static const char *const driver_devices[] = {
-	"/dev/nvidiactl",   "/dev/nvidia-uvm",     "/dev/nvidia-uvm-tools",
-	"/dev/nvidia-caps", "/dev/nvidia-modeset", "/dev/kfd",
-	"/dev/dri",         "/dev/accel",          "/dev/vfio",
-	"/dev/tenstorrent", "/dev/null",
+	"/usr",  "/lib", "/lib64",           "/bin",           "/opt",
+	"/proc", "/sys", "/etc/ld.so.cache", "/etc/localtime", "/dev/urandom",
 };
 
-static void allow_devices(const struct rules *r)
+static void allow_devices(const struct rules *r, const struct pf_sandbox *s)
 {
 	uint64_t access = READ | LANDLOCK_ACCESS_FS_WRITE_FILE | IOCTL_DEV;
-	static const char *const numbered[] = { "nvidia", "accel", "neuron" };
-	char path[32];
 
-	allow_present(r, driver_devices, PF_ARRAY_SIZE(driver_devices), access);
-	for (size_t k = 0; k < PF_ARRAY_SIZE(numbered); k++)
-		for (int i = 0; i < 64; i++) {
-			snprintf(path, sizeof(path), "/dev/%s%d", numbered[k], i);
-			(void)allow(r, path, access);
-		}
-	/* libtpu finds its devices in the list of names. */
+	(void)allow(r, "/dev/null", access);
+	if (s->network) /* which it is a way to */
+		(void)allow(r, "/dev/infiniband", access);
+	allow_matching(r, s->devices, access);
+	allow_matching(r, s->driver_read, READ);
+	allow_matching(r, s->driver_write, WRITE);
+	/* Drivers find their devices in the list of names. */
 	(void)allow(r, "/dev", LANDLOCK_ACCESS_FS_READ_DIR);
 	(void)allow(r, "/dev/shm", WRITE | LANDLOCK_ACCESS_FS_MAKE_SOCK);
 }
@@ -223,7 +233,7 @@ int pf_sandbox_restrict_files(const struct pf_sandbox *s, const char *plugin,
 		allow_present(&r, driver_files, PF_ARRAY_SIZE(driver_files),
 			      READ | EXECUTE);
 		allow_libraries(&r, plugin);
-		allow_devices(&r);
+		allow_devices(&r, s);
 		allow_thread_names(&r);
 	} else if (plugin) {
 		/* Libraries may lie anywhere. */

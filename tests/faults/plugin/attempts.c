@@ -134,6 +134,53 @@ static void try_files(void)
 	attempt("file_statfs", syscall(SYS_statfs, "/", root) == 0);
 }
 
+/* Does the program PATH run?  It exits with 7. */
+static bool runs(const char *path)
+{
+	pid_t pid = fork();
+	int status = 0;
+
+	if (pid == 0) {
+		execl(path, path, NULL);
+		_exit(127);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 7;
+}
+
+static bool makes_file_in(const char *dir)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/made", dir);
+	return opens(path, O_CREAT | O_WRONLY) && unlink(path) == 0;
+}
+
+static void try_path(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+		fprintf(stderr, "%s:%s%s\n", path,
+			opens(path, O_RDONLY | O_DIRECTORY) ? " list" : "",
+			makes_file_in(path) ? " make" : "");
+		return;
+	}
+	fprintf(stderr, "%s:%s%s%s\n", path, opens(path, O_RDONLY) ? " read" : "",
+		opens(path, O_WRONLY) ? " write" : "", runs(path) ? " run" : "");
+}
+
+void attempts_at(const char *file)
+{
+	FILE *paths = fopen(file, "re");
+	char path[400];
+
+	while (paths && fscanf(paths, "%399s", path) == 1)
+		try_path(path);
+	if (paths)
+		fclose(paths);
+	fprintf(stderr, "paths: %s\n", paths ? "all" : "none");
+}
+
 /* The call got past the sandbox, whatever the kernel said to its arguments. */
 static bool arrives(long r)
 {

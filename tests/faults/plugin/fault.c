@@ -259,6 +259,8 @@ static void make_noise(const char *fault)
 		attempts_prepare(arg);
 	else if (arg)
 		attempts_make();
+	if ((arg = fault_arg(fault, "paths")))
+		attempts_at(arg);
 	if ((arg = fault_arg(fault, "print")))
 		print_lines(arg);
 	if ((arg = fault_arg(fault, "search")))

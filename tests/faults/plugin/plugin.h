@@ -60,6 +60,8 @@
  *   print:N[:text]            N lines "text 1", "text 2" ... on standard error; goes on
  *   attempts:DIR              makes a thread that tries what the system lets it do, with the
  *                             files in DIR; attempts: has it do so, and waits; goes on
+ *   paths:FILE                prints what the system lets it do (read, write, run; list,
+ *                             make) with each path in FILE; goes on
  *   search:SEED               prints how often the 64 bytes SEED, SEED + 7, SEED + 14 ... (mod
  *                             256) lie within a page of this process's memory; goes on
  *   needs-socket              fails if it cannot have a socket
@@ -195,6 +197,7 @@ PJRT_Error *error_from(const char *arg, enum op op);
 void die(const char *fault);
 void attempts_prepare(const char *dir);
 void attempts_make(void);
+void attempts_at(const char *file);
 void search_memory(unsigned seed);
 
 void sleep_ms(long ms);

@@ -280,19 +280,44 @@ TEST(kinds_have_names)
 	}
 }
 
-TEST(libtpu_has_what_it_needs)
+/* What each plugin gets that the user has not set; a NAME or the file's name says which vendor's it is. */
+TEST(a_vendor_has_settings)
 {
 	put_file("plugins/libtpu.so", LIBRARY);
-	ck_assert_msg(parse("tpu=plugins/libtpu.so m") == 0, "%s", err.text);
-	ck_assert_str_eq(plain(o.plugins[0].sandbox), quoted("{'sandbox':'device'}"));
+	put_file("plugins/xla_rocm_plugin.so", LIBRARY);
+	ck_assert_msg(parse("a=plugins/libtpu.so,gpu=plugins/xla_rocm_plugin.so,sycl="
+			    "plugins/flat.so,flat=plugins/flat.so m") == 0,
+		      "%s", err.text);
+	ck_assert_str_eq(pf_json_get_string(o.plugins[0].sandbox, "sandbox"), "device");
 	ck_assert_ptr_nonnull(strstr(plain(o.plugins[0].env),
 				     quoted("'ALLOW_MULTIPLE_LIBTPU_LOAD':'1'")));
-	ck_assert_msg(parse("tpu=plugins/libtpu.so m --sandbox strict --plugin-env "
-			    "tpu:ALLOW_MULTIPLE_LIBTPU_LOAD=0") == 0,
+	ck_assert_str_eq(plain(o.plugins[0].options), "{}");
+	ck_assert_str_eq(pf_json_get_string(o.plugins[1].sandbox, "sandbox"), "");
+	ck_assert_str_eq(plain(o.plugins[1].options), quoted("{'platform_name':'ROCM'}"));
+	ck_assert_ptr_nonnull(strstr(o.plugins[1].note, " platform_name=ROCM, "));
+	ck_assert_str_eq(plain(o.plugins[2].options), quoted("{'platform_name':'SYCL'}"));
+	ck_assert_str_eq(plain(o.plugins[3].options), "{}");
+	ck_assert_ptr_null(o.plugins[3].note);
+}
+
+TEST(the_users_settings_precede_a_vendors)
+{
+	put_file("plugins/libtpu.so", LIBRARY);
+	put_file("plugins/xla_rocm_plugin.so", LIBRARY);
+	setenv("GOOGLE_LOGTOSTDERR", "0", 1);
+	ck_assert_msg(parse("tpu=plugins/libtpu.so,rocm=plugins/xla_rocm_plugin.so m "
+			    "--sandbox strict --plugin-env "
+			    "tpu:ALLOW_MULTIPLE_LIBTPU_LOAD=0 --plugin-env "
+			    "tpu:TPU_SKIP_MDS_QUERY=0 --plugin-option "
+			    "rocm:platform_name=x") == 0,
 		      "%s", err.text);
-	ck_assert_str_eq(plain(o.plugins[0].sandbox), quoted("{'sandbox':'strict'}"));
-	ck_assert_ptr_nonnull(strstr(plain(o.plugins[0].env),
-				     quoted("'ALLOW_MULTIPLE_LIBTPU_LOAD':'0'")));
+	unsetenv("GOOGLE_LOGTOSTDERR");
+	ck_assert_str_eq(pf_json_get_string(o.plugins[0].sandbox, "sandbox"), "strict");
+	ck_assert_str_eq(
+		plain(o.plugins[0].env),
+		quoted("{'ALLOW_MULTIPLE_LIBTPU_LOAD':'0','TPU_SKIP_MDS_QUERY':'0'}"));
+	ck_assert_ptr_null(o.plugins[0].note);
+	ck_assert_str_eq(plain(o.plugins[1].options), quoted("{'platform_name':'x'}"));
 }
 
 TEST(list_plugins_finds_plugins)
