@@ -139,6 +139,24 @@ static void set_limits(const struct pf_sandbox *s)
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
+/* Does the list of directories LD_LIBRARY_PATH have one below the current directory? */
+static bool searches_here(void)
+{
+	const char *at = getenv("LD_LIBRARY_PATH");
+
+	for (; at && *at; at = strchrnul(at, ':'), at += *at == ':')
+		if (*at != '/' && *at != ':')
+			return true;
+	return false;
+}
+
+/* Leave the user's directory: drivers open the current one, so it is one in which they may do so. */
+static void leave_directory(const struct pf_sandbox *s)
+{
+	if (s->mode != PF_SANDBOX_DEVICE || chdir("/dev/shm"))
+		(void)!chdir("/");
+}
+
 /* --- the three steps ---------------------------------------------------------------- */
 
 int pf_sandbox_enter(struct pf_sandbox *s, const char *plugin, struct pf_err *err)
@@ -167,6 +185,8 @@ int pf_sandbox_enter(struct pf_sandbox *s, const char *plugin, struct pf_err *er
 	if (s->mode == PF_SANDBOX_DEVICE)
 		setenv("TMPDIR", "/dev/shm", 0); /* where it may write */
 	r = pf_sandbox_restrict_files(s, plugin, err);
+	if (s->mode == PF_SANDBOX_DEVICE && *plugin == '/' && !searches_here())
+		leave_directory(s);
 	return r < 0 ? r : pf_sandbox_restrict_calls(s, &s->seccomp, err);
 }
 
@@ -175,7 +195,8 @@ int pf_sandbox_loaded(const struct pf_sandbox *s, struct pf_err *err)
 	if (s->mode == PF_SANDBOX_OFF)
 		return 0;
 	drop_capabilities(false);
-	(void)!chdir("/"); /* a plugin's path may be relative, so not before */
+	leave_directory(
+		s); /* the paths of the plugin and its libraries may be relative, so at last here */
 	return pf_sandbox_restrict_files(s, NULL, err);
 }
 

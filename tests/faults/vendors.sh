@@ -95,3 +95,9 @@ is $tpu
 tells log '^pjrtfs: it runs with ALLOW_MULTIPLE_LIBTPU_LOAD=1 GOOGLE_LOGTOSTDERR=1( TPU_SKIP_MDS_QUERY=1)?, as '
 lets tpu "$work/so/unknown.so" --plugin-env tpu:GOOGLE_LOGTOSTDERR=0
 tells log '^pjrtfs: it runs with ALLOW_MULTIPLE_LIBTPU_LOAD=1( TPU_SKIP_MDS_QUERY=1)?, as '
+
+# -- the current directory is one that the plugin may open, when it is loaded, too, and not the user's
+tries .
+faults open=paths:"$paths"
+lets p "$work/so/unknown.so" --sandbox device
+equal "what it may do in the current directory, at the start and later" "$(cat got)" $'.: list make\n.: list make'
