@@ -73,6 +73,10 @@ struct json_object *pf_sandbox_json(const struct pf_sandbox *sandbox);
 int pf_sandbox_restrict_files(const struct pf_sandbox *sandbox, const char *plugin,
 			      struct pf_err *err);
 
+/* The directories of DT_RUNPATH, else of DT_RPATH, of the file PLUGIN, a colon between them; "": it names none, or
+ * is no shared library.  The caller's; NULL: no memory. */
+char *pf_runpath(const char *plugin);
+
 /* Allow only the calls that the plugin may make.  *FILTERED: false if the kernel has no seccomp. */
 int pf_sandbox_restrict_calls(const struct pf_sandbox *sandbox, bool *filtered,
 			      struct pf_err *err);

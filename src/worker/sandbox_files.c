@@ -176,12 +176,21 @@ static void allow_thread_names(const struct rules *r)
 		    READ | LANDLOCK_ACCESS_FS_WRITE_FILE | TRUNCATE);
 }
 
-/* Cut the path of a plugin in a Python package to the directory of all packages, where pip has put the
- * libraries that it needs; another plugin's to its own directory.  False: that is the root. */
-static bool cut_to_libraries(char *path)
+/* --- where a plugin's libraries lie --------------------------------------------------- */
+
+/* Is PATH the directory DIR, or below it?  Both are real paths. */
+static bool is_below(const char *path, const char *dir)
+{
+	size_t len = strcmp(dir, "/") ? strlen(dir) : 0;
+
+	return !strncmp(path, dir, len) && (path[len] == '/' || !path[len]);
+}
+
+/* If PATH lies in a Python's packages, cut it to the directory of all of them. */
+static bool cut_to_packages(char *path)
 {
 	static const char *const sites[] = { "/site-packages/", "/dist-packages/" };
-	char *end = strrchr(path, '/');
+	char *end = NULL;
 
 	for (size_t i = 0; i < PF_ARRAY_SIZE(sites); i++) {
 		char *site = strstr(path, sites[i]);
@@ -189,23 +198,100 @@ static bool cut_to_libraries(char *path)
 		if (site)
 			end = site + strlen(sites[i]) - 1;
 	}
-	*end = '\0';
-	return *path;
+	if (end)
+		*end = '\0';
+	return end;
 }
 
-/* The directories of LD_LIBRARY_PATH, and those that PLUGIN's libraries lie in. */
+/* Cut the directory of a Python's packages, /A/lib/python3.11/site-packages, to /A/lib. */
+static bool cut_to_lib(char *packages)
+{
+	char *python;
+
+	*strrchr(packages, '/') = '\0';
+	python = strrchr(packages, '/');
+	if (!python || strncmp(python, "/python", strlen("/python")) != 0)
+		return false;
+	*python = '\0';
+	python = strrchr(packages, '/');
+	return python && (!strcmp(python, "/lib") || !strcmp(python, "/lib64"));
+}
+
+/* Put the directory ITEM of the run path of PLUGIN, without symbolic links, into REAL. */
+static bool find_item(const char *plugin, const char *item, char real[static PATH_MAX])
+{
+	static const char *const origins[] = { "$ORIGIN", "${ORIGIN}" };
+	char path[PATH_MAX];
+	int dir = (int)(strrchr(plugin, '/') - plugin);
+
+	if (*item == '/')
+		return realpath(item, real);
+	for (size_t i = 0; i < PF_ARRAY_SIZE(origins); i++) {
+		size_t len = strlen(origins[i]);
+
+		if (!strncmp(item, origins[i], len) &&
+		    snprintf(path, sizeof(path), "%.*s%s", dir, plugin, item + len) <
+			    (int)sizeof(path))
+			return realpath(path, real);
+	}
+	return false;
+}
+
+/* Allow those directories of PLUGIN's run path that are below LIB. */
+static void allow_runpath(const struct rules *r, const char *plugin, const char *lib)
+{
+	pf_autofree char *text = pf_runpath(plugin);
+	char real[PATH_MAX], *rest = text, *item;
+
+	while ((item = strsep(&rest, ":")))
+		if (find_item(plugin, item, real) && is_below(real, lib))
+			(void)allow(r, real, READ | EXECUTE);
+}
+
+/* Is DIR the home directory, or above it? */
+static bool has_home(const char *dir)
+{
+	pf_autofree char *home = pf_home_dir();
+	char real[PATH_MAX];
+
+	return home && realpath(home, real) && is_below(real, dir);
+}
+
+/*
+ * A plugin that pip has installed gets all packages, where pip has put what it needs, and
+ * what its run path names beside its Python's libraries; another one its own directory.  A run path
+ * is the choice of who made the file, so it opens nothing else; nor does a plugin open the home
+ * directory because it lies there.
+ */
+static void allow_beside(const struct rules *r, const char *plugin)
+{
+	char dir[PATH_MAX];
+
+	if (!realpath(plugin, dir))
+		return;
+	if (cut_to_packages(dir)) {
+		(void)allow(r, dir, READ | EXECUTE);
+		if (cut_to_lib(dir))
+			allow_runpath(r, plugin, dir);
+		return;
+	}
+	*strrchr(dir, '/') = '\0';
+	(void)allow(r, *dir && !has_home(dir) ? dir : plugin, READ | EXECUTE);
+}
+
 static void allow_libraries(const struct rules *r, const char *plugin)
 {
 	const char *list = getenv("LD_LIBRARY_PATH");
 	pf_autofree char *copy = list ? strdup(list) : NULL;
-	char real[PATH_MAX], *rest = copy, *path;
+	char *rest = copy, *path;
 
 	while (rest && (path = strsep(&rest, ":")))
 		if (*path)
 			(void)allow(r, path, READ | EXECUTE);
-	if (realpath(plugin, real) && cut_to_libraries(real))
-		(void)allow(r, real, READ | EXECUTE);
+	allow_beside(r, plugin);
 }
+
+/* --- the rules ------------------------------------------------------------------------ */
 
 static const char *const strict_files[] = {
 	"/dev/urandom", /* without it XLA's compiler aborts */

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
-# What the plugin of each vendor may open in the sandbox device: the devices of its vendor.
+# What the plugin of each vendor may open in the sandbox device: the devices of its vendor, and of the Python
+# that it is installed in what its libraries need.
 . "$srcdir/tests/lib.sh"
 requires has_landlock
 requires isolated # it puts devices into /dev
 faulty=$build/tests/faults/faulty_plugin.so
+read -ra cc <<<"${CC:-cc}" # it may have options
 paths=$work/.faulty/paths
 
 # tries PATH...: what the plugins from now on try to open.
@@ -101,3 +103,32 @@ tries .
 faults open=paths:"$paths"
 lets p "$work/so/unknown.so" --sandbox device
 equal "what it may do in the current directory, at the start and later" "$(cat got)" $'.: list make\n.: list make'
+
+# -- a plugin in a Python of the home directory gets the packages beside it, where ptxas is, and below the
+# Python's libraries what its run path names; a run path opens nothing else
+requires "${cc[@]}" --version
+site=home/venv/lib/python3.11/site-packages
+mkdir -p "$site/jax_plugins/xla_x" "$site/nvidia/cu13/bin" home/venv/lib/runtime home/venv/lib/other home/venv/share home/.ssh
+for file in "$site/nvidia/cu13/bin/ptxas" home/venv/lib/runtime/x home/venv/lib/other/x home/venv/share/x home/.ssh/x; do
+	printf '#!/bin/sh\nexit 7\n' >"$file"
+	chmod +x "$file"
+done
+export HOME=$work/home
+cp "$faulty" "$site/jax_plugins/xla_x/real.so"
+link() # FILE RUNPATH: a plugin that has this run path
+{
+	"${cc[@]}" -shared -o "$1" -x c /dev/null -L"$work/$site/jax_plugins/xla_x" \
+		-Wl,--no-as-needed -l:real.so -Wl,"-rpath,\$ORIGIN:$2"
+}
+# shellcheck disable=SC2016 # the linker's
+up='$ORIGIN/../../../..'
+link "$site/jax_plugins/xla_x/plugin.so" "$up/runtime:/:$up/..:$up/../share:$up/../../.ssh:$HOME:$up/runtime/../../../.ssh"
+tries "$HOME"/{venv/{lib/{runtime,other},share},.ssh}/x "$work/$site/nvidia/cu13/bin/ptxas"
+lets p "$work/$site/jax_plugins/xla_x/plugin.so" --sandbox device
+equal "what it may do" "$(cat got)" "$HOME/venv/lib/python3.11/site-packages/nvidia/cu13/bin/ptxas: read run
+$HOME/venv/lib/runtime/x: read run"
+
+# -- a plugin in the home directory gets no other file there
+cp "$faulty" home/plugin.so
+lets p "$HOME/plugin.so" --sandbox device
+equal "what it may do" "$(cat got)" ''
