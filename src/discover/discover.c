@@ -211,6 +211,16 @@ struct look {
 	const char *site; /* the site-packages directory that it lies in, or NULL */
 };
 
+/* Is the file PATH, in L's directory, a plugin's: by its name, or by what it exports? */
+static bool is_plugin(const struct look *l, const char *path,
+		      char name[static PF_PLUGIN_NAME],
+		      char version[static PF_PLUGIN_VERSION])
+{
+	return name_of_path(path, l->how, name, version) ||
+	       (l->how & LOOK_SYMBOL && name_of_jax_library(path, name, version) &&
+		library_exports(path, "GetPjrtApi"));
+}
+
 /* Look at ENTRY of L's directory, of the d_type TYPE. */
 static void look_at(const struct look *l, const char *entry, int type)
 {
@@ -229,7 +239,7 @@ static void look_at(const struct look *l, const char *entry, int type)
 	}
 	path[n - (int)strlen("/pjrt_plugin.so")] = '\0';
 	/* A directory may be called foo.so. */
-	if (type == DT_DIR || !name_of_path(path, l->how, name, version))
+	if (type == DT_DIR || !is_plugin(l, path, name, version))
 		return;
 	f = file_add(l->d, l->place, name, version, path);
 	if (f && l->site)
@@ -421,7 +431,7 @@ static void look_in_site(const struct searching *s, const char *site)
 		unsigned how;
 	} packages[] = {
 		/* these hold nothing but plugins */
-		{ "/{jax,xla}_plugins/[!_]*/", LOOK_PLUGIN },
+		{ "/{jax,xla}_plugins/[!_]*/", LOOK_PLUGIN | LOOK_SYMBOL },
 		{ "/[!_]*/", LOOK_NAMES },
 		{ "/iree/_pjrt_libs/*/", LOOK_NAMES },
 	};

@@ -15,6 +15,7 @@ enum {
 	LOOK_ANY = 2,     /* and every *.so */
 	LOOK_BELOW = 4,   /* and pjrt_plugin.so in directories below */
 	LOOK_MUST_BE = 8, /* a missing directory is an error */
+	LOOK_SYMBOL = 16, /* and shared libraries that have GetPjrtApi, in jax_plugins/ */
 };
 
 /*
@@ -25,6 +26,11 @@ enum {
  */
 bool name_of_path(const char *path, unsigned how, char name[static PF_PLUGIN_NAME],
 		  char version[static PF_PLUGIN_VERSION]);
+
+/* The same for a shared library in a package of JAX's plugins, called so after the package:
+ * jax_plugins/libtt/any.so is "tt".  False: it is none by its path. */
+bool name_of_jax_library(const char *path, char name[static PF_PLUGIN_NAME],
+			 char version[static PF_PLUGIN_VERSION]);
 
 /* The same for a file that is a plugin's whatever it is called. */
 void name_of_any_path(const char *path, char name[static PF_PLUGIN_NAME],
@@ -38,5 +44,8 @@ void name_clean(const char *text, size_t len, char name[static PF_PLUGIN_NAME]);
  * NAME of the package that PATH lies in.  False: it lies in none.
  */
 bool name_of_jax_package(const char *path, char name[static PF_PLUGIN_NAME]);
+
+/* Does the shared library at PATH export the function NAME?  Reads only; false: no, or it is none. */
+bool library_exports(const char *path, const char *name);
 
 #endif

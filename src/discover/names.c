@@ -143,6 +143,19 @@ bool name_of_jax_package(const char *path, char name[static PF_PLUGIN_NAME])
 	return *name;
 }
 
+bool name_of_jax_library(const char *path, char name[static PF_PLUGIN_NAME],
+			 char version[static PF_PLUGIN_VERSION])
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash || !name_of_file(slash + 1, LOOK_ANY, name, version) ||
+	    !name_of_jax_package(path, name))
+		return false;
+	if (!strncmp(name, "lib", 3) && name[3])
+		memmove(name, name + 3, strlen(name + 3) + 1);
+	return true;
+}
+
 int pf_plugin_name_check(const char *name, struct pf_err *err)
 {
 	size_t len = 0;

@@ -55,6 +55,12 @@ printf 'home = /usr/bin\ninclude-system-site-packages = false\n' >venv/pyvenv.cf
 ln -s /usr/bin/python3 venv/bin/python3
 VIRTUAL_ENV=$work/venv listed xla_cpu "$site/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so" \
 	'$VIRTUAL_ENV' 'xla_cpu_pjrt 0.0.1'
+# -- one of JAX's packages is found by what its library exports, not by its name
+mkdir "$site/jax_plugins/libtt"
+ln -s "$so" "$site/jax_plugins/libtt/libtt.so"
+echo 'int f(void) { return 1; }' | ${CC:-cc} -shared -fPIC -x c -o "$site/jax_plugins/libtt/libother.so" -
+VIRTUAL_ENV=$work/venv listed tt "$site/jax_plugins/libtt/libtt.so" '$VIRTUAL_ENV'
+
 # -- the sentence about a plugin that is not found says what to do
 VIRTUAL_ENV=$work/venv fails_with "; xla_cuda12 was found in \$VIRTUAL_ENV $site: pjrtfs xla_cuda12 MOUNTPOINT" \
 	"$pjrtfs" xla_cud m --config /dev/null

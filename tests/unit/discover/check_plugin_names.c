@@ -71,6 +71,28 @@ TEST_EACH(file_names_have_plugin_names, names)
 }
 
 static const struct {
+	const char *path, *name; /* NONE: no package of JAX's plugins has it */
+} jax_libraries[] = {
+	{ "/s/jax_plugins/libtt/libtt.so", "tt" },
+	{ "/s/jax_plugins/mine/any.so.2", "mine" },
+	{ "/s/jax_plugins/lib/lib.so", "lib" },
+	{ "/s/jax_plugins/libtt/libtt.txt", NONE },
+	{ "/s/xla_plugins/libtt/libtt.so", NONE },
+	{ "/s/jax_plugins/libtt.so", NONE },
+	{ "libtt.so", NONE },
+};
+
+TEST_EACH(packages_of_jax_have_plugin_names, jax_libraries)
+{
+	char name[PF_PLUGIN_NAME], version[PF_PLUGIN_VERSION];
+
+	ck_assert_int_eq(name_of_jax_library(jax_libraries[_i].path, name, version),
+			 jax_libraries[_i].name != NONE);
+	if (jax_libraries[_i].name)
+		ck_assert_str_eq(name, jax_libraries[_i].name);
+}
+
+static const struct {
 	const char *path, *name;
 } paths[] = {
 	{ "/a/cpu-0.106/pjrt_plugin.so", "cpu-0.106" },
