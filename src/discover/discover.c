@@ -305,6 +305,7 @@ struct search {
 	void (*look)(const struct searching *s, char *where);
 	unsigned how;
 	size_t list; /* the offset of a list in the config, which is searched instead */
+	const char *name; /* of the plugin, if WHERE is a file; look_at_named's */
 };
 
 static void look_in_place(const struct searching *s, char *dir)
@@ -366,6 +367,18 @@ static void look_in_list(const struct searching *s, char *list)
 			file_add(s->d, place_add(s->d, s->search->source, word), NULL, "",
 				 word);
 	}
+}
+
+/* Look at the file WHERE, which is called as the row says, or in the directory WHERE. */
+static void look_at_named(const struct searching *s, char *where)
+{
+	struct stat st;
+
+	if (stat(where, &st) == 0 && S_ISDIR(st.st_mode))
+		look_in_place(s, where);
+	else
+		file_add(s->d, place_add(s->d, s->search->source, where), s->search->name,
+			 "", where);
 }
 
 /* NAME:PATH,NAME:PATH, as JAX reads it. */
@@ -486,6 +499,13 @@ static const struct search searches[] = {
 	{ "$PJRT_NAMES_AND_LIBRARY_PATHS", NULL, add_pairs, .how = LOOK_NAMES },
 	{ "$PJRT_PLUGIN_LIBRARY_PATH", NULL, look_in_list, .how = LOOK_BELOW | MUST },
 	{ "$PJRT_PLUGIN_PATH", NULL, look_in_list, .how = LOOK_BELOW | MUST },
+	{ "$TPU_LIBRARY_PATH", NULL, look_at_named, .name = "tpu" },
+	{ "$PJRT_PLUGIN_TPU_LIB", NULL, look_at_named, .name = "tpu" },
+	{ "$PJRT_PLUGIN_CUDA_13_LIB", NULL, look_at_named, .name = "cuda13" },
+	{ "$PJRT_PLUGIN_CUDA_12_LIB", NULL, look_at_named, .name = "cuda12" },
+	{ "$PJRT_PLUGIN_ROCM_7_LIB", NULL, look_at_named, .name = "rocm7" },
+	{ "$PJRT_PLUGIN_NEURON_LIB", NULL, look_at_named, .name = "neuron" },
+	{ "$PJRT_PLUGIN_METAL_LIB", NULL, look_at_named, .name = "metal" },
 	{ "the user's directory", "~/.local/lib/pjrtfs/plugins", look_in_place,
 	  .how = PJRTFS },
 	{ "pjrtfs's own directory", "own", look_in_place, .how = PJRTFS },

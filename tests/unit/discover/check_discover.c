@@ -13,6 +13,13 @@ static void set_up(void)
 		"PJRT_NAMES_AND_LIBRARY_PATHS",
 		"PJRT_PLUGIN_LIBRARY_PATH",
 		"PJRT_PLUGIN_PATH",
+		"TPU_LIBRARY_PATH",
+		"PJRT_PLUGIN_TPU_LIB",
+		"PJRT_PLUGIN_CUDA_13_LIB",
+		"PJRT_PLUGIN_CUDA_12_LIB",
+		"PJRT_PLUGIN_ROCM_7_LIB",
+		"PJRT_PLUGIN_NEURON_LIB",
+		"PJRT_PLUGIN_METAL_LIB",
 		"LD_LIBRARY_PATH",
 		"VIRTUAL_ENV",
 		"CONDA_PREFIX",
@@ -90,6 +97,8 @@ static const struct {
 	{ "env/e/pjrt_plugin.so", NULL },
 	{ "lib1/libpjrt_l1.so", NULL },
 	{ "lib2.so", NULL },
+	{ "tpu/libtpu.so", NULL },
+	{ "ryft/any.so", NULL },
 	{ ".local/lib/pjrtfs/plugins/user/pjrt_plugin.so", NULL },
 	{ "own/cpu/pjrt_plugin.so", NULL },
 	{ "own/flat.so", NULL },
@@ -125,6 +134,9 @@ static struct pf_discover_config fill_every_place(void)
 	setenv("PJRT_NAMES_AND_LIBRARY_PATHS", "jax:a/jax.so", 1);
 	setenv("PJRT_PLUGIN_LIBRARY_PATH", "lib1", 1);
 	setenv("PJRT_PLUGIN_PATH", ":lib2.so:", 1);
+	setenv("TPU_LIBRARY_PATH", "tpu", 1);
+	setenv("PJRT_PLUGIN_CUDA_13_LIB", "ryft/any.so", 1);
+	setenv("PJRT_PLUGIN_CUDA_12_LIB", "ryft/gone.so", 1);
 	setenv("LD_LIBRARY_PATH", "ld:/nowhere", 1);
 	setenv("VIRTUAL_ENV", "venv", 1);
 	return (struct pf_discover_config){ .words = words,
@@ -157,7 +169,11 @@ TEST(the_search_has_the_manuals_order)
 		"--plugin: first=a/x.so\n" OWN_SAID
 		"$PJRT_NAMES_AND_LIBRARY_PATHS: jax=a/jax.so\n"
 		"$PJRT_PLUGIN_LIBRARY_PATH: l1=lib1/libpjrt_l1.so\n"
-		"$PJRT_PLUGIN_PATH: lib2=lib2.so\n" OWN_DIRS
+		"$PJRT_PLUGIN_PATH: lib2=lib2.so\n"
+		"$TPU_LIBRARY_PATH: tpu=tpu/libtpu.so\n"
+		"$PJRT_PLUGIN_CUDA_13_LIB: cuda13=ryft/any.so\n"
+		"$PJRT_PLUGIN_CUDA_12_LIB: cuda12=ryft/gone.so refused: No such file or "
+		"directory\n" OWN_DIRS
 		"GoMLX: cpu=usr/local/lib/go-xla/pjrt_c_api_cpu_v0.83.1_plugin.so 0.83.1\n"
 		"GoMLX: cpu=usr/local/lib/gomlx/pjrt/pjrt_c_api_cpu_plugin.so\n"
 		"$LD_LIBRARY_PATH: ld=ld/libpjrt_ld.so\n"
