@@ -85,6 +85,7 @@ struct pf_candidate {
 	struct json_object *group;   /* likewise: group_settle's */
 	char *refused;               /* why it cannot be loaded: no such file; or NULL */
 	char *note; /* what its vendor's plugins need and pjrtfs set, or NULL */
+	char *found; /* the plugin's name, where NAME is that of a kind ("cuda"); or NULL */
 };
 
 struct options;

@@ -160,6 +160,8 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 		config.on_failed = plugin_failed;
 		config.arg = d;
 		r = r < 0 ? r : pf_worker_new(&config, worker, err);
+		if (r < 0 && p->found)
+			pf_err_wrap(err, r, "%s", p->found);
 		if (r < 0) {
 			note_failed(d, p, err);
 			continue;
@@ -531,9 +533,12 @@ static void log_start(const struct daemon *d)
 
 	for (unsigned i = 0; i < d->config.n_workers; i++) {
 		const struct pf_description *w = pf_worker_description(d->workers[i]);
+		const char *name = pf_worker_name(d->workers[i]);
+		const struct pf_candidate *p = candidate_find(o, name);
+		const char *found = p && p->found ? p->found : "";
 
-		pf_buf_printf(&plugins, "%s%s (API %d.%d, %u devices)", i ? ", " : "",
-			      pf_worker_name(d->workers[i]), w->api_major, w->api_minor,
+		pf_buf_printf(&plugins, "%s%s (%s%sAPI %d.%d, %u devices)", i ? ", " : "",
+			      name, found, *found ? ", " : "", w->api_major, w->api_minor,
 			      w->n_devices);
 	}
 	pf_log(PF_LOG_INFO,

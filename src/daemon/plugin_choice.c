@@ -48,18 +48,16 @@ static int search_init(struct search *s, const struct options *o,
 /* A kind of plugins, which go by NAME here and in JAX, whatever the number in their own names is. */
 static const struct kind {
 	const char *name;
-	const char *
-		begins; /* the beginning of the plugins' names; NULL: there is one, NAME */
-	bool gpu;       /* "gpu" means it, too */
+	bool gpu; /* "gpu" means it, too, and plugins are called NAME, NAME13 or xla_NAME13 */
 	const char *install; /* advice where none is found */
 } kinds[] = {
-	{ "cpu", NULL, false, "\"pjrtfs-fetch-plugins cpu\" brings one" },
-	{ "tpu", NULL, false, "for a TPU, \"pip install libtpu\" in a venv brings one" },
-	{ "cuda", "xla_cuda", true,
+	{ "cpu", false, "\"pjrtfs-fetch-plugins cpu\" brings one" },
+	{ "tpu", false, "for a TPU, \"pip install libtpu\" in a venv brings one" },
+	{ "cuda", true,
 	  "for an NVIDIA GPU, \"pip install 'jax[cuda13]'\" in a venv brings one" },
-	{ "rocm", "xla_rocm", true,
+	{ "rocm", true,
 	  "for an AMD GPU, \"pip install jax-rocm7-pjrt\" in a venv brings one, beside ROCm" },
-	{ "oneapi", "xla_oneapi", true,
+	{ "oneapi", true,
 	  "for an Intel GPU, \"pip install jax-oneapi-pjrt\" in a venv brings one" },
 };
 
@@ -68,24 +66,50 @@ static bool is_of_kind(const struct kind *kind, const char *name)
 	return !strcmp(kind->name, name) || (kind->gpu && !strcmp("gpu", name));
 }
 
-/* The name of the newest plugin that D has of the kind NAME, of the first such kind; NULL: none. */
+/* The version in the name of a plugin of KIND: 13 in "xla_cuda13", 0 in "xla_oneapi"; -1: NAME is no such
+ * plugin's. */
+static int version_of(const struct kind *kind, const char *name)
+{
+	const char *at = strncmp(name, "xla_", 4) ? name : name + 4;
+	size_t len = strlen(kind->name);
+	int version;
+
+	if (!kind->gpu || strncmp(at, kind->name, len) != 0)
+		return -1;
+	at += len;
+	version = atoi(at);
+	if (at[strspn(at, "0123456789")])
+		return -1;
+	/* jax-rocm60-pjrt is for ROCm 6.0, jax-rocm7-pjrt for ROCm 7. */
+	return version < 40 ? version : version / 10;
+}
+
+/* The name of the newest plugin that D has of KIND; NULL: none. */
+static const char *newest_of(const struct pf_discovery *d, const struct kind *kind)
+{
+	const char *best = NULL;
+	int newest = -1;
+
+	for (unsigned i = 0; i < d->n_files; i++) {
+		const struct pf_plugin_file *f = &d->files[i];
+		int version = f->refused ? -1 : version_of(kind, f->name);
+
+		if (version <= newest)
+			continue;
+		newest = version;
+		best = f->name;
+	}
+	return best;
+}
+
+/* The same of the kind NAME, of the first such kind that there is. */
 static const char *newest_of_kind(const struct pf_discovery *d, const char *name)
 {
 	const char *best = NULL;
 
-	for (size_t k = 0; k < PF_ARRAY_SIZE(kinds) && !best; k++) {
-		const char *begins = kinds[k].begins;
-
-		if (!begins || !is_of_kind(&kinds[k], name))
-			continue;
-		for (unsigned i = 0; i < d->n_files; i++) {
-			const struct pf_plugin_file *f = &d->files[i];
-
-			if (!f->refused && !strncmp(f->name, begins, strlen(begins)) &&
-			    (!best || strverscmp(f->name, best) > 0))
-				best = f->name;
-		}
-	}
+	for (size_t k = 0; k < PF_ARRAY_SIZE(kinds) && !best; k++)
+		if (is_of_kind(&kinds[k], name))
+			best = newest_of(d, &kinds[k]);
 	return best;
 }
 
@@ -149,8 +173,8 @@ static int not_found(const struct search *s, const char *name, struct pf_err *er
 			  name, places.failed ? "its places" : places.data);
 }
 
-/* The file of the plugin called NAME, the caller's. */
-static int find_by_name(struct search *s, const char *name, char **ret,
+/* Set P's path to the file of the plugin called NAME, and found if NAME is that of a kind. */
+static int find_by_name(struct search *s, const char *name, struct pf_candidate *p,
 			struct pf_err *err)
 {
 	PF_CLEANUP(pf_discovery_freep) struct pf_discovery *d = NULL;
@@ -164,14 +188,16 @@ static int find_by_name(struct search *s, const char *name, char **ret,
 		return r;
 	f = pf_discovery_pick(d, name, s->minor_of, NULL);
 	newest = f ? NULL : newest_of_kind(d, name);
-	if (newest)
+	if (newest) {
 		f = pf_discovery_pick(d, newest, s->minor_of, NULL);
+		p->found = strdup(newest);
+	}
 	if (!f)
 		return not_found(s, name, err);
-	*ret = f->refused ? NULL : realpath(f->path, NULL);
-	return *ret ? 0
-		    : pf_err_set(err, -ENOENT, "%s: %s", f->path,
-				 f->refused ? f->refused : strerror(errno));
+	p->path = f->refused ? NULL : realpath(f->path, NULL);
+	return p->path ? 0
+		       : pf_err_set(err, -ENOENT, "%s: %s", f->path,
+				    f->refused ? f->refused : strerror(errno));
 }
 
 /* Add the plugin that WORD means to O's: NAME, PATH or NAME=PATH.  A plugin whose file does not
@@ -190,7 +216,7 @@ static int add_plugin(struct search *s, struct options *o, const char *word,
 	if (r == -EINVAL)
 		return r;
 	if (r == 0 && !path)
-		r = find_by_name(s, word, &p->path, &why);
+		r = find_by_name(s, word, p, &why);
 	else if (r == 0 && !(p->path = realpath(path, NULL)))
 		pf_err_set(&why, -errno, "%s: %s", path, strerror(errno));
 	if (why.code) {
@@ -271,11 +297,14 @@ int plugin_choice_list(const struct options *o, struct pf_discovery **ret,
 int plugin_choice_find(const struct options *o, const char *name, char **ret,
 		       struct pf_err *err)
 {
+	struct pf_candidate found = { 0 };
 	struct search s;
 	int r = search_init(&s, o, NULL, err);
 
 	if (r == 0)
-		r = find_by_name(&s, name, ret, err);
+		r = find_by_name(&s, name, &found, err);
+	*ret = pf_steal(&found.path);
+	candidate_release(&found);
 	words_clear(&s.configured);
 	return r;
 }

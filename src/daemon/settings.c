@@ -320,6 +320,7 @@ void candidate_release(struct pf_candidate *p)
 	free(p->path);
 	free(p->refused);
 	free(p->note);
+	free(p->found);
 	json_object_put(p->options);
 	json_object_put(p->env);
 	json_object_put(p->sandbox);

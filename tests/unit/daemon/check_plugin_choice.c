@@ -275,9 +275,32 @@ TEST(kinds_have_names)
 	for (size_t i = 0; i < PF_ARRAY_SIZE(kinds); i++) {
 		ck_assert_msg(parse(i ? "gpu m" : "cuda m") == 0, "%s", err.text);
 		ck_assert_str_eq(o.plugins[0].name, kinds[i]);
+		ck_assert_str_eq(o.plugins[0].found, "xla_cuda13");
 		ck_assert_msg(strstr(o.plugins[0].path, "/xla_cuda13/") != NULL, "%s",
 			      o.plugins[0].path);
 	}
+}
+
+/* JAX's plugins for ROCm 6.0 and 10, in both styles; a name of its own needs no kind. */
+TEST(the_newest_of_a_kind_is_found)
+{
+	setenv("PJRTFS_PLUGIN_PATH", "plugins", 1);
+	setenv("PATH", "/nonexistent", 1);
+	setenv("HOME", "/nonexistent", 1);
+	put_file("plugins/xla_rocm60.so", LIBRARY);
+	ck_assert_int_eq(parse("rocm m"), 0);
+	ck_assert_str_eq(o.plugins[0].found, "xla_rocm60");
+	put_file("plugins/xla_rocm7.so", LIBRARY);
+	put_file("plugins/rocm10.so", LIBRARY);
+	put_file("plugins/rocmer.so", LIBRARY);
+	put_file("plugins/xla_rocm11.so", "no library");
+	ck_assert_int_eq(parse("rocm m"), 0);
+	ck_assert_str_eq(o.plugins[0].found, "rocm10");
+	ck_assert_int_eq(parse("xla_rocm60 m"), 0);
+	ck_assert_ptr_null(o.plugins[0].found);
+	put_file("plugins/rocm.so", LIBRARY);
+	ck_assert_int_eq(parse("rocm m"), 0);
+	ck_assert_ptr_null(o.plugins[0].found);
 }
 
 /* What each plugin gets that the user has not set; a NAME or the file's name says which vendor's it is. */
