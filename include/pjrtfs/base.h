@@ -130,6 +130,11 @@ int pf_err_set_lines(struct pf_err *err, int code, const char *text, size_t len)
 int pf_err_wrap(struct pf_err *err, int code, const char *fmt, ...)
 	__attribute__((__format__(__printf__, 3, 4)));
 
+/* If the LEN bytes at WORDS, of ERR's own text or of what the plugin printed, have words of a plugin or
+ * of the dynamic linker whose cause is known (cause.c): prefix ERR's text with the cause and the next
+ * step, instead of those that it has.  False: they have none. */
+bool pf_err_explain(struct pf_err *err, const char *words, size_t len);
+
 /* An error that an object keeps, with no more memory than its text needs.  All zeros: none. */
 struct pf_kept_err {
 	int code;

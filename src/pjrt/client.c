@@ -104,26 +104,6 @@ int pj_client_update_processes(const struct pj_client *client,
 	return PJ_CALL(client->plugin, err, Client_UpdateGlobalProcessInfo, &args);
 }
 
-/* Put what a plugin's words mean for a user before them. */
-static void explain(struct pf_err *err)
-{
-	static const struct {
-		const char *said, *means;
-	} known[] = {
-		{ "No jellyfish device found", "there is no TPU on this machine" },
-		{ "No visible GPU devices",
-		  "there is no GPU here, or no driver for it (NVIDIA's is libcuda.so.1)" },
-	};
-	int pjrt_code = err->pjrt_code;
-
-	for (size_t i = 0; i < PF_ARRAY_SIZE(known); i++)
-		if (strstr(err->text, known[i].said)) {
-			pf_err_wrap(err, err->code, "%s", known[i].means);
-			err->pjrt_code = pjrt_code;
-			break;
-		}
-}
-
 static int create(struct pj_client *client, struct json_object *options,
 		  const struct pj_store *store, struct pf_err *err)
 {
@@ -144,7 +124,7 @@ static int create(struct pj_client *client, struct json_object *options,
 	args.num_options = values.n;
 	r = PJ_CALL(client->plugin, err, Client_Create, &args);
 	if (r < 0 && err)
-		explain(err);
+		pf_err_explain(err, err->text, strlen(err->text));
 	pj_values_release(&values);
 	if (r == 0)
 		r = pj_given(args.client, "PJRT_Client_Create", err);

@@ -152,8 +152,10 @@ int pj_check_compile(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_er
 	else if (r < 0 &&
 		 told.pjrt_code == PJRT_Error_Code_UNAVAILABLE) /* a tool, as ptxas */
 		r = why.code = -EOPNOTSUPP;
-	if (r < 0)
+	if (r < 0) {
 		simplify(&why);
+		pf_err_explain(&why, why.text, strlen(why.text));
+	}
 	why.pjrt_code = told.pjrt_code;
 	strcpy(why.payloads, told.payloads);
 	if (r < 0 && err)

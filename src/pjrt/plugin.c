@@ -88,12 +88,14 @@ int pj_plugin_adopt(const struct PJRT_Api *api, struct pj_plugin **ret,
 
 static int cannot_load(const char *why, struct pf_err *err)
 {
-	return pf_err_set(
-		err, -ENOEXEC, "cannot load the plugin: %s%s", why,
-		strstr(why, "cannot open shared object file")
-			? ": install what has this library, or name its directory in "
-			  "LD_LIBRARY_PATH"
-			: "");
+	pf_err_set(err, -ENOEXEC, "cannot load the plugin: %s", why);
+	if (err && !pf_err_explain(err, why, strlen(why)) &&
+	    strstr(why, "cannot open shared object file"))
+		pf_err_set(err, -ENOEXEC,
+			   "%s: install what has this library, or name its directory in "
+			   "LD_LIBRARY_PATH",
+			   err->text);
+	return -ENOEXEC;
 }
 
 int pj_plugin_load(const char *path, struct pj_plugin **ret, struct pf_err *err)

@@ -26,6 +26,11 @@ faults 'compile=error:NOT_FOUND:No registered implementation for custom call to 
 fails_with 'Operation not supported' cp "$data/add.mlir" "$mnt/programs/p.mlir"
 tells "$x/error" 'annotate_device_placement, .* plugin faulty is too old for it, try a newer one$'
 
+# A tool that is missing is named, with its package.
+faults 'compile=error:UNAVAILABLE:No PTX compilation provider is available.'
+fails_with 'Operation not supported' cp "$data/add.mlir" "$mnt/programs/p.mlir"
+tells "$x/error" '^compile p: ptxas is missing: pip install nvidia-cuda-nvcc .*: No PTX compilation provider is available.$'
+
 # A long text loses its end, never its beginning; control characters become spaces.
 faults "compile=error:INTERNAL:$(printf 'long%.0s ' {1..50})"
 fails_with 'Input/output error' cp "$data/add.mlir" "$mnt/programs/p.mlir"

@@ -57,9 +57,16 @@ refused()
 	refuses 1 "$1" --check-plugin "${@:2}"
 	equal "lines about ${*:2} ($(cat err))" "$(wc -l <err)" 1
 }
-echo 'int f(void) { return 1; }' | ${CC:-cc} -shared -fPIC -x c -o libmissing.so -
-echo 'int f(void); int g(void) { return f(); }' | ${CC:-cc} -shared -fPIC -x c -o needs.so - -L. -lmissing
-rm libmissing.so
+# needs LIBRARY: make needs.so, which lacks it
+needs()
+{
+	echo 'int f(void) { return 1; }' | ${CC:-cc} -shared -fPIC -x c -Wl,-soname,"$1" -o "$1" -
+	echo 'int f(void); int g(void) { return f(); }' | ${CC:-cc} -shared -fPIC -x c -o needs.so - -x none "$1"
+	rm "$1"
+}
+needs libmpi.so.12
+refused 'plugin needs: libmpi.so.12 is missing: pip install impi-rt beside the plugin: .*No such file or directory$' ./needs.so
+needs libmissing.so
 refused 'plugin needs: .*libmissing.so: .*: install what has this library, or name its directory in LD_LIBRARY_PATH$' ./needs.so
 
 # A plugin that starts and then gives wrong results, or none.
