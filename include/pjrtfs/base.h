@@ -135,6 +135,9 @@ int pf_err_wrap(struct pf_err *err, int code, const char *fmt, ...)
  * step, instead of those that it has.  False: they have none. */
 bool pf_err_explain(struct pf_err *err, const char *words, size_t len);
 
+/* ERR is about a plugin in a sandbox: if it failed for want of a right, add that this may be why. */
+void pf_err_blame_sandbox(struct pf_err *err);
+
 /* An error that an object keeps, with no more memory than its text needs.  All zeros: none. */
 struct pf_kept_err {
 	int code;

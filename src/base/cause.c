@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What plugins' words mean for a user: the cause, and the next step. */
 #define _GNU_SOURCE 1
+#include <errno.h>
 #include <string.h>
 
 #include "pjrtfs/base.h"
@@ -82,4 +83,17 @@ bool pf_err_explain(struct pf_err *err, const char *words, size_t len)
 	memmove(err->text, rest, strlen(rest) + 1);
 	pf_err_wrap(err, err->code, "%s", c->means);
 	return true;
+}
+
+void pf_err_blame_sandbox(struct pf_err *err)
+{
+	struct pf_err was = *err;
+
+	if (!strstr(was.text, strerror(EACCES)) && !strstr(was.text, strerror(EPERM)))
+		return;
+	pf_err_set(err, was.code,
+		   "%s; the sandbox may forbid it: --sandbox off would tell, "
+		   "--sandbox-read and --sandbox-write allow more",
+		   was.text);
+	err->pjrt_code = was.pjrt_code;
 }

@@ -138,6 +138,11 @@ enum pf_plugin_log_lines {
 uint64_t pf_plugin_log_quote(struct pf_plugin_log *log, uint64_t mark,
 			     enum pf_plugin_log_lines lines, struct pf_err *why);
 
+/* Put the cause of a failed start before WHY's sentence, if a line since MARK has words whose cause is
+ * known (pf_err_explain). */
+void pf_plugin_log_find_cause(struct pf_plugin_log *log, uint64_t mark,
+			      struct pf_err *why);
+
 /* --- callback.c --------------------------------------------------------------------- */
 
 /* The execution that MESSAGE, of LEN bytes, names calls the host.  False: it names another request, or
@@ -379,6 +384,9 @@ struct pf_process_start {
 int pf_process_start_init(struct pf_process_start *start,
 			  const struct pf_worker_config *config);
 void pf_process_start_release(struct pf_process_start *start);
+
+/* Is the process to have a sandbox? */
+bool pf_process_is_sandboxed(const struct pf_process_start *start);
 
 /* The set-up text for a process that gets N LIBRARIES.  The caller's; NULL: no memory. */
 char *pf_process_setup(const struct pf_process_start *start,

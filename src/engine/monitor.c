@@ -241,8 +241,14 @@ static int start_failed(struct pf_worker *w, struct pf_instance *instance, uint6
 		pf_process_reap(&w->process, w->name, &w->log, &why);
 		pf_plugin_log_quote(&w->log, mark, PF_PLUGIN_LOG_ANY, &why);
 		/* If it closed its socket without a message, how it died explains more. */
-		if (r == -EPIPE)
+		if (r == -EPIPE) {
 			r = pf_err_set(err, why.code, "%s", why.text);
+			if (pf_process_is_sandboxed(&w->start))
+				pf_err_blame_sandbox(err);
+		}
+		if (r == -ETIMEDOUT)
+			pf_plugin_log_quote(&w->log, mark, PF_PLUGIN_LOG_ANY, err);
+		pf_plugin_log_find_cause(&w->log, mark, err);
 	}
 	if (instance) {
 		pf_instance_end(instance, err, err);

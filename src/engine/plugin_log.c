@@ -280,6 +280,18 @@ uint64_t pf_plugin_log_quote(struct pf_plugin_log *log, uint64_t mark,
 	return best_at;
 }
 
+void pf_plugin_log_find_cause(struct pf_plugin_log *log, uint64_t mark,
+			      struct pf_err *why)
+{
+	const char *line;
+	size_t len;
+
+	PF_LOCK_SCOPE(&log->lock);
+	while ((line = pf_lines_next(&log->lines, &mark, &len)))
+		if (pf_err_explain(why, line, len))
+			return;
+}
+
 /* --- reading ------------------------------------------------------------------------ */
 
 void pf_plugin_log_on_add(struct pf_plugin_log *log, void (*fn)(void *arg), void *arg)

@@ -161,6 +161,13 @@ static struct json_object *make_setup(const struct pf_worker_config *c, const ch
 	return NULL;
 }
 
+bool pf_process_is_sandboxed(const struct pf_process_start *start)
+{
+	struct json_object *sandbox = json_object_object_get(start->setup, "sandbox");
+
+	return strcmp(pf_json_get_string(sandbox, "sandbox"), "off") != 0;
+}
+
 /* Does ENV name VARIABLE, which is as in environ(7)? */
 static bool names(struct json_object *env, const char *variable)
 {

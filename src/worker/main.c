@@ -174,19 +174,11 @@ static int describe(struct pf_err *err)
 	return pf_server_send(json, err);
 }
 
-/* Of a plugin that failed for want of a right, say that the sandbox may be why. */
+/* The plugin failed with ERR, perhaps because of the sandbox. */
 static void add_sandbox(struct pf_err *err)
 {
-	struct pf_err was = *err;
-
-	if (sandbox.mode == PF_SANDBOX_OFF ||
-	    (!strstr(was.text, strerror(EACCES)) && !strstr(was.text, strerror(EPERM))))
-		return;
-	pf_err_set(err, was.code,
-		   "%s; the sandbox may forbid it: --sandbox off would tell, "
-		   "--sandbox-read and --sandbox-write allow more",
-		   was.text);
-	err->pjrt_code = was.pjrt_code;
+	if (sandbox.mode != PF_SANDBOX_OFF)
+		pf_err_blame_sandbox(err);
 }
 
 static int set_up(struct setup *setup, struct pf_err *err)

@@ -25,9 +25,13 @@ refused api=short:3 'plugin faulty: '
 refused init=error:INTERNAL:'no init' 'plugin faulty: .*no init'
 refused client=error:UNAVAILABLE:'no device' 'plugin faulty: .*no device'
 refused client=error:FAILED_PRECONDITION:'No visible GPU devices.' 'plugin faulty: there is no GPU here, .*: No visible GPU devices'
+# What it printed may be more exact than its answer.
+refused "client=error:FAILED_PRECONDITION:No visible GPU devices.,init=print:1:failed call to cuInit: UNKNOWN ERROR (303)" \
+	'plugin faulty: no NVIDIA driver \(libcuda.so.1\) here: .*: No visible GPU devices'
 sanitized || for step in init client; do
 	refused "$step=error:INTERNAL:mkdir /x: Permission denied" 'plugin faulty: .*/x: Permission denied; the sandbox may forbid it: '
 done
+sanitized || refused "client=abort:mkdir /x: Operation not permitted" 'signal 6 .*/x: Operation not permitted; the sandbox may forbid it: '
 # What it printed as an error explains more than its answer.
 cause='E0000 00:00:1.5 x.cc:1] the driver is too old'
 refused "client=error:UNAVAILABLE:no device,init=print:1:$cause" 'plugin faulty: .*the driver is too old'

@@ -175,6 +175,24 @@ TEST(a_reader_gets_new_lines)
 	ck_assert_int_eq(calls, 2);
 }
 
+/* The first line that has a known cause, of those since a mark. */
+TEST(printed_lines_explain_a_failed_start)
+{
+	struct pf_err why = PF_ERR_INIT;
+	uint64_t mark;
+
+	add("No visible GPU devices.\n");
+	mark = pf_plugin_log_mark(&plugin_log);
+	add("all is well\n");
+	pf_err_set(&why, -EIO, "it failed");
+	pf_plugin_log_find_cause(&plugin_log, mark, &why);
+	ck_assert_str_eq(why.text, "it failed");
+	add("Failed call to cuInit: UNKNOWN ERROR (303)\n");
+	pf_plugin_log_find_cause(&plugin_log, mark, &why);
+	ck_assert_ptr_nonnull(strstr(why.text, "no NVIDIA driver (libcuda.so.1) here"));
+	ck_assert_ptr_nonnull(strstr(why.text, ": it failed"));
+}
+
 /* Before the tests that serve: a process does so for good. */
 TEST(early_lines_wait)
 {
