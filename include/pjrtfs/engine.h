@@ -153,6 +153,8 @@ struct pf_worker_config {
 	/* Users' own workers like it: how many may have a process at once, and the seconds without
 	 * a call after which a process ends. */
 	unsigned own_most, own_idle_s;
+	struct pf_buf *
+		printed; /* borrowed: gets what a plugin printed that did not start; or NULL */
 };
 
 /*

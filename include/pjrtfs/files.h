@@ -16,7 +16,8 @@ struct pf_restore;
 /* A plugin that could not be started. */
 struct pf_failed_plugin {
 	const char *name, *path;
-	const char *options; /* its create options, JSON */
+	const char *options;   /* its create options, JSON */
+	struct pf_buf printed; /* owned: what it printed */
 	struct pf_err why;
 };
 

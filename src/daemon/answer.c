@@ -16,16 +16,17 @@
 
 enum { TIMEOUT_S = 60, MAX_THREADS = 4 };
 
-/* LIBRARIES may be NULL. */
+/* LIBRARIES and PRINTED may be NULL. */
 static int inspect(const struct pf_candidate *p, unsigned timeout_s, bool run,
-		   struct pf_libraries *libraries, struct json_object **ret,
-		   struct pf_err *err)
+		   struct pf_libraries *libraries, struct pf_buf *printed,
+		   struct json_object **ret, struct pf_err *err)
 {
 	struct pf_worker_config config;
 	int r = plugin_choice_config(p, &config, err);
 
 	*ret = NULL;
 	config.libraries = libraries;
+	config.printed = printed;
 	config.start_timeout_ms = (int)(timeout_s ? timeout_s : TIMEOUT_S) * 1000;
 	return r < 0 ? r : pf_inspect(&config, run, ret, err);
 }
@@ -44,7 +45,8 @@ int answer_minor(void *arg, const char *path)
 	const struct pf_candidate p = { .name = (char *)(uintptr_t) "plugin",
 					.path = (char *)(uintptr_t)path };
 	struct json_object *facts;
-	int minor = inspect(&p, 0, false, NULL, &facts, NULL) < 0 ? -1 : minor_of(facts);
+	int minor = inspect(&p, 0, false, NULL, NULL, &facts, NULL) < 0 ? -1
+									: minor_of(facts);
 
 	(void)arg;
 	json_object_put(facts);
@@ -87,6 +89,32 @@ static int print_json(struct json_object *o, int status)
 	return print(&out, status);
 }
 
+/* Add the last lines of PRINTED, by a plugin that did not start, to O, if there are any. */
+static void add_printed(struct json_object *o, struct pf_buf *printed)
+{
+	struct json_object *lines = json_object_new_array();
+	size_t at = printed->len;
+
+	for (unsigned n = 0; at > 0 && n < PF_PLUGIN_LOG_BURST; n++) {
+		char *newline = memrchr(printed->data, '\n', at - 1);
+
+		at = newline ? (size_t)(newline - printed->data) + 1 : 0;
+	}
+	while (at < printed->len) {
+		char *line = printed->data + at;
+		size_t len = strcspn(line, "\n");
+
+		at += len + 1;
+		pf_json_append(lines,
+			       json_object_new_string_len(line,
+							  (int)pf_err_clean(line, len)));
+	}
+	if (printed->len)
+		pf_json_add(o, "printed", lines);
+	else
+		json_object_put(lines);
+}
+
 /* --- --list-plugins ------------------------------------------------------------------------ */
 
 struct list {
@@ -94,6 +122,7 @@ struct list {
 	struct pf_discovery *d;     /* owned */
 	struct json_object **facts; /* owned, of each file; NULL: it cannot be used */
 	struct pf_err *errors;      /* of each file */
+	struct pf_buf *printed;     /* by each file's plugin, if that did not start */
 	atomic_uint next;           /* file to look at */
 };
 
@@ -101,7 +130,8 @@ static void look_at(struct list *l, unsigned i, const struct pf_candidate *p)
 {
 	const struct options *o = l->options;
 
-	if (inspect(p, o->timeout_s, o->check, NULL, &l->facts[i], &l->errors[i]) < 0)
+	if (inspect(p, o->timeout_s, o->check, NULL, &l->printed[i], &l->facts[i],
+		    &l->errors[i]) < 0)
 		json_object_put(pf_steal(&l->facts[i]));
 }
 
@@ -169,6 +199,7 @@ static struct json_object *file_json(struct list *l, unsigned i)
 	json_object_object_add(o, "ok", json_object_new_boolean(l->facts[i] != NULL));
 	if (!l->facts[i]) {
 		pf_json_add_string(o, "error", l->errors[i].text);
+		add_printed(o, &l->printed[i]);
 		return o;
 	}
 	pf_json_add_string(o, "api_version", version_text(l->facts[i], version));
@@ -330,7 +361,8 @@ static int list_plugins(const struct options *options)
 	}
 	l.facts = calloc(l.d->n_files + 1, sizeof(struct json_object *));
 	l.errors = calloc(l.d->n_files + 1, sizeof(struct pf_err));
-	if (l.facts && l.errors) {
+	l.printed = calloc(l.d->n_files + 1, sizeof(struct pf_buf));
+	if (l.facts && l.errors && l.printed) {
 		look_at_all(&l);
 		status = print_list(&l) | log_errors(&l);
 	} else {
@@ -338,8 +370,11 @@ static int list_plugins(const struct options *options)
 	}
 	for (unsigned i = 0; l.facts && i < l.d->n_files; i++)
 		json_object_put(l.facts[i]);
+	for (unsigned i = 0; l.printed && i < l.d->n_files; i++)
+		pf_buf_release(&l.printed[i]);
 	free(l.facts);
 	free(l.errors);
+	free(l.printed);
 	pf_discovery_free(l.d);
 	return status;
 }
@@ -388,12 +423,14 @@ static int check_plugin(const struct options *options)
 	const struct pf_candidate *p = &options->plugins[0];
 	struct pf_libraries *libraries = NULL;
 	struct json_object *facts = NULL, *o;
+	pf_autobuf struct pf_buf printed = PF_BUF_INIT;
 	struct pf_err err = PF_ERR_INIT;
 	char version[32];
 	int r = libraries_open(options, &libraries, &err), status;
 
 	if (r == 0)
-		r = inspect(p, options->timeout_s, true, libraries, &facts, &err);
+		r = inspect(p, options->timeout_s, true, libraries, &printed, &facts,
+			    &err);
 	o = facts ? facts : json_object_new_object();
 	if (facts) {
 		pf_json_add_string(o, "api_version", version_text(facts, version));
@@ -405,6 +442,7 @@ static int check_plugin(const struct options *options)
 	json_object_object_add(o, "ok", json_object_new_boolean(r == 0));
 	if (r < 0)
 		pf_json_add_string(o, "error", err.text);
+	add_printed(o, &printed);
 	status = print_json(o, r < 0 ? 1 : 0);
 	json_object_put(o);
 	if (r < 0)

@@ -98,13 +98,15 @@ static int refuse(const struct pf_err *err)
 
 /* --- start and end ------------------------------------------------------------------------- */
 
+/* P has not started, for the reason WHY; PRINTED, what it printed, is taken. */
 static void note_failed(struct daemon *d, const struct pf_candidate *p,
-			const struct pf_err *why)
+			struct pf_buf *printed, const struct pf_err *why)
 {
 	d->failed[d->config.n_failed++] = (struct pf_failed_plugin){
 		.name = p->name,
 		.path = p->path,
 		.options = pf_json_text(p->options),
+		.printed = *printed,
 		.why = *why,
 	};
 	if (d->options->n_plugins > 1)
@@ -142,6 +144,7 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 	for (unsigned i = 0; i < d->options->n_plugins; i++) {
 		const struct pf_candidate *p = &d->options->plugins[i];
 		struct pf_worker **worker = &d->workers[d->config.n_workers];
+		struct pf_buf printed = PF_BUF_INIT;
 		int r = plugin_choice_config(p, &config, err);
 
 		config.arena = d->config.arena;
@@ -159,11 +162,12 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 				(int)d->options->group_timeout_s * 1000 + START_MS;
 		config.on_failed = plugin_failed;
 		config.arg = d;
+		config.printed = &printed;
 		r = r < 0 ? r : pf_worker_new(&config, worker, err);
 		if (r < 0 && p->found)
 			pf_err_wrap(err, r, "%s", p->found);
 		if (r < 0) {
-			note_failed(d, p, err);
+			note_failed(d, p, &printed, err);
 			continue;
 		}
 		d->config.n_workers++;
@@ -415,6 +419,8 @@ static void stop(struct daemon *d, int status)
 	for (unsigned i = 0; i < d->config.n_workers; i++)
 		pf_worker_free(d->workers[i]);
 	pf_libraries_free(d->config.libraries);
+	for (unsigned i = 0; i < d->config.n_failed; i++)
+		pf_buf_release(&d->failed[i].printed);
 	plugins_end();
 	pf_cache_close(d->config.cache);
 	pf_telemetry_free(d->config.telemetry);

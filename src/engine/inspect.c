@@ -283,6 +283,7 @@ static struct json_object *describe_alone(const struct pf_worker_config *config)
 	struct inspection in;
 
 	without.no_client = true;
+	without.printed = NULL; /* it has what the first process printed */
 	if (begin(&in, &without, NULL) == 0)
 		ret = pf_json_copy(pf_worker_description(in.worker)->json);
 	end(&in);

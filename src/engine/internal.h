@@ -143,6 +143,9 @@ uint64_t pf_plugin_log_quote(struct pf_plugin_log *log, uint64_t mark,
 void pf_plugin_log_find_cause(struct pf_plugin_log *log, uint64_t mark,
 			      struct pf_err *why);
 
+/* Append all lines that are kept to OUT. */
+void pf_plugin_log_copy(struct pf_plugin_log *log, struct pf_buf *out);
+
 /* --- callback.c --------------------------------------------------------------------- */
 
 /* The execution that MESSAGE, of LEN bytes, names calls the host.  False: it names another request, or

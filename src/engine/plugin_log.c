@@ -337,3 +337,14 @@ uint64_t pf_plugin_log_size(struct pf_plugin_log *log,
 	*ret_time = log->time;
 	return pf_lines_size(&log->lines, reader);
 }
+
+void pf_plugin_log_copy(struct pf_plugin_log *log, struct pf_buf *out)
+{
+	uint64_t at = 0;
+	const char *line;
+	size_t len;
+
+	PF_LOCK_SCOPE(&log->lock);
+	while ((line = pf_lines_next(&log->lines, &at, &len)))
+		pf_buf_append(out, line, len);
+}

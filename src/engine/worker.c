@@ -101,6 +101,8 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	pf_unlock(&w->lock);
 	if (r < 0) {
 		pthread_join(w->monitor, NULL);
+		if (config->printed)
+			pf_plugin_log_copy(&w->log, config->printed);
 		worker_free(w);
 		return r;
 	}

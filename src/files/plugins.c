@@ -187,11 +187,25 @@ PF_FIELD(failed_state, "state", "%s", pf_worker_state_name(PF_WORKER_FAILED));
 PF_FIELD(failed_error, "error", "%s", failed_of(node)->why.text);
 PF_FIELD(failed_options, "options.json", "%s", failed_of(node)->options);
 
+static int failed_log_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	const struct pf_buf *printed = &failed_of(node)->printed;
+
+	(void)err;
+	if (printed->len)
+		pf_buf_append(out, printed->data, printed->len);
+	return 0;
+}
+
+static const struct pf_kind failed_log = { .name = "log",
+					   .mode = S_IFREG | 0440,
+					   .show = failed_log_show };
+
 static const struct pf_kind kind_failed_plugin = {
 	.mode = S_IFDIR | 0555,
-	.children =
-		(const struct pf_kind *const[]){ &failed_path, &failed_state,
-						 &failed_error, &failed_options, NULL },
+	.children = (const struct pf_kind *const[]){ &failed_path, &failed_state,
+						     &failed_error, &failed_options,
+						     &failed_log, NULL },
 };
 
 /* --- the workers of isolated users --------------------------------------------------- */

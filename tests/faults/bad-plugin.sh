@@ -53,11 +53,12 @@ fails_with 'none of 2 plugins could be started' all_bad
 
 # One bad plugin and a good one: the good one works; the bad one's error says why it failed.
 mount_pjrtfs "faulty=$so,good=$so" \
-	--plugin-env "faulty:PJRTFS_FAULTY=init=error:INTERNAL:no init"
+	--plugin-env "faulty:PJRTFS_FAULTY=init=print:2:early,client=error:INTERNAL:no init"
 grep -q 'error: plugin faulty: .*no init' "$mnt.log" || fail "the log does not tell why"
 shows "$mnt/plugins/faulty/state" failed
 tells "$mnt/plugins/faulty/error" 'no init'
 shows "$mnt/plugins/faulty/options.json" '{}'
+tells "$mnt/plugins/faulty/log" '^early 1$' '^early 2$'
 shows "$mnt/plugins/faulty/path" "$(realpath "$so")"
 shows "$mnt/plugins/good/state" ready
 equal "no error" "$(bounded cat "$mnt/plugins/good/error")" ""

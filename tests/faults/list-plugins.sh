@@ -71,6 +71,10 @@ bad client=hang:'waits for a driver' "it was not loaded within $((patience / 6))
 	--timeout $((patience / 6))
 # The process of a plugin that hangs ends with the list.
 ! pgrep -f "pjrtfs-worker $name" >/dev/null || fail "a worker stays"
+# The JSON has what it printed, at most as many lines as the daemon's log would have; the last is the worker's.
+PJRTFS_FAULTY=init=print:300:early,client=error:UNAVAILABLE:none \
+	"$patient" $((patience * 10)) "$pjrtfs" --list-plugins --json >out 2>err || true
+equal "printed" "$(jq -r '.plugins[] | .printed // empty | length, .[-2]' out)" $'100\nearly 300'
 rm "d/${name}_pjrt.so"
 
 # -- directories that cannot be read, are none, or hold too much

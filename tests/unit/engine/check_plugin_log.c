@@ -193,6 +193,22 @@ TEST(printed_lines_explain_a_failed_start)
 	ck_assert_ptr_nonnull(strstr(why.text, ": it failed"));
 }
 
+TEST(a_copy_has_the_lines_that_are_kept)
+{
+	pf_autobuf struct pf_buf copy = PF_BUF_INIT;
+
+	pf_plugin_log_copy(&plugin_log, &copy);
+	ck_assert_uint_eq(copy.len, 0);
+	add("one\n\ntwo\nand no whole line");
+	pf_plugin_log_copy(&plugin_log, &copy);
+	ck_assert_str_eq(copy.data, "one\n\ntwo\n");
+	add_lines(100000);
+	copy.len = 0;
+	pf_plugin_log_copy(&plugin_log, &copy);
+	ck_assert_uint_le(copy.len, PF_PLUGIN_LOG_BYTES);
+	ck_assert_str_eq(copy.data + copy.len - strlen("line 100000\n"), "line 100000\n");
+}
+
 /* Before the tests that serve: a process does so for good. */
 TEST(early_lines_wait)
 {
