@@ -148,6 +148,7 @@ struct pj_client {
 	char *platform_version;    /* owned */
 	struct pj_device *devices; /* owned, n_devices of them: all, addressable or not */
 	size_t n_devices;
+	char *why_none; /* owned: pj_client_none's; NULL: there is a handle */
 };
 
 /*
@@ -177,6 +178,13 @@ struct pj_store {
 int pj_client_new(const struct pj_plugin *plugin, struct json_object *options,
 		  const struct pj_store *store, struct pj_client **ret,
 		  struct pf_err *err);
+
+/*
+ * In place of a client that PLUGIN does not make, or is not to make, for the reason WHY: one without a
+ * device, for which pj_executable_compile_for alone works.  *RET, the caller's.  -ENOMEM.
+ */
+int pj_client_none(const struct pj_plugin *plugin, const char *why,
+		   struct pj_client **ret, struct pf_err *err);
 
 /* A process of a group, as a plugin is to see it. */
 struct pj_process {
@@ -214,6 +222,22 @@ int pj_topology_of(const struct pj_client *client, struct pj_topology *ret,
  * cannot; else its refusal.  Blocks.  PJRT: PJRT_TopologyDescription_Deserialize. */
 int pj_topology_read(const struct pj_plugin *plugin, const void *bytes, size_t len,
 		     struct pj_topology *ret, struct pf_err *err);
+
+/*
+ * The topology that PLUGIN calls NAME, made with OPTIONS, create options as pj_client_new has them:
+ * *RET, the caller's to release, also after a failure.  -EOPNOTSUPP: the plugin makes none; else its
+ * refusal.  Blocks.  PJRT: PJRT_TopologyDescription_Create.
+ */
+int pj_topology_create(const struct pj_plugin *plugin, const char *name,
+		       struct json_object *options, struct pj_topology *ret,
+		       struct pf_err *err);
+
+/*
+ * Can PLUGIN compile for topologies, though it has no client?  -EOPNOTSUPP: it lacks a function for that,
+ * or, if it is ASKED for the topology without a name, which may look for devices, implements none.
+ * PJRT: PJRT_TopologyDescription_Create.
+ */
+int pj_topology_check(const struct pj_plugin *plugin, bool asked, struct pf_err *err);
 
 /* TOPOLOGY may be all zeros, and is afterwards. */
 void pj_topology_release(struct pj_topology *topology);

@@ -104,7 +104,7 @@ void pf_ring_close(struct pf_ring *ring);
 
 enum {
 	PF_HEARTBEAT_MS = 1000,
-	PF_WIRE_VERSION = 20,  /* in the set-up text; both ends must be of one build */
+	PF_WIRE_VERSION = 21,  /* in the set-up text; both ends must be of one build */
 	PF_WIRE_MAX_RANK = 32, /* extents in a message */
 	PF_WIRE_MAX_ARGS =
 		4096, /* arguments, and results, of one execution, on all devices */
@@ -271,6 +271,14 @@ enum {
 };
 
 enum { PF_WIRE_TOPOLOGY = 128 << 10 }; /* bytes of a topology at most */
+
+/* May a worker serve without a client of its plugin?  A number in the set-up text, "client".  It compiles
+ * for topologies then, and refuses the other requests: -EOPNOTSUPP. */
+enum pf_client_need {
+	PF_CLIENT_REQUIRED,
+	PF_CLIENT_OPTIONAL, /* if the plugin makes none, but topologies */
+	PF_CLIENT_NONE,     /* none is created, because of the text's "why" */
+};
 
 /* A block of the pool that the daemon frees with PF_OP_BLOCK_FREE. */
 struct pf_rep_block {

@@ -200,6 +200,20 @@ int pj_client_new(const struct pj_plugin *plugin, struct json_object *options,
 	return 0;
 }
 
+int pj_client_none(const struct pj_plugin *plugin, const char *why,
+		   struct pj_client **ret, struct pf_err *err)
+{
+	PF_CLEANUP(pj_client_freep) struct pj_client *client = calloc(1, sizeof(*client));
+
+	if (client)
+		client->why_none = strdup(why);
+	if (!client || !client->why_none)
+		return pf_err_set(err, -ENOMEM, "no memory for a client");
+	client->plugin = plugin;
+	*ret = pf_steal(&client);
+	return 0;
+}
+
 void pj_client_free(struct pj_client *client)
 {
 	PJ_ARGS(Client_Destroy, args);
@@ -212,5 +226,6 @@ void pj_client_free(struct pj_client *client)
 	free(client->devices);
 	free(client->platform);
 	free(client->platform_version);
+	free(client->why_none);
 	free(client);
 }

@@ -38,6 +38,44 @@ int pj_topology_read(const struct pj_plugin *plugin, const void *bytes, size_t l
 	return r;
 }
 
+int pj_topology_create(const struct pj_plugin *plugin, const char *name,
+		       struct json_object *options, struct pj_topology *ret,
+		       struct pf_err *err)
+{
+	PJ_ARGS(TopologyDescription_Create, args, .topology_name = name,
+		.topology_name_size = strlen(name));
+	struct pj_values values;
+	int r = pj_values_init(&values, options, err);
+
+	*ret = (struct pj_topology){ .plugin = plugin, .owned = true };
+	if (r < 0)
+		return r;
+	args.create_options = values.items;
+	args.num_options = values.n;
+	r = PJ_CALL(plugin, err, TopologyDescription_Create, &args);
+	pj_values_release(&values);
+	if (r == 0)
+		r = pj_given(args.topology, "PJRT_TopologyDescription_Create", err);
+	if (r == 0)
+		ret->handle = args.topology;
+	return r;
+}
+
+int pj_topology_check(const struct pj_plugin *plugin, bool asked, struct pf_err *err)
+{
+	struct pj_topology t = { 0 };
+	int r;
+
+	if (!plugin->api.PJRT_TopologyDescription_Create)
+		return pj_missing(plugin, "PJRT_TopologyDescription_Create", err);
+	if (!plugin->api.PJRT_Compile)
+		return pj_missing(plugin, "PJRT_Compile", err);
+	r = asked ? pj_topology_create(plugin, "", NULL, &t, err) : 0;
+	pj_topology_release(&t);
+	/* Any other refusal is about the name: there are others. */
+	return r == -EOPNOTSUPP ? r : 0;
+}
+
 void pj_topology_release(struct pj_topology *t)
 {
 	PJ_ARGS(TopologyDescription_Destroy, args, .topology = t->handle);

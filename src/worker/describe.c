@@ -52,7 +52,9 @@ struct json_object *pf_describe(const struct pj_plugin *plugin,
 		attributes = json_object_new_object();
 	json_object_object_add(object, "ok", json_object_new_boolean(true));
 	json_object_object_add(object, "api_version", version);
-	if (client) {
+	if (client && client->why_none) {
+		pf_json_add_string(object, "compiler", client->why_none);
+	} else if (client) {
 		pf_json_add_string(object, "platform", client->platform);
 		pf_json_add_string(object, "platform_version", client->platform_version);
 		pf_json_add_int(object, "process_index", client->process_index);

@@ -201,7 +201,7 @@ struct json_object *pf_group_json(void);
 /*
  * The answer to the set-up text: {"ok": true, "api_version", "platform",
  * "platform_version", "process_index", "attributes", "extensions", "devices"}; without a CLIENT
- * (NULL) no platform, and no devices.  The caller's; NULL: no memory.
+ * (NULL) no platform, and no devices; of one that is none (pj_client_none), with "compiler", why.  The caller's; NULL: no memory.
  */
 struct json_object *pf_describe(const struct pj_plugin *plugin,
 				const struct pj_client *client);
@@ -240,6 +240,7 @@ struct pf_server {
 	struct pf_channel channel;
 	const char *arena; /* mapping, read-only; the users' bytes */
 	uint64_t arena_size;
+	const char *name;         /* borrowed: the plugin's */
 	struct pj_plugin *plugin; /* owned */
 	struct pj_client *client; /* owned */
 	struct pf_objects objects;

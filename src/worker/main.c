@@ -42,6 +42,8 @@ struct setup {
 	struct json_object *libraries; /* or NULL */
 	struct json_object *group;     /* or NULL */
 	bool no_client;
+	enum pf_client_need client;
+	const char *why; /* of PF_CLIENT_NONE */
 	uint64_t arena_size, pool_size;
 };
 
@@ -131,6 +133,9 @@ static int parse_setup(const struct pf_buf *text, struct setup *ret, struct pf_e
 	ret->group = pf_json_get(json, "group", json_type_object);
 	ret->no_client = json_object_get_boolean(
 		pf_json_get(json, "no_client", json_type_boolean));
+	ret->client = (enum pf_client_need)json_object_get_int(
+		pf_json_get(json, "client", json_type_int));
+	ret->why = pf_json_get_string(json, "why");
 	ret->arena_size = (uint64_t)json_object_get_int64(arena);
 	ret->pool_size = (uint64_t)json_object_get_int64(pool);
 	r = pf_sandbox_parse(pf_json_get(json, "sandbox", json_type_object), &sandbox,
@@ -181,6 +186,40 @@ static void add_sandbox(struct pf_err *err)
 		pf_err_blame_sandbox(err);
 }
 
+/* Do without a client, as told. */
+static int compile_only(const char *why, struct pf_err *err)
+{
+	int r = pj_topology_check(server.plugin, false, err);
+
+	if (r < 0)
+		return pf_err_wrap(err, r, "compile only");
+	return pj_client_none(server.plugin, why, &server.client, err);
+}
+
+/* The plugin made no client, as ERR says: may it do without, as far as NEED allows that? */
+static bool is_compiler(enum pf_client_need need, const struct pf_err *err)
+{
+	/* An option that it refuses is a mistake, and no sign that there is no device. */
+	return need == PF_CLIENT_OPTIONAL && err->pjrt_code >= 0 &&
+	       err->code != -EINVAL && pj_topology_check(server.plugin, true, NULL) == 0;
+}
+
+static int make_client(const struct setup *setup, const struct pj_store *store,
+		       struct pf_err *err)
+{
+	int r;
+
+	if (setup->client == PF_CLIENT_NONE)
+		return compile_only(setup->why, err);
+	r = pj_client_new(server.plugin, setup->options, store, &server.client, err);
+	if (r == 0)
+		return 0;
+	add_sandbox(err);
+	if (is_compiler(setup->client, err))
+		r = pj_client_none(server.plugin, err->text, &server.client, err);
+	return r;
+}
+
 static int set_up(struct setup *setup, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
@@ -219,12 +258,8 @@ static int set_up(struct setup *setup, struct pf_err *err)
 		r = map_all(setup, fds, err);
 	if (r == 0)
 		r = pf_group_join(&store, err);
-	if (r == 0 && !setup->no_client) {
-		r = pj_client_new(server.plugin, setup->options, store, &server.client,
-				  err);
-		if (r < 0)
-			add_sandbox(err);
-	}
+	if (r == 0 && !setup->no_client)
+		r = make_client(setup, store, err);
 	if (r == 0 && server.client)
 		r = pf_group_made(server.client, err);
 	return r;
@@ -245,6 +280,7 @@ int main(int argc, char **argv)
 	/* execve(2) closed the daemon's own descriptors, but not those that it inherited. */
 	(void)close_range(PF_CHANNEL_FD + 1, ~0U, 0);
 	pf_objects_init(&server.objects);
+	server.name = argv[1];
 	r = set_up(&setup, &err);
 	if (r == -EPIPE && !server.plugin)
 		return 0;

@@ -113,6 +113,39 @@ static void reply_error(struct pf_work *work, const struct pf_err *err)
 	pf_server_post(work->server, work->reply, work->reply_len);
 }
 
+/* Is WORK's request, of the right size, about devices, or arrays and programs on them? */
+static bool needs_client(const struct pf_work *work)
+{
+	const struct pf_msg_head *head = work->message;
+
+	switch (head->op) {
+	case PF_OP_COMPILE:
+		return !((const struct pf_req_compile *)work->message)->topology_len;
+	case PF_OP_TOPOLOGY: /* what follows says which one; else the client's */
+		return work->len == sizeof(struct pf_req_id);
+	case PF_OP_OPTIMIZED:
+	case PF_OP_SERIALIZE:
+	case PF_OP_BUFFER_FREE:
+	case PF_OP_EXECUTABLE_FREE:
+	case PF_OP_BLOCK_FREE:
+	case PF_OP_SETTLE:
+		return false;
+	default:
+		return true;
+	}
+}
+
+static int check_client(const struct pf_work *work, struct pf_err *err)
+{
+	const struct pf_server *server = work->server;
+
+	if (!server->client->why_none || !needs_client(work))
+		return 0;
+	return pf_err_set(err, -EOPNOTSUPP,
+			  "plugin %s only compiles for topologies: no device here (%s)",
+			  server->name, server->client->why_none);
+}
+
 static int handle(struct pf_work *work, struct pf_err *err)
 {
 	const struct pf_msg_head *head = work->message;
@@ -127,6 +160,8 @@ static int handle(struct pf_work *work, struct pf_err *err)
 	    (work->len > handlers[head->op].size && handlers[head->op].how != MORE))
 		return pf_err_set(err, -EPROTO, "%s: a message of %zu bytes",
 				  handlers[head->op].name, work->len);
+	if (check_client(work, err) < 0)
+		return err->code;
 	work->reply_len = handlers[head->op].reply_size;
 	memset(work->reply, 0, work->reply_len);
 	if (handlers[head->op].named &&

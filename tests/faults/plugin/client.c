@@ -2,6 +2,7 @@
 /* The plugin, its client and topologies. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "plugin.h"
 
@@ -66,6 +67,25 @@ struct PJRT_TopologyDescription {
 
 static PJRT_TopologyDescription of_client;
 static const char bytes[] = "faulty: two devices";
+
+PJRT_Error *faulty_TopologyDescription_Create(PJRT_TopologyDescription_Create_Args *args)
+{
+	char how[TEXT_LEN];
+
+	if (!find_named("topologies", how))
+		return error_new(PJRT_Error_Code_UNIMPLEMENTED,
+				 "faulty: it makes no topologies");
+	while (fault_arg(how, "hang"))
+		pause();
+	if (fault_arg(how, "named") && !args->topology_name_size)
+		return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
+				 "faulty: expected the name of a topology");
+	args->topology = calloc(1, sizeof(*args->topology));
+	if (!args->topology)
+		abort();
+	count_thing(TOPOLOGIES, 1);
+	return NULL;
+}
 
 GIVE(Client_TopologyDescription, args->topology = &of_client)
 GIVE(TopologyDescription_Destroy, count_thing(TOPOLOGIES, -1), free(args->topology))
