@@ -54,6 +54,8 @@ struct pf_description {
 	const char *platform_version;
 	struct json_object *attributes; /* borrowed; may be NULL */
 	struct json_object *extensions; /* borrowed; may be NULL */
+	const char
+		*compiler; /* why there is no client, and no device; NULL: there is one */
 	unsigned n_devices;
 	struct pf_device_desc *devices; /* owned */
 };
@@ -102,6 +104,7 @@ enum { PF_SILENT_S = 10 };
 enum pf_worker_state {
 	PF_WORKER_STARTING,
 	PF_WORKER_READY,
+	PF_WORKER_COMPILER, /* ready, but without a client: it only compiles for topologies */
 	PF_WORKER_SILENT, /* ready, but it has given no heartbeat for PF_SILENT_S */
 	PF_WORKER_RESTARTING,
 	PF_WORKER_FAILED, /* it died too often, or never started, or was stopped */
@@ -144,6 +147,9 @@ struct pf_worker_config {
 	 * NULL. */
 	struct pf_libraries *libraries;
 	bool no_client; /* load the plugin and its libraries only: it has no devices */
+	/* Of the first start; a later one is as the first one turned out: a worker that had a client
+	 * does not become a compiler, nor a compiler anything else.  A member of a group needs one. */
+	enum pf_client_need client;
 	uint64_t pool_size; /* bytes of address space for its results */
 	/* Borrowed; outlives the worker.  NULL: nothing is reported, and the daemon's log gets
 	 * no line that the plugin prints. */
@@ -235,7 +241,8 @@ bool pf_worker_in_group(const struct pf_worker *worker);
 /* Is it process 0 of that group? */
 bool pf_worker_leads_group(const struct pf_worker *worker);
 
-/* Append why WORKER has no instance at this moment, or that it is silent; else nothing. */
+/* Append why WORKER has no instance at this moment, that it is silent, or why it is a compiler; else
+ * nothing. */
 void pf_worker_error(struct pf_worker *worker, struct pf_buf *out);
 
 /* The process id of the present instance (0: none) and how many were started after the first. */
@@ -249,6 +256,9 @@ struct pf_custom_calls *pf_worker_custom_calls(struct pf_worker *worker);
 
 /* The scheduler of executions, with a queue for each device of the description.  Borrowed. */
 struct pf_sched *pf_worker_sched(const struct pf_worker *worker);
+
+/* Can WORKER's plugin do more than compile for topologies?  -EOPNOTSUPP: it has no client. */
+int pf_worker_has_client(const struct pf_worker *worker, struct pf_err *err);
 
 /* Does the plugin's API have the element type DTYPE, which is valid?  0, or -EOPNOTSUPP. */
 int pf_worker_takes(const struct pf_worker *worker, enum pf_dtype dtype,

@@ -42,6 +42,7 @@ enum pf_state_type {
 	PF_STATE_PLUGIN,  /* of plugins/, which the command line does not have; daemon/ */
 	PF_STATE_LIBRARY, /* an FFI library that was registered at run time; daemon/ */
 	PF_STATE_KEPT, /* a node's file in the state directory, by inode number; files/ */
+	PF_STATE_CLIENT, /* the name of a plugin that had a client; daemon/ */
 	PF_STATE_TYPES
 };
 

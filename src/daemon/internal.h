@@ -458,6 +458,13 @@ void plugins_tried(void);
 /* Give O's plugins what the journal has noted of them, and add its own.  -ENOMEM, -EPROTO. */
 int plugins_restore(struct options *o, struct pf_err *err);
 
+/* Plugin NAME has a client in this mount: no later process may do without, unless the plugin is removed. */
+void plugins_note_client(const char *name);
+bool plugins_had_client(const char *name);
+
+/* May P's worker do without a client? */
+enum pf_client_need plugins_client_need(const struct pf_candidate *p);
+
 /* Functions of struct pf_plugin_ops. */
 bool plugins_is_added(const char *name);
 int plugins_note(const char *name, const char *path, struct json_object *options,

@@ -137,6 +137,32 @@ static void plugin_failed(void *arg)
 		command_fail();
 }
 
+/* WORKER has started: note whether it has a client. */
+static void note_started(struct pf_worker *worker)
+{
+	const char *why = pf_worker_description(worker)->compiler;
+
+	libraries_report(worker);
+	if (why)
+		pf_log(PF_LOG_WARNING, "plugin %s: compiler: no device here (%s)",
+		       pf_worker_name(worker), why);
+	else
+		plugins_note_client(pf_worker_name(worker));
+}
+
+/* Are there arrays, perhaps, and no device any more, because a plugin that had one has failed? */
+static bool has_lost_devices(const struct daemon *d)
+{
+	bool lost = false;
+
+	for (unsigned i = 0; i < d->config.n_workers; i++)
+		if (!pf_worker_description(d->workers[i])->compiler)
+			return false;
+	for (unsigned i = 0; i < d->config.n_failed; i++)
+		lost = lost || plugins_had_client(d->failed[i].name);
+	return lost;
+}
+
 static int start_workers(struct daemon *d, struct pf_err *err)
 {
 	struct pf_worker_config config;
@@ -160,6 +186,7 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 		if (config.group)
 			config.start_timeout_ms =
 				(int)d->options->group_timeout_s * 1000 + START_MS;
+		config.client = plugins_client_need(p);
 		config.on_failed = plugin_failed;
 		config.arg = d;
 		config.printed = &printed;
@@ -171,7 +198,7 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 			continue;
 		}
 		d->config.n_workers++;
-		libraries_report(*worker);
+		note_started(*worker);
 		pf_compiler_warm(d->config.compiler, *worker);
 	}
 	/* The mount has the plugins that have started. */
@@ -180,6 +207,8 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 				  d->config.n_failed);
 	if (!d->config.n_workers)
 		return pf_err_wrap(err, err->code, "plugin %s", d->failed[0].name);
+	if (has_lost_devices(d))
+		return pf_err_set(err, -ENODEV, "no plugin has a device any more");
 	return 0;
 }
 
@@ -543,9 +572,12 @@ static void log_start(const struct daemon *d)
 		const struct pf_candidate *p = candidate_find(o, name);
 		const char *found = p && p->found ? p->found : "";
 
-		pf_buf_printf(&plugins, "%s%s (%s%sAPI %d.%d, %u devices)", i ? ", " : "",
-			      name, found, *found ? ", " : "", w->api_major, w->api_minor,
-			      w->n_devices);
+		pf_buf_printf(&plugins, "%s%s (%s%sAPI %d.%d, ", i ? ", " : "", name,
+			      found, *found ? ", " : "", w->api_major, w->api_minor);
+		if (w->compiler)
+			pf_buf_puts(&plugins, "compiler)");
+		else
+			pf_buf_printf(&plugins, "%u devices)", w->n_devices);
 	}
 	pf_log(PF_LOG_INFO,
 	       "pjrtfs " PACKAGE_VERSION " serves %s: %s; memory limit %" PRIu64

@@ -318,6 +318,7 @@ int plugin_choice_config(const struct pf_candidate *p, struct pf_worker_config *
 					  .env = p->env,
 					  .sandbox = p->sandbox,
 					  .note = p->note,
-					  .group = p->group };
+					  .group = p->group,
+					  .client = PF_CLIENT_OPTIONAL };
 	return p->refused ? pf_err_set(err, -EINVAL, "%s", p->refused) : 0;
 }

@@ -29,6 +29,8 @@
 static struct {
 	pthread_mutex_t lock;                         /* rank 9; protects records */
 	struct json_object *records[MAX_PLUGINS + 1]; /* owned, or NULL */
+	/* Owned, or NULL: the records of the plugins that had a client, by number. */
+	char *clients[MAX_PLUGINS + 1];
 } noted = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static atomic_bool ending;
@@ -94,6 +96,52 @@ static int candidate_of(const struct options *o, struct json_object *record,
 	return r < 0 || !options ? r : settings_replace_options(p, options, err);
 }
 
+/* --- the plugins that had a client: one that is gone is an error, and no plugin that only compiles --- */
+
+/* The number of the record of plugin NAME; 0: it had none. */
+static unsigned find_client_locked(const char *name)
+{
+	for (unsigned id = 1; id <= MAX_PLUGINS; id++)
+		if (noted.clients[id] && !strcmp(noted.clients[id], name))
+			return id;
+	return 0;
+}
+
+bool plugins_had_client(const char *name)
+{
+	PF_LOCK_SCOPE(&noted.lock);
+	return find_client_locked(name) != 0;
+}
+
+enum pf_client_need plugins_client_need(const struct pf_candidate *p)
+{
+	return plugins_had_client(p->name) ? PF_CLIENT_REQUIRED : PF_CLIENT_OPTIONAL;
+}
+
+void plugins_note_client(const char *name)
+{
+	PF_LOCK_SCOPE(&noted.lock);
+	if (find_client_locked(name))
+		return;
+	for (unsigned id = 1; id <= MAX_PLUGINS; id++) {
+		if (noted.clients[id])
+			continue;
+		noted.clients[id] = strdup(name);
+		pf_state_put(PF_STATE_CLIENT, id, name, strlen(name), NULL, 0);
+		return;
+	}
+}
+
+static void forget_client_locked(const char *name)
+{
+	unsigned id = find_client_locked(name);
+
+	if (!id)
+		return;
+	free(pf_steal(&noted.clients[id]));
+	pf_state_drop(PF_STATE_CLIENT, id);
+}
+
 int plugins_restore(struct options *o, struct pf_err *err)
 {
 	int r = 0;
@@ -101,8 +149,10 @@ int plugins_restore(struct options *o, struct pf_err *err)
 	PF_LOCK_SCOPE(&noted.lock);
 	for (unsigned id = 1; id <= MAX_PLUGINS; id++) {
 		size_t len;
-		const char *text = pf_state_get(PF_STATE_PLUGIN, id, &len);
+		const char *text = pf_state_get(PF_STATE_CLIENT, id, &len);
 
+		noted.clients[id] = text ? strndup(text, len) : NULL;
+		text = pf_state_get(PF_STATE_PLUGIN, id, &len);
 		if (text && pf_json_parse(text, len, &noted.records[id], err) < 0)
 			return pf_err_wrap(err, -EPROTO,
 					   "the journal's record of a plugin");
@@ -164,6 +214,7 @@ void plugins_forget(const char *name)
 	id = find_locked(name);
 	if (noted.records[id])
 		put_locked(id, NULL, NULL);
+	forget_client_locked(name);
 }
 
 void plugins_stop(void)
@@ -175,6 +226,8 @@ void plugins_end(void)
 {
 	for (unsigned id = 1; id <= MAX_PLUGINS; id++)
 		json_object_put(pf_steal(&noted.records[id]));
+	for (unsigned id = 1; id <= MAX_PLUGINS; id++)
+		free(pf_steal(&noted.clients[id]));
 }
 
 /* --- a trial ----------------------------------------------------------------------------- */
@@ -230,6 +283,7 @@ int plugins_try(void *arg, const char *name, const char *word,
 	if (r == 0)
 		r = plugin_choice_config(&p, &config, err);
 	config.libraries = s->fs->libraries;
+	config.client = plugins_client_need(&p);
 	if (r == 0)
 		r = pf_inspect(&config, false, ret, err);
 	plugins_tried();

@@ -391,9 +391,11 @@ void pf_process_start_release(struct pf_process_start *start);
 /* Is the process to have a sandbox? */
 bool pf_process_is_sandboxed(const struct pf_process_start *start);
 
-/* The set-up text for a process that gets N LIBRARIES.  The caller's; NULL: no memory. */
-char *pf_process_setup(const struct pf_process_start *start,
-		       const struct pf_library *const *libraries, unsigned n);
+/* The set-up text for a process that gets N LIBRARIES, and is to make a CLIENT; WHY not (of
+ * PF_CLIENT_NONE).  The caller's; NULL: no memory. */
+char *pf_process_setup(const struct pf_process_start *start, enum pf_client_need client,
+		       const char *why, const struct pf_library *const *libraries,
+		       unsigned n);
 
 /* The environment of a process started now, as environ(7): the daemon's variables but for what
  * START says.  The caller's, pf_process_environ_free; NULL: no memory. */
@@ -439,8 +441,9 @@ struct pf_worker {
 	struct pf_libraries *libraries; /* borrowed, or NULL */
 	uint64_t pool_size;
 	int start_timeout_ms;
-	bool in_group;    /* its end is the group's: it is not started again */
-	bool leads_group; /* it is process 0 */
+	enum pf_client_need client; /* of the configuration: at the first start */
+	bool in_group;              /* its end is the group's: it is not started again */
+	bool leads_group;           /* it is process 0 */
 	void (*on_failed)(void *arg); /* of the configuration, as arg */
 	void *arg;
 	struct pf_worker_limits limits;

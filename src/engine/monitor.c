@@ -137,17 +137,38 @@ struct greeting {
 	struct pf_custom_calls *custom_calls; /* owned reference */
 };
 
+/*
+ * May the instance that W starts be without a client; *WHY is it?  Users see the devices of the first one,
+ * so later ones are like it: a device that has vanished is an error, and one that has come waits for
+ * another daemon.
+ */
+static enum pf_client_need client_need(const struct pf_worker *w, const char **why)
+{
+	const struct pf_description *first = worker_description(w);
+
+	*why = first->json ? first->compiler
+			   : "it was told to compile only: its client is not created";
+	if (w->in_group)
+		return PF_CLIENT_REQUIRED;
+	if (!first->json)
+		return w->client;
+	return first->compiler ? PF_CLIENT_NONE : PF_CLIENT_REQUIRED;
+}
+
 /* Send the set-up text, the three memfds and the libraries', and wait for the description. */
 static int handshake(struct pf_worker *w, struct greeting *g, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	pf_autofree char *setup = NULL;
+	enum pf_client_need client;
+	const char *why;
 	int r;
 
 	g->n = pf_libraries_of(w->libraries, w->name, g->libraries);
 	for (unsigned i = 0; i < g->n; i++)
 		g->fds[3 + i] = g->libraries[i]->fd;
-	setup = pf_process_setup(&w->start, g->libraries, g->n);
+	client = client_need(w, &why);
+	setup = pf_process_setup(&w->start, client, why, g->libraries, g->n);
 	if (!setup)
 		return pf_err_set(err, -ENOMEM, "no memory for a set-up text");
 	r = pf_channel_send(w->process.sock, setup, strlen(setup), g->fds, 3 + (int)g->n,
@@ -185,6 +206,18 @@ static int take_devices(struct pf_worker *w, struct pf_instance *instance,
 	if (!w->sched || pf_instance_set_devices(instance, d->n_devices) < 0)
 		return pf_err_set(err, -ENOMEM, "no memory for a worker's devices");
 	return 0;
+}
+
+/* Can W be a compiler, as D says?  Not before the other sandbox was tried: there may be a device in that,
+ * and compilers that start programs need it. */
+static int take_compiler(const struct pf_worker *w, const struct pf_description *d,
+			 struct pf_err *err)
+{
+	bool tried = !w->start.looser || w->start.setup == w->start.looser;
+
+	if (!d->compiler || tried || worker_description(w)->json)
+		return 0;
+	return pf_err_set(err, -ENODEV, "%s", d->compiler);
 }
 
 /* Note in INSTANCE which file it has loaded, if the file is as it was BEFORE the start. */
@@ -289,6 +322,8 @@ static int start(struct pf_worker *w, struct pf_err *err)
 		g.fds[2] = pool;
 		r = handshake(w, &g, err);
 	}
+	if (r == 0)
+		r = take_compiler(w, &g.description, err);
 	if (r == 0)
 		r = take_devices(w, instance, &g.description, err);
 	if (r < 0) {

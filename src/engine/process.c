@@ -218,8 +218,9 @@ void pf_process_environ_free(char **env)
 	free(env);
 }
 
-char *pf_process_setup(const struct pf_process_start *start,
-		       const struct pf_library *const *libraries, unsigned n)
+char *pf_process_setup(const struct pf_process_start *start, enum pf_client_need client,
+		       const char *why, const struct pf_library *const *libraries,
+		       unsigned n)
 {
 	struct json_object *o = pf_json_copy(start->setup);
 	char *text;
@@ -228,6 +229,10 @@ char *pf_process_setup(const struct pf_process_start *start,
 		return NULL;
 	if (n)
 		pf_json_add(o, "libraries", pf_libraries_json(libraries, n));
+	if (client)
+		pf_json_add_int(o, "client", client);
+	if (client == PF_CLIENT_NONE)
+		pf_json_add_string(o, "why", why);
 	text = pf_json_text_copy(o);
 	json_object_put(o);
 	return text;

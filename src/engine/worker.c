@@ -76,6 +76,7 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	w->limits = config->limits;
 	w->start_timeout_ms =
 		config->start_timeout_ms ? config->start_timeout_ms : START_TIMEOUT_MS;
+	w->client = config->client;
 	w->in_group = config->group != NULL;
 	w->leads_group = json_object_object_get_ex(config->group, "process", &process) &&
 			 json_object_get_int(process) == 0;
@@ -232,6 +233,8 @@ enum pf_worker_state pf_worker_state(struct pf_worker *w)
 	if (w->state == PF_WORKER_READY && w->instance &&
 	    pf_instance_silent_s(w->instance) >= PF_SILENT_S)
 		return PF_WORKER_SILENT;
+	if (w->state == PF_WORKER_READY && worker_description(w)->compiler)
+		return PF_WORKER_COMPILER;
 	return w->state;
 }
 
@@ -241,6 +244,7 @@ const char *pf_worker_state_name(enum pf_worker_state state)
 		[PF_WORKER_STARTING] = "starting", [PF_WORKER_READY] = "ready",
 		[PF_WORKER_SILENT] = "silent",     [PF_WORKER_RESTARTING] = "restarting",
 		[PF_WORKER_FAILED] = "failed",     [PF_WORKER_IDLE] = "idle",
+		[PF_WORKER_COMPILER] = "compiler",
 	};
 
 	return names[state];
@@ -266,12 +270,18 @@ void pf_worker_error(struct pf_worker *w, struct pf_buf *out)
 {
 	PF_LOCK_SCOPE(&w->lock);
 	unsigned silent_s = w->instance ? pf_instance_silent_s(w->instance) : 0;
+	const char *compiler = worker_description(w)->compiler;
+	struct pf_err why = PF_ERR_INIT;
 
 	if (!w->instance && w->why.code)
 		pf_buf_printf(out, "%s\n", w->why.text);
 	else if (silent_s >= PF_SILENT_S)
 		pf_buf_printf(out, "process %d has given no heartbeat for %u s\n",
 			      (int)w->pid, silent_s);
+	if (out->len || w->state != PF_WORKER_READY || !compiler)
+		return;
+	pf_err_set(&why, -ENODEV, "%s", compiler); /* without what moves a cursor */
+	pf_buf_printf(out, "%s\n", why.text);
 }
 
 void pf_worker_pid(struct pf_worker *w, pid_t *pid, unsigned *restarts)
@@ -295,6 +305,17 @@ struct pf_custom_calls *pf_worker_custom_calls(struct pf_worker *w)
 struct pf_sched *pf_worker_sched(const struct pf_worker *w)
 {
 	return w->sched;
+}
+
+int pf_worker_has_client(const struct pf_worker *w, struct pf_err *err)
+{
+	const char *why = worker_description(w)->compiler;
+
+	return why ? pf_err_set(err, -EOPNOTSUPP,
+				"plugin %s only compiles for topologies: no device here "
+				"(%s)",
+				w->name, why)
+		   : 0;
 }
 
 int pf_worker_takes(const struct pf_worker *w, enum pf_dtype dtype, struct pf_err *err)

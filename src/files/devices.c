@@ -36,6 +36,13 @@ static void no_device(const struct pf_fs *fs, const char *name, size_t len,
 	pf_autobuf struct pf_buf list = PF_BUF_INIT;
 	unsigned n = fs->n_devices;
 
+	if (n == 0) {
+		pf_err_set(err, -ENODEV,
+			   "there is no device %.*s, and no other: plugins/NAME/error "
+			   "says why",
+			   len < 64 ? (int)len : 64, name);
+		return;
+	}
 	for (unsigned i = 0; i < n && i < SHOWN; i++) {
 		const char *before = i + 1 == n ? " and " : ", ";
 
@@ -46,6 +53,11 @@ static void no_device(const struct pf_fs *fs, const char *name, size_t len,
 	pf_err_set(err, -ENODEV, "there is no device %.*s; there %s %s",
 		   len < 64 ? (int)len : 64, name, n == 1 ? "is" : "are",
 		   list.data ? list.data : "");
+}
+
+int files_check_device(const struct device *device, struct pf_err *err)
+{
+	return device->fs->n_devices ? 0 : pf_worker_has_client(device->worker, err);
 }
 
 int files_refuse_remote(const struct device *device, struct pf_err *err)

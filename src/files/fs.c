@@ -37,6 +37,25 @@ static void add_devices(struct pf_fs *fs, struct pf_worker *worker, bool address
 	}
 }
 
+/* No plugin has a device, as all only compile: programs are for the first one, and buffers/ is of a place
+ * that has no device. */
+static int no_devices(struct pf_fs *fs, struct pf_err *err)
+{
+	struct device *place = &fs->devices[0];
+	struct pf_worker *worker = fs->workers[0];
+
+	for (unsigned w = 0; w < fs->n_workers; w++)
+		if (pf_worker_has_client(fs->workers[w], NULL) == 0)
+			return pf_err_set(err, -ENODEV,
+					  "no plugin has a device that it can address");
+	place->fs = fs;
+	place->home = &fs->home;
+	place->worker = worker;
+	place->location =
+		(struct pf_location){ fs->config.arena, worker, 0, place->name };
+	return 0;
+}
+
 /* Those of each worker that it can address, then those of other processes of a group. */
 static int find_devices(struct pf_fs *fs, struct pf_err *err)
 {
@@ -53,8 +72,7 @@ static int find_devices(struct pf_fs *fs, struct pf_err *err)
 	for (unsigned w = 0; w < fs->n_workers; w++)
 		add_devices(fs, fs->workers[w], false, fs->remote, &fs->n_remote);
 	if (!fs->n_devices)
-		return pf_err_set(err, -ENODEV,
-				  "no plugin has a device that it can address");
+		return no_devices(fs, err);
 	/* Programs are for the default device's plugin, unless they name another. */
 	for (unsigned w = 0; w < fs->n_workers; w++)
 		if (fs->workers[w] == fs->devices[0].worker) {
@@ -126,7 +144,7 @@ static int build(struct pf_fs *fs, struct pf_err *err)
 	share(fs->programs, &fs->config);
 	share(fs->executables, &fs->config);
 	share(fs->topologies, &fs->config);
-	for (unsigned i = 0; i < fs->n_devices; i++)
+	for (unsigned i = 0; i < files_n_places(fs); i++)
 		share(fs->devices[i].buffers, &fs->config);
 	return 0;
 }
@@ -221,13 +239,13 @@ void pf_fs_free(struct pf_fs *fs)
 	unlink_all(fs->executables);
 	unlink_all(fs->programs);
 	unlink_all(fs->topologies);
-	for (unsigned i = 0; i < fs->n_devices; i++)
+	for (unsigned i = 0; i < files_n_places(fs); i++)
 		unlink_all(fs->devices[i].buffers);
 	if (fs->tree)
 		pf_tree_unlock_names(fs->tree);
 	for (unsigned i = 0; i < FILES_REFUSALS; i++)
 		pf_node_unref(fs->refusals[i]);
-	for (unsigned i = 0; i < fs->n_devices; i++)
+	for (unsigned i = 0; i < files_n_places(fs); i++)
 		pf_node_unref(fs->devices[i].buffers);
 	pf_node_unref(fs->programs);
 	pf_node_unref(fs->executables);

@@ -47,7 +47,7 @@ static void home_free(struct pf_fs *fs, struct home *home)
 /* The devices of HOME, which are those of the mount, with HOME's arena and workers. */
 static void take_devices(const struct pf_fs *fs, struct home *home)
 {
-	for (unsigned i = 0; i < fs->n_devices; i++) {
+	for (unsigned i = 0; i < files_n_places(fs); i++) {
 		struct device *d = &home->devices[i];
 
 		*d = fs->devices[i];
@@ -69,7 +69,7 @@ static int home_new(struct pf_fs *fs, uid_t user, struct home **ret, struct pf_e
 		return pf_err_set(err, -ENOMEM, "no memory for a home");
 	home->user = user;
 	home->workers = calloc(fs->n_workers, sizeof(struct pf_worker *));
-	home->devices = calloc(fs->n_devices, sizeof(*home->devices));
+	home->devices = calloc(files_n_places(fs), sizeof(*home->devices));
 	home->nodes = calloc(fs->n_workers, sizeof(struct pf_node *));
 	r = home->workers && home->devices && home->nodes
 		    ? pf_arena_new_for(fs->config.arena, user, &home->arena, err)

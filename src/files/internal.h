@@ -232,6 +232,13 @@ static inline struct device *files_device_in(const struct home *home,
 	return &home->devices[device->number];
 }
 
+/* The directories of buffers, each of one of FS's devices, and of HOME's; without any device, the one that
+ * takes no arrays. */
+static inline unsigned files_n_places(const struct pf_fs *fs)
+{
+	return !fs->devices ? 0 : fs->n_devices ? fs->n_devices : 1;
+}
+
 /* Take what shows the workers of isolated users out of the tree, for good. */
 void files_unlink_homes(struct pf_fs *fs);
 
@@ -240,6 +247,9 @@ void files_free_homes(struct pf_fs *fs);
 
 /* -EREMOTE: DEVICE is one of fs->remote. */
 int files_refuse_remote(const struct device *device, struct pf_err *err);
+
+/* Can arrays be made on DEVICE?  -EOPNOTSUPP: it stands for none, as all plugins only compile. */
+int files_check_device(const struct device *device, struct pf_err *err);
 
 /* The device called NAME, of LEN bytes ("cpu:1"), borrowed.  NULL: no such device; *ERR is
  * -ENODEV, and lists the devices, or -EREMOTE: it is one of another process. */

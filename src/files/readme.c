@@ -4,15 +4,24 @@
 
 static void print_devices(const struct pf_fs *fs, const char *m, struct pf_buf *out)
 {
-	pf_buf_printf(
-		out,
-		"Devices (the first is the default, whose buffers/ is %s/buffers):\n", m);
+	if (fs->n_devices)
+		pf_buf_printf(out,
+			      "Devices (the first is the default, whose buffers/ is "
+			      "%s/buffers):\n",
+			      m);
 	for (unsigned i = 0; i < fs->n_devices; i++) {
 		const struct device *d = &fs->devices[i];
 
 		pf_buf_printf(out, "  %s  %s\n", d->name,
 			      pf_worker_description(d->worker)->devices[d->index].kind);
 	}
+	for (unsigned i = 0; i < fs->n_workers; i++)
+		if (pf_worker_has_client(fs->workers[i], NULL) < 0)
+			pf_buf_printf(out,
+				      "Plugin %s has no device here, and compiles for "
+				      "topologies/; why: %s/plugins/%s/error\n",
+				      pf_worker_name(fs->workers[i]), m,
+				      pf_worker_name(fs->workers[i]));
 	for (unsigned i = 0; i < fs->config.n_failed; i++)
 		pf_buf_printf(out, "Plugin %s did not start; why: %s/plugins/%s/error\n",
 			      fs->config.failed[i].name, m, fs->config.failed[i].name);

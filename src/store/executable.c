@@ -426,6 +426,17 @@ enum pf_program_format pf_executable_format(struct pf_executable *x)
 
 /* --- options -------------------------------------------------------------------------- */
 
+/* ERR says that a plugin has no device: add what to do.  Its code. */
+static int add_topology_hint(struct pf_err *err)
+{
+	struct pf_err was = *err;
+
+	return pf_err_set(err, was.code,
+			  "%s; the program's options.json can name a topology, as "
+			  "{\"topology\":\"v5e\"}",
+			  was.text);
+}
+
 /* Encode O for the plugin of RET->worker. */
 static int encode(const struct pf_executable *x, struct json_object *o,
 		  const struct pf_program_facts *facts, struct pf_plan *ret,
@@ -449,16 +460,21 @@ static int encode(const struct pf_executable *x, struct json_object *o,
 		target.elsewhere = true;
 		target.device_ids = NULL;
 	}
+	r = topology ? 0 : pf_worker_has_client(ret->worker, err);
+	if (r < 0)
+		return add_topology_hint(err);
 	if (ret->worker == x->workers[0] && !strcmp(d->platform, "cpu"))
 		target.max_devices = PF_OPTIONS_MAX_DEVICES;
 	if (facts) {
 		target.num_replicas = facts->num_replicas;
 		target.num_partitions = facts->num_partitions;
 		target.shardy = facts->shardy;
-		r = pf_program_check_platform(facts, d->platform, err);
+		/* Without a client the platform is not known, and the compiler refuses others. */
+		r = d->compiler ? 0 : pf_program_check_platform(facts, d->platform, err);
 		if (r < 0)
 			return r;
-		ret->platform = facts->takes_platform ? (uint32_t)r + 1 : 0;
+		ret->platform =
+			facts->takes_platform && !d->compiler ? (uint32_t)r + 1 : 0;
 	}
 	r = pf_options_encode(o, &target, &ret->options, err);
 	if (r < 0 || !topology)

@@ -17,7 +17,7 @@ enum {
 	TALKS = 16384,  /* open files that have a state of their own */
 	HEAD = 1 << 16, /* bytes before the first half */
 	GONE = 1 << 15, /* in a record's type: the object is gone */
-	TYPE_BITS = 4,
+	TYPE_BITS = 5,
 };
 
 /* Of a conversation: a request that begins it waits for the next life, or (MIXED) several do, which may
@@ -75,6 +75,8 @@ static const struct {
 	[PF_STATE_PLUGIN] = { "plugin", 1 },
 	[PF_STATE_LIBRARY] = { "FFI library", 1 },
 	[PF_STATE_KEPT] = { "kept file", 1 },
+	/* 0, as recent inodes had this number when it was PF_STATE_TYPES. */
+	[PF_STATE_CLIENT] = { "plugin with a client", 0 },
 };
 
 bool pf_state_is_open;

@@ -36,6 +36,8 @@ static int buffers_create(struct pf_node *dir, const char *name, mode_t mode,
 	enum pf_format format;
 	int r = buffers_check_name(dir, name, &format, err);
 
+	if (r == 0)
+		r = files_check_device(files_device_of(dir), err);
 	if (r < 0)
 		return buffers_named(dir, name, cred, r, err);
 	buffer =

@@ -237,8 +237,10 @@ static int declare(const struct declared *d, const struct device *device,
 	unsigned memory = PF_DEFAULT_MEMORY;
 	enum pf_dtype dtype;
 	struct pf_shape shape;
-	int r = command_type(d->dtype, d->shape, device->worker, &dtype, &shape, err);
+	int r = files_check_device(device, err);
 
+	if (r == 0)
+		r = command_type(d->dtype, d->shape, device->worker, &dtype, &shape, err);
 	if (r == 0 && d->memory)
 		r = pf_location_memory(&device->location, d->memory, &memory, err);
 	if (r < 0)

@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# SANITIZE: asan
+# A plugin without a device here compiles for topologies, and does nothing else; one whose device has
+# vanished does not become such a compiler.
+. "$srcdir/tests/lib.sh"
+so=$build/tests/faults/faulty_plugin.so
+none=(client=error:UNAVAILABLE:'no card in any slot' topologies=any serialize=works)
+printf 'faulty: two devices\0' >two.pb
+refusal='plugin faulty only compiles for topologies: no device here .no card in any slot.'
+
+# -- a mount of compilers only
+faults "${none[@]}"
+mount_pjrtfs faulty --keep
+at=$mnt/plugins/faulty x=$mnt/executables/add
+shows "$at/state" compiler
+shows "$at/error" 'no card in any slot'
+shows "$mnt/health" ok
+equal "devices" "$(bounded ls "$mnt/devices")" ""
+tells "$mnt/README" "Plugin faulty has no device here, and compiles for topologies/; why: $at/error"
+tells "$mnt/metrics.prom" '^pjrtfs_worker_up{plugin="faulty"} 1$'
+"$pjrtfs" --status "$mnt" >status || fail "status $?: $(cat status)"
+tells status '^plugin  faulty: compiler, process [0-9]*, restarts 0, no card in any slot$'
+grep -Fq 'plugin faulty: compiler: no device here (no card in any slot)' "$mnt.log" || fail "the log does not tell"
+
+# -- a program needs a topology; then it is compiled, described and serialized
+bounded cp two.pb "$mnt/topologies/"
+fails_with 'Operation not supported' cp "$data/add.mlir" "$mnt/programs/"
+tells "$x/error" "$refusal"
+tells "$x/error" 'the program.s options.json can name a topology'
+say "$x/options.json" '{"topology":"two"}'
+shows "$x/state" compiled
+tells "$x/signature.json" '"dtype":"F32"'
+bounded grep -aFq 'what the faulty plugin compiled' "$x/serialized" || fail 'it cannot be serialized'
+
+# -- all else is refused, in the daemon or in the worker
+fails_with 'Operation not supported' cp "$data/x.npy" "$mnt/buffers/"
+tells "$mnt/error" "$refusal"
+fails_with 'Operation not supported' cat "$at/topology.json"
+tells "$mnt/error" "$refusal"
+fails_with 'Operation not supported' cat "$at/topology.pb"
+fails_with 'Operation not supported' run add 'x y -> z'
+
+# -- another process of it is a compiler again, though a device has come meanwhile
+faults topologies=any serialize=works
+kill -KILL "$(bounded cat "$at/pid")"
+eventually grep -qx 1 "$at/restarts"
+eventually grep -qx compiler "$at/state"
+shows "$at/error" 'no card in any slot'
+fails_with 'Operation not supported' cat "$at/topology.json"
+tells "$mnt/error" "$refusal"
+bounded cp "$data/add.mlir" "$mnt/programs/"
+shows "$x/state" compiled
+shows "$mnt/health" ok
+
+# -- another daemon has the device; when it vanishes, that is an error, for each later daemon, too
+restart()
+{
+	local pid
+	pid=$(bounded cat "$mnt/pid")
+	kill -USR2 "$pid"
+	eventually another "$pid"
+}
+restart
+shows "$at/state" ready
+bounded cp "$data/x.npy" "$mnt/buffers/"
+faults "${none[@]}"
+kill -KILL "$(bounded cat "$at/pid")"
+eventually grep -q 'no card in any slot' "$at/error"
+shows "$at/state" restarting
+shows "$mnt/health" 'plugin faulty is restarting'
+kill -KILL "$(bounded cat "$mnt/pid")"
+eventually grep -q 'error: plugin faulty: no card in any slot' "$mnt.log"
+faults
+same "$mnt/buffers/x.npy" "$data/x.npy"
+shows "$at/state" ready
+unmount_pjrtfs
+
+# -- beside a plugin with a device, which is the default
+faults client=error:NOT_FOUND:'no card' topologies=named
+mount_pjrtfs faulty --plugin "good=$so" --plugin-env "good:PJRTFS_FAULTY_FILE=/none"
+shows "$mnt/plugins/faulty/state" compiler
+equal "devices" "$(bounded ls "$mnt/devices")" good
+put_add
+shows "$mnt/executables/add/state" ready
+bounded cp two.pb "$mnt/topologies/"
+say "$mnt/executables/add/options.json" '{"topology":"two","plugin":"faulty"}'
+shows "$mnt/executables/add/state" compiled
+unmount_pjrtfs
+
+# -- a client that needs the sandbox device is tried there first
+faults client=needs-socket topologies=any
+mount_pjrtfs faulty
+shows "$mnt/plugins/faulty/state" ready
+unmount_pjrtfs
+
+# -- without topologies, or with an option that it refuses, it is no compiler
+fails()
+{
+	PJRTFS_FAULTY=$1 refuses 1 "$2" --plugin "faulty=$so" none -f
+}
+mkdir none
+fails client=error:UNAVAILABLE:'no card' 'plugin faulty: no card'
+fails client=error:INVALID_ARGUMENT:'no such option',topologies=any 'plugin faulty: no such option'
