@@ -391,6 +391,10 @@ int group_settle(struct options *o, struct pf_err *err)
 		return pf_err_set(err, -EINVAL, "group plugin %s is not loaded",
 				  o->group_plugin);
 	r = check_name(name, err);
+	if (r == 0 && p->compile_only)
+		r = pf_err_set(err, -EINVAL,
+			       "plugin %s cannot both compile only and be the group's",
+			       p->name);
 	if (r < 0)
 		return r;
 	if (asprintf(&prefix, "pjrtfs:%s:%s:", name, p->name) < 0)

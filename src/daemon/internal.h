@@ -61,6 +61,7 @@ struct plugin_settings {
 	struct json_object *env;     /* owned: variables, to a string or null */
 	struct json_object *sandbox; /* owned: as in struct pf_worker_config */
 	unsigned log_level;
+	bool compile_only; /* its client is not created */
 	/* The last source of any setting; of cpu_device_count, log_level, the sandbox's mode. */
 	enum settings_source set_at, count_at, log_at, sandbox_at;
 };
@@ -83,6 +84,7 @@ struct pf_candidate {
 	struct json_object *env;     /* as in struct pf_worker_config, or NULL */
 	struct json_object *sandbox; /* likewise */
 	struct json_object *group;   /* likewise: group_settle's */
+	bool compile_only;           /* no client is created */
 	char *refused;               /* why it cannot be loaded: no such file; or NULL */
 	char *note; /* what its vendor's plugins need and pjrtfs set, or NULL */
 	char *found; /* the plugin's name, where NAME is that of a kind ("cuda"); or NULL */

@@ -418,6 +418,33 @@ static int set_plugin_env(struct options *o, const struct option_row *row,
 	return r;
 }
 
+static int set_compile_only(struct options *o, const struct option_row *row,
+			    const char *word, struct pf_err *err)
+{
+	struct plugin_settings *p;
+	int r = settings_of(&o->settings, word, &p, err);
+
+	(void)row;
+	if (r == 0)
+		p->compile_only = true;
+	return r;
+}
+
+static void dump_compile_only(const struct options *o, const struct option_row *row,
+			      struct json_object *out)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < o->settings.n_plugins; i++)
+		if (o->settings.plugins[i].compile_only)
+			json_object_array_add(list, json_object_new_string(
+							    o->settings.plugins[i].name));
+	if (json_object_array_length(list))
+		json_object_object_add(out, row->name, list);
+	else
+		json_object_put(list);
+}
+
 /* WORD is [NAME:]VALUE; without NAME it is for all plugins.  A path may hold colons. */
 static int set_sandbox(struct options *o, const struct option_row *row, const char *word,
 		       struct pf_err *err)
@@ -594,6 +621,10 @@ const struct option_row option_rows[] = {
 	  .set = set_plugin_option },
 	{ "plugin_env", 0, OPTION_WORD, EVERYWHERE | IS_LIST, "NAME:KEY=VALUE",
 	  "set a variable for plugin NAME alone, as XLA_FLAGS", .set = set_plugin_env },
+	{ "compile_only", 0, OPTION_WORD, EVERYWHERE | IS_LIST, "NAME",
+	  "plugin NAME compiles for topologies, and leaves its devices\n"
+	  "alone; may be repeated",
+	  .set = set_compile_only, .dump = dump_compile_only },
 	{ "plugin_log_level", 0, OPTION_NUMBER, EVERYWHERE, "N",
 	  "plugins print from level N on: 0 all, 3 only fatal errors",
 	  AT(settings.all.log_level), 0, MAX_LOG_LEVEL, NO_LOG_LEVEL,

@@ -319,6 +319,8 @@ int plugin_choice_config(const struct pf_candidate *p, struct pf_worker_config *
 					  .sandbox = p->sandbox,
 					  .note = p->note,
 					  .group = p->group,
-					  .client = PF_CLIENT_OPTIONAL };
+					  .client = p->compile_only
+							    ? PF_CLIENT_NONE
+							    : PF_CLIENT_OPTIONAL };
 	return p->refused ? pf_err_set(err, -EINVAL, "%s", p->refused) : 0;
 }

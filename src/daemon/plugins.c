@@ -115,6 +115,8 @@ bool plugins_had_client(const char *name)
 
 enum pf_client_need plugins_client_need(const struct pf_candidate *p)
 {
+	if (p->compile_only)
+		return PF_CLIENT_NONE;
 	return plugins_had_client(p->name) ? PF_CLIENT_REQUIRED : PF_CLIENT_OPTIONAL;
 }
 

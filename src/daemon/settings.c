@@ -345,6 +345,7 @@ int settings_attach(const struct settings *s, struct pf_candidate *c, bool is_de
 	c->sandbox = sandbox_of(s, p);
 	if (!c->options || !c->env || !c->sandbox)
 		return no_memory(err);
+	c->compile_only = p && p->compile_only;
 	vendors_add_files(c);
 	return vendors_set(c, err);
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
-# A plugin without a device here compiles for topologies, and does nothing else; one whose device has
-# vanished does not become such a compiler.
+# A plugin without a device here, or whose device is not to be touched, compiles for topologies, and
+# does nothing else; one whose device has vanished does not become such a compiler.
 . "$srcdir/tests/lib.sh"
 so=$build/tests/faults/faulty_plugin.so
 none=(client=error:UNAVAILABLE:'no card in any slot' topologies=any serialize=works)
@@ -102,3 +102,19 @@ fails()
 mkdir none
 fails client=error:UNAVAILABLE:'no card' 'plugin faulty: no card'
 fails client=error:INVALID_ARGUMENT:'no such option',topologies=any 'plugin faulty: no such option'
+
+# -- told to compile only, its client is not created
+faults client=abort:'it was created' serialize=works
+mount_pjrtfs faulty --compile-only faulty
+shows "$mnt/plugins/faulty/state" compiler
+shows "$mnt/plugins/faulty/error" 'it was told to compile only: its client is not created'
+unmount_pjrtfs
+printf '{"compile_only":["faulty"]}' >only.json
+mount_pjrtfs faulty --config "$work/only.json"
+shows "$mnt/plugins/faulty/state" compiler
+unmount_pjrtfs
+refuses 2 'options for plugin tpu, which is not loaded' --compile-only tpu --plugin "faulty=$so" none
+refuses 2 'plugin faulty cannot both compile only and be the group.s' --compile-only faulty --plugin "faulty=$so" none \
+	--group redis://127.0.0.1:1 --group-name compiler --group-process 0/2
+PJRTFS_FAULTY_CALLS=yes PJRTFS_FAULTY=PJRT_TopologyDescription_Create=missing \
+	refuses 1 'plugin faulty: compile only: .*PJRT_TopologyDescription_Create' --compile-only faulty --plugin "faulty=$so" none -f
