@@ -268,9 +268,15 @@ struct pf_rep_buffer {
 enum {
 	PF_TOPOLOGY_TEXT,  /* a JSON object, pj_topology_json */
 	PF_TOPOLOGY_BYTES, /* as the plugin serializes it */
+	/* The bytes of one that the plugin makes; a JSON text follows: {"name", "options"}, the latter
+	 * an object as create options are. */
+	PF_TOPOLOGY_CREATE,
 };
 
-enum { PF_WIRE_TOPOLOGY = 128 << 10 }; /* bytes of a topology at most */
+enum {
+	PF_WIRE_TOPOLOGY = 128 << 10,         /* bytes of a topology at most */
+	PF_WIRE_TOPOLOGY_REQUEST = 192 << 10, /* of a text for PF_TOPOLOGY_CREATE */
+};
 
 /* May a worker serve without a client of its plugin?  A number in the set-up text, "client".  It compiles
  * for topologies then, and refuses the other requests: -EOPNOTSUPP. */

@@ -181,6 +181,15 @@ static int known_minor(void *arg, const char *path)
 	return -1;
 }
 
+/* What FACTS say of the program that was tried becomes O's: "ok", or why there was none. */
+static void add_program(struct json_object *o, struct json_object *facts)
+{
+	struct json_object *program = pf_json_get(facts, "program", json_type_object);
+	const char *why = program ? pf_json_get_string(program, "unavailable") : "";
+
+	pf_json_add_string(o, "program", *why ? why : "ok");
+}
+
 static struct json_object *file_json(struct list *l, unsigned i)
 {
 	const struct pf_plugin_file *f = &l->d->files[i];
@@ -207,8 +216,11 @@ static struct json_object *file_json(struct list *l, unsigned i)
 	pf_json_add_int(o, "devices",
 			(int64_t)json_object_array_length(
 				json_object_object_get(l->facts[i], "devices")));
+	if (*pf_json_get_string(l->facts[i], "compiler"))
+		pf_json_add_string(o, "compiler",
+				   pf_json_get_string(l->facts[i], "compiler"));
 	if (l->options->check)
-		pf_json_add_string(o, "program", "ok");
+		add_program(o, l->facts[i]);
 	json_object_object_add(o, "meant", json_object_new_boolean(meant));
 	return o;
 }
@@ -264,7 +276,9 @@ __attribute__((__format__(__printf__, 2, 3))) static void add_line(struct pf_buf
 static void add_plugin(struct pf_buf *out, struct json_object *p)
 {
 	const char *place = pf_json_get_string(p, "place"),
-		   *package = pf_json_get_string(p, "package");
+		   *package = pf_json_get_string(p, "package"),
+		   *compiler = pf_json_get_string(p, "compiler"),
+		   *program = pf_json_get_string(p, "program");
 
 	add_line(out, "%s", pf_json_get_string(p, "name"));
 	add_line(out, "    path      %s", pf_json_get_string(p, "path"));
@@ -279,10 +293,17 @@ static void add_plugin(struct pf_buf *out, struct json_object *p)
 		return;
 	}
 	add_line(out, "    API       %s", pf_json_get_string(p, "api_version"));
-	add_line(out, "    platform  %s, %d devices", pf_json_get_string(p, "platform"),
-		 json_object_get_int(json_object_object_get(p, "devices")));
-	if (json_object_object_get(p, "program"))
-		add_line(out, "    program   was compiled and executed");
+	if (*compiler)
+		add_line(out, "    platform  compiler: no device here (%s)", compiler);
+	else
+		add_line(out, "    platform  %s, %d devices",
+			 pf_json_get_string(p, "platform"),
+			 json_object_get_int(json_object_object_get(p, "devices")));
+	if (*program && strcmp(program, "ok") != 0)
+		add_line(out, "    program   was not compiled: %s", program);
+	else if (*program)
+		add_line(out, "    program   was compiled %s",
+			 *compiler ? "for a topology" : "and executed");
 	if (!json_object_get_boolean(json_object_object_get(p, "meant")))
 		add_line(out, "    note      another one is meant by this name: give the "
 			      "path");
@@ -444,9 +465,12 @@ static int check_plugin(const struct options *options)
 		pf_json_add_string(o, "error", err.text);
 	add_printed(o, &printed);
 	status = print_json(o, r < 0 ? 1 : 0);
-	json_object_put(o);
 	if (r < 0)
 		pf_log(PF_LOG_ERROR, "plugin %s: %s", p->name, err.text);
+	else if (*pf_json_get_string(o, "compiler"))
+		pf_log(PF_LOG_INFO, "plugin %s: compiler: no device here (%s)", p->name,
+		       pf_json_get_string(o, "compiler"));
+	json_object_put(o);
 	return status;
 }
 

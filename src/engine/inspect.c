@@ -37,6 +37,11 @@ struct inspection {
 
 /* --- the program --------------------------------------------------------------------------- */
 
+static unsigned timeout_s(const struct inspection *in)
+{
+	return ((unsigned)in->config.start_timeout_ms + 999) / 1000;
+}
+
 /* Make CALL, which has the worker do WHAT; that begins the sentence of a failure. */
 static int call_worker(struct inspection *in, const char *what, struct pf_sync_call *call,
 		       void *reply, size_t reply_min, struct pf_err *err)
@@ -44,17 +49,19 @@ static int call_worker(struct inspection *in, const char *what, struct pf_sync_c
 	int r;
 
 	call->instance = in->instance;
-	call->timeout_s = ((unsigned)in->config.start_timeout_ms + 999) / 1000;
+	call->timeout_s = timeout_s(in);
 	r = pf_sync_call(call, reply, reply_min, err);
 	return r < 0 ? pf_err_wrap(err, r, "%s", what) : 0;
 }
 
+/* Compile the program for DEVICE, or, if it is not NULL, for TOPOLOGY. */
 static int compile(struct inspection *in, uint64_t id, unsigned device,
-		   struct pf_err *err)
+		   const struct pf_buf *topology, struct pf_err *err)
 {
 	const struct pf_description *d = pf_worker_description(in->worker);
 	const struct pf_options_target target = { .plugin = in->config.name,
-						  .n_devices = d->n_devices };
+						  .n_devices = d->n_devices,
+						  .elsewhere = topology != NULL };
 	struct pf_req_compile request = { .head = { .op = PF_OP_COMPILE },
 					  .id = id,
 					  .program_len = sizeof(program) - 1,
@@ -65,15 +72,22 @@ static int compile(struct inspection *in, uint64_t id, unsigned device,
 	struct pf_extent extent;
 	int r = pf_arena_alloc(in->arena, request.program_len, &extent, err);
 
-	pf_json_add_int(wanted, "device", d->devices[device].id);
+	if (!topology)
+		pf_json_add_int(wanted, "device", d->devices[device].id);
 	if (r == 0)
 		r = pf_options_encode(wanted, &target, &options, err);
 	json_object_put(wanted);
+	request.options_len = (uint32_t)options.len;
+	if (r == 0 && topology) {
+		request.topology_len = (uint32_t)topology->len;
+		pf_buf_append(&options, topology->data, topology->len);
+	}
+	if (r == 0 && options.failed)
+		r = pf_err_set(err, -ENOMEM, "no memory for the options");
 	if (r < 0)
 		return r;
 	memcpy(pf_arena_at(in->arena, extent.off), program, request.program_len);
 	request.program_off = extent.off;
-	request.options_len = (uint32_t)options.len;
 	return call_worker(in, "compile a program",
 			   &(struct pf_sync_call){ .request = &request,
 						   .len = sizeof(request),
@@ -172,6 +186,33 @@ static int execute(struct inspection *in, const uint64_t ids[static N_IDS],
 	return take_result(&executed, call.reply_len, found, err);
 }
 
+/* The worker has no device: compile for the topology that the plugin makes without a name, if it does. */
+static int compile_alone(struct inspection *in, struct json_object *facts,
+			 struct pf_err *err)
+{
+	static const char unnamed[] = "{\"name\":\"\"}";
+	struct pf_sync_call call = { .instance = in->instance,
+				     .tail = unnamed,
+				     .tail_len = sizeof(unnamed) - 1,
+				     .timeout_s = timeout_s(in) };
+	pf_autobuf struct pf_buf topology = PF_BUF_INIT;
+	struct pf_err why = PF_ERR_INIT;
+	struct timespec start;
+	int r = pf_sync_ask(&call, PF_OP_TOPOLOGY, PF_TOPOLOGY_CREATE, &topology, &why);
+
+	if (r < 0) {
+		pf_err_wrap(&why, r, "topology without a name");
+		pf_json_add_string(facts, "unavailable", why.text);
+		return 0;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	r = compile(in, pf_worker_id(in->worker), 0, &topology, err);
+	if (r == 0)
+		pf_json_add_seconds(facts, "compile_seconds",
+				    pf_seconds_since(CLOCK_MONOTONIC, &start));
+	return r;
+}
+
 static int run(struct inspection *in, struct json_object *facts, struct pf_err *err)
 {
 	const struct pf_description *d = pf_worker_description(in->worker);
@@ -190,7 +231,7 @@ static int run(struct inspection *in, struct json_object *facts, struct pf_err *
 		ids[i] = pf_worker_id(in->worker);
 	json_object_object_add(facts, "device", json_object_new_int((int)device));
 	clock_gettime(CLOCK_MONOTONIC, &start);
-	r = compile(in, ids[EXECUTABLE], device, err);
+	r = compile(in, ids[EXECUTABLE], device, NULL, err);
 	if (r < 0)
 		return r;
 	pf_json_add_seconds(facts, "compile_seconds",
@@ -228,7 +269,8 @@ static int try_program(struct inspection *in, struct json_object *json,
 	in->instance = pf_worker_instance(in->worker, err);
 	if (!in->instance)
 		return err ? err->code : -EIO;
-	r = run(in, facts, err);
+	r = pf_worker_has_client(in->worker, NULL) < 0 ? compile_alone(in, facts, err)
+						       : run(in, facts, err);
 	pf_worker_stop(in->worker); /* before the arena, which it reads, is freed */
 	pf_instance_unref(in->instance);
 	return r;

@@ -221,15 +221,45 @@ int pf_handle_group(struct pf_work *work, struct pf_err *err)
 	return json_block(pf_group_json(), &reply->off, &reply->len, err);
 }
 
+/* Make the topology that the LEN bytes of TEXT name. */
+static int create_topology(const struct pf_server *server, const char *text, size_t len,
+			   struct pj_topology *ret, struct pf_err *err)
+{
+	struct json_object *json, *options;
+	int r = pf_json_parse(text, len, &json, err);
+
+	*ret = (struct pj_topology){ 0 };
+	if (r < 0)
+		return pf_err_wrap(err, r, "topology");
+	options = pf_json_get(json, "options", json_type_object);
+	r = pj_topology_create(server->plugin, pf_json_get_string(json, "name"), options,
+			       ret, err);
+	json_object_put(json);
+	return r;
+}
+
+/* The topology that WORK's request is about: *RET, to be released, also after a failure. */
+static int topology_of(const struct pf_work *work, struct pj_topology *ret,
+		       struct pf_err *err)
+{
+	const struct pf_req_id *q = work->message;
+	const struct pf_server *server = work->server;
+	size_t len = work->len - sizeof(*q);
+
+	if (q->id == PF_TOPOLOGY_CREATE)
+		return create_topology(server, (const char *)(q + 1), len, ret, err);
+	if (len)
+		return pj_topology_read(server->plugin, q + 1, len, ret, err);
+	return pj_topology_of(server->client, ret, err);
+}
+
 int pf_handle_topology(struct pf_work *work, struct pf_err *err)
 {
 	const struct pf_req_id *q = work->message;
 	struct pf_rep_block *reply = (struct pf_rep_block *)work->reply;
 	pf_autobuf struct pf_buf bytes = PF_BUF_INIT;
-	size_t len = work->len - sizeof(*q);
 	struct pj_topology t;
-	int r = len ? pj_topology_read(work->server->plugin, q + 1, len, &t, err)
-		    : pj_topology_of(work->server->client, &t, err);
+	int r = topology_of(work, &t, err);
 
 	if (r == 0 && q->id == PF_TOPOLOGY_TEXT)
 		r = json_block(pj_topology_json(&t), &reply->off, &reply->len, err);

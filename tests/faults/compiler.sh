@@ -118,3 +118,30 @@ refuses 2 'plugin faulty cannot both compile only and be the group.s' --compile-
 	--group redis://127.0.0.1:1 --group-name compiler --group-process 0/2
 PJRTFS_FAULTY_CALLS=yes PJRTFS_FAULTY=PJRT_TopologyDescription_Create=missing \
 	refuses 1 'plugin faulty: compile only: .*PJRT_TopologyDescription_Create' --compile-only faulty --plugin "faulty=$so" none -f
+
+# -- --list-plugins and --check-plugin
+unset PJRTFS_PLUGIN_PATH PJRT_NAMES_AND_LIBRARY_PATHS PJRT_PLUGIN_LIBRARY_PATH LD_LIBRARY_PATH
+export PJRTFS_FAULTY=client=error:UNAVAILABLE:'no card',topologies=any PJRT_PLUGIN_PATH=$work/d
+mkdir d
+ln -s "$so" d/faulty_pjrt.so
+lists()
+{
+	"$patient" $((patience * 6)) "$pjrtfs" --list-plugins --config /dev/null "$@" >out 2>err ||
+		fail "status $?: $(cat err)"
+}
+checks()
+{
+	"$patient" $((patience * 6)) "$pjrtfs" --check-plugin "$so" --config /dev/null >out 2>err ||
+		fail "status $?: $(cat err)"
+}
+lists
+tells out '^    platform  compiler: no device here .no card.$'
+lists --json
+tells out '"compiler": "no card"'
+lists --check
+tells out '^    program   was compiled for a topology$'
+checks
+tells err 'plugin faulty_plugin: compiler: no device here .no card.'
+tells out '"compiler": "no card"' '"compile_seconds": '
+PJRTFS_FAULTY=client=error:UNAVAILABLE:'no card',topologies=named checks
+tells out '"unavailable": "topology without a name: faulty: expected the name of a topology"'
