@@ -102,7 +102,7 @@ void *pj_context_data(const struct pjrtfs_ffi_frame *frame);
 
 /* A client's devices. */
 
-/* A device.  Immutable; all but id, addressable and default_memory is borrowed from the client. */
+/* A device.  Immutable; what is not a number is borrowed from the client. */
 struct pj_device {
 	struct PJRT_Device *handle;
 	struct PJRT_DeviceDescription *description;
@@ -111,6 +111,9 @@ struct pj_device {
 	struct PJRT_Memory *const *memories; /* n_memories that it can address */
 	size_t n_memories;
 	int default_memory; /* an index into memories, or -1 */
+	/* What uploads have shown of each memory, and last of the default one of a device that lists
+	 * none: buffer.c's, the only part that changes. */
+	_Atomic uint8_t *shown;
 };
 
 /*
@@ -283,7 +286,8 @@ int pj_buffer_check(const struct pj_client *client, const struct pj_place *place
  * -EINVAL: the type, a negative extent, LEN does not fit the shape, or a device that is
  * not addressable; -EOVERFLOW: too many elements; -EOPNOTSUPP: the plugin is older than
  * the type; -ENOSPC and others: the plugin's.
- * PJRT: PJRT_Client_BufferFromHostBuffer, kImmutableZeroCopy.
+ * PJRT: PJRT_Client_BufferFromHostBuffer, kImmutableZeroCopy where the memory uses host memory in
+ * place, else kImmutableUntilTransferCompletes.
  */
 int pj_buffer_from_host(const struct pj_client *client, const struct pj_place *place,
 			const void *src, uint64_t len, int dtype,

@@ -2,6 +2,7 @@
 /* Buffers: made of host memory or of other buffers, read, and their addresses. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,18 +17,22 @@ static int on_cpu(const struct pj_plugin *plugin, PJRT_Buffer *buffer)
 	return r < 0 ? r : args.is_on_cpu;
 }
 
-const void *pj_buffer_address(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer)
+/* The address of BUFFER, which is in host memory; NULL: the plugin does not say. */
+static const void *host_address(const struct pj_plugin *plugin, PJRT_Buffer *buffer)
 {
 	PJ_ARGS(Buffer_OpaqueDeviceMemoryDataPointer, opaque, .buffer = buffer);
 	PJ_ARGS(Buffer_UnsafePointer, unsafe, .buffer = buffer);
 
-	if (on_cpu(plugin, buffer) != 1)
-		return NULL;
 	if (PJ_CALL(plugin, NULL, Buffer_OpaqueDeviceMemoryDataPointer, &opaque) == 0)
 		return opaque.device_memory_ptr;
 	if (PJ_CALL(plugin, NULL, Buffer_UnsafePointer, &unsafe) == 0)
 		return (const void *)unsafe.buffer_pointer;
 	return NULL;
+}
+
+const void *pj_buffer_address(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer)
+{
+	return on_cpu(plugin, buffer) == 1 ? host_address(plugin, buffer) : NULL;
 }
 
 void pj_buffer_destroy(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer)
@@ -120,16 +125,65 @@ int pj_buffer_check(const struct pj_client *client, const struct pj_place *place
 	return check_place(place, err);
 }
 
-/* Where in SRC's LEN bytes the new BUFFER lies, or NULL: it is a copy. */
-static const void *find_alias(const struct pj_plugin *plugin, PJRT_Buffer *buffer,
-			      const void *src, uint64_t len)
-{
-	const char *at = pj_buffer_address(plugin, buffer);
+/*
+ * What uploads have shown of a memory.  A plugin may keep the host's bytes of a zero copy until the
+ * buffer's end, even if it has copied them: so only where it uses them in place is one asked for.
+ */
+enum { NOT_KNOWN, IN_PLACE, COPIES };
 
-	if (at >= (const char *)src && at < (const char *)src + len)
+enum { ALIGNMENT = 64 }; /* of bytes that every such plugin uses in place */
+
+#define A_COPY PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes
+
+static _Atomic uint8_t *shown_of(const struct pj_place *place)
+{
+	const struct pj_device *device = place->device;
+	size_t at = device->default_memory < 0 ? device->n_memories
+					       : (size_t)device->default_memory;
+
+	for (size_t m = 0; place->memory && m < device->n_memories; m++)
+		if (device->memories[m] == place->memory)
+			at = m;
+	return &device->shown[at];
+}
+
+/* What an upload whose bytes stay as long as the buffer is to ask for. */
+static PJRT_HostBufferSemantics semantics_at(const struct pj_place *place)
+{
+	return atomic_load(shown_of(place)) == COPIES
+		       ? A_COPY
+		       : PJRT_HostBufferSemantics_kImmutableZeroCopy;
+}
+
+/* Does a plugin that uses any bytes in place use those at SRC, of elements of DTYPE?  It packs those of
+ * less than a byte. */
+static bool suits_all(const void *src, int dtype)
+{
+	return (uintptr_t)src % ALIGNMENT == 0 &&
+	       pf_dtype_bits((enum pf_dtype)dtype) >= 8;
+}
+
+/*
+ * Where in SRC's LEN bytes the new BUFFER, of elements of DTYPE, lies, or NULL: it is a copy.  SHOWN
+ * becomes what that shows of its memory.
+ */
+static const void *find_alias(const struct pj_plugin *plugin, PJRT_Buffer *buffer,
+			      const void *src, uint64_t len, int dtype,
+			      _Atomic uint8_t *shown)
+{
+	int on_host = on_cpu(plugin, buffer);
+	const char *at = on_host == 1 ? host_address(plugin, buffer) : NULL;
+
+	if (at >= (const char *)src && at < (const char *)src + len) {
+		atomic_store(shown, IN_PLACE);
 		return at;
+	}
 	/* It is not known whether it is an alias: treat it as one, and do not wait. */
-	return !at && on_cpu(plugin, buffer) != 0 ? src : NULL;
+	if (!at && on_host != 0)
+		return src;
+	if (on_host == 0 || (atomic_load(shown) == NOT_KNOWN && suits_all(src, dtype)))
+		atomic_store(shown, COPIES);
+	return NULL;
 }
 
 /*
@@ -185,6 +239,20 @@ static int from_host(const struct pj_client *client, const struct pj_place *plac
 }
 
 /*
+ * Make *BUFFER, a zero copy that was none, once more, as a copy: of that one nothing would say when
+ * SRC is not read any more but its end.
+ */
+static int copy_instead(const struct pj_client *client, const struct pj_place *place,
+			const void *src, int dtype, const struct pf_shape *shape,
+			PJRT_Buffer **buffer, PJRT_Event **done, struct pf_err *err)
+{
+	pj_buffer_destroy(client->plugin, *buffer);
+	(void)pj_event_await(client->plugin, *done, "PJRT_Client_BufferFromHostBuffer",
+			     NULL);
+	return from_host(client, place, src, dtype, shape, A_COPY, buffer, done, err);
+}
+
+/*
  * Make a buffer of SRC, whose type and shape have been checked.  ALIAS as in
  * pj_buffer_from_host; NULL: SRC does not outlive the call, so the buffer is a copy.
  */
@@ -193,20 +261,24 @@ static int upload(const struct pj_client *client, const struct pj_place *place,
 		  struct PJRT_Buffer **ret, const void **alias, struct pf_err *err)
 {
 	const struct pj_plugin *plugin = client->plugin;
+	_Atomic uint8_t *shown = shown_of(place);
+	PJRT_HostBufferSemantics semantics = alias ? semantics_at(place) : A_COPY;
 	const void *at = NULL;
 	PJRT_Buffer *buffer;
 	PJRT_Event *done;
-	int r = from_host(
-		client, place, src, dtype, shape,
-		alias ? PJRT_HostBufferSemantics_kImmutableZeroCopy
-		      : PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes,
-		&buffer, &done, err);
+	int r = from_host(client, place, src, dtype, shape, semantics, &buffer, &done,
+			  err);
 
 	if (r < 0)
 		return r;
-	if (alias && len)
-		at = find_alias(plugin, buffer, src, len);
-	r = await_upload(plugin, buffer, done, at != NULL, len == 0, err);
+	if (semantics != A_COPY && len) {
+		at = find_alias(plugin, buffer, src, len, dtype, shown);
+		if (!at && atomic_load(shown) != IN_PLACE)
+			r = copy_instead(client, place, src, dtype, shape, &buffer, &done,
+					 err);
+	}
+	if (r == 0)
+		r = await_upload(plugin, buffer, done, at != NULL, len == 0, err);
 	if (r < 0)
 		return r;
 	if (alias)
@@ -234,9 +306,8 @@ int pj_buffer_zero_copy(const struct pj_client *client, const struct pj_place *p
 	PJRT_Event *done;
 
 	if (r == 0)
-		r = from_host(client, place, src, dtype, shape,
-			      PJRT_HostBufferSemantics_kImmutableZeroCopy, ret, &done,
-			      err);
+		r = from_host(client, place, src, dtype, shape, semantics_at(place), ret,
+			      &done, err);
 	if (r == 0)
 		pj_event_drop(client->plugin, done);
 	return r;

@@ -223,6 +223,8 @@ void pj_client_free(struct pj_client *client)
 	args.client = client->handle;
 	if (client->handle)
 		(void)PJ_CALL(client->plugin, NULL, Client_Destroy, &args);
+	for (size_t i = 0; i < client->n_devices; i++)
+		free(client->devices[i].shown);
 	free(client->devices);
 	free(client->platform);
 	free(client->platform_version);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices, their descriptions and their memories. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "internal.h"
 #include "pjrtfs/json.h"
@@ -123,6 +124,10 @@ int pj_device_init(struct pj_device *ret, const struct pj_plugin *plugin,
 				   .default_memory = -1 };
 	if (r == 0 && ret->addressable)
 		find_memories(ret, plugin);
+	if (r == 0)
+		ret->shown = calloc(ret->n_memories + 1, sizeof(*ret->shown));
+	if (r == 0 && !ret->shown)
+		r = pf_err_set(err, -ENOMEM, "no memory for a device");
 	return r;
 }
 

@@ -114,7 +114,7 @@ GIVE(Buffer_Dimensions, args->dims = args->buffer->dims,
 GIVE(Buffer_OnDeviceSizeInBytes, args->on_device_size_in_bytes = args->buffer->size)
 GIVE(Buffer_Memory, args->memory = args->buffer->memory)
 GIVE(Buffer_Device, args->device = args->buffer->device)
-GIVE(Buffer_IsOnCpu, args->is_on_cpu = true)
+GIVE(Buffer_IsOnCpu, args->is_on_cpu = !is_own(args->buffer->memory))
 
 PJRT_Error *faulty_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args *args)
 {

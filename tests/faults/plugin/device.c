@@ -38,6 +38,21 @@ PJRT_Memory *memory_of(PJRT_Device *device, PJRT_Memory *memory)
 	return device ? &device->memory : &local_devices()[0]->memory;
 }
 
+bool is_own(const PJRT_Memory *memory)
+{
+	char fault[TEXT_LEN];
+
+	return find_fault(MEMORY, fault) && fault_arg(fault, "own") &&
+	       !strcmp(memory->kind, "device");
+}
+
+bool copies_uploads(const PJRT_Memory *memory)
+{
+	char fault[TEXT_LEN];
+
+	return is_own(memory) || (find_fault(MEMORY, fault) && fault_arg(fault, "kept"));
+}
+
 PJRT_Device *const *local_devices(void)
 {
 	return &devices[node * N_DEVICES];

@@ -19,9 +19,9 @@
 enum { SPEC_LEN = 4096 };
 
 static const char *const op_names[N_OPS] = {
-	"init",    "client", "compile", "execute", "upload",  "download",
-	"pointer", "copy",   "stats",   "event",   "api",     "serialize",
-	"load",    "open",   "send",    "receive", "destroy", "abi",
+	"init", "client",  "compile", "execute", "upload",    "download", "pointer",
+	"copy", "stats",   "event",   "api",     "serialize", "load",     "open",
+	"send", "receive", "destroy", "abi",     "memory",
 };
 static atomic_long calls[N_OPS];
 

@@ -45,6 +45,7 @@
  *   receive      PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers
  *   destroy      PJRT_LoadedExecutable_Destroy, which cannot fail
  *   abi          PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable
+ *   memory       nothing by itself
  *
  * fault                       what happens
  *   error:CODE[:text]         an error; CODE without PJRT_Error_Code_: INTERNAL; \n in the
@@ -96,6 +97,12 @@
  *   long                      the version of a program has 4097 bytes
  *   other                     the version of a program is one that the plugin cannot read
  *   nothing                   it gives no version
+ *
+ * and only with memory:
+ *   own                       the memories "device" are not the host's: Buffer_IsOnCpu says so, and a
+ *                             zero-copy upload is a copy, whose event becomes ready when the
+ *                             buffer is destroyed, all the same
+ *   kept                      so are uploads to every memory, but they are the host's
  *
  * With PJRTFS_FAULTY_CALLS in the environment, "PJRT_Client_Compile=fault", too, for any function of
  * calls.h, where the fault is one of
@@ -168,6 +175,7 @@ enum op {
 	RECEIVE,
 	DESTROY,
 	ABI,
+	MEMORY,
 	N_OPS
 };
 
@@ -272,6 +280,10 @@ struct PJRT_Device {
 extern PJRT_Device *devices[MAX_NODES * N_DEVICES];
 PJRT_Device *const *local_devices(void);
 void make_devices(void);
+
+/* Is MEMORY one of the devices' own, and is what is uploaded to it copied?  As faults say. */
+bool is_own(const PJRT_Memory *memory);
+bool copies_uploads(const PJRT_Memory *memory);
 
 /* MEMORY, else DEVICE's default, else that of the first device. */
 PJRT_Memory *memory_of(PJRT_Device *device, PJRT_Memory *memory);

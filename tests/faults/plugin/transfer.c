@@ -8,25 +8,29 @@ PJRT_Error *faulty_Client_BufferFromHostBuffer(
 	PJRT_Client_BufferFromHostBuffer_Args *args)
 {
 	PJRT_Error *e = inject(UPLOAD);
+	PJRT_Memory *memory = memory_of(args->device, args->memory);
+	bool zero_copy = args->host_buffer_semantics >=
+			 PJRT_HostBufferSemantics_kImmutableZeroCopy;
+	bool copies = copies_uploads(memory);
+	bool borrows = zero_copy && !copies && (uintptr_t)args->data % ALIGNMENT == 0;
 	PJRT_Buffer *b;
-	bool borrows = args->host_buffer_semantics >=
-			       PJRT_HostBufferSemantics_kImmutableZeroCopy &&
-		       (uintptr_t)args->data % ALIGNMENT == 0;
 
 	if (!e)
-		e = (borrows ? buffer_bare
-			     : buffer_new)(memory_of(args->device, args->memory),
-					   args->type, args->dims, args->num_dims, &b);
+		e = (borrows ? buffer_bare : buffer_new)(memory, args->type, args->dims,
+							 args->num_dims, &b);
 	if (e)
 		return e;
 	if (borrows) {
 		b->data = (char *)(uintptr_t)args->data;
 		b->borrowed = true;
+	} else {
+		memcpy(b->data, args->data, b->size);
+	}
+	if (borrows || (zero_copy && copies)) {
 		b->borrowing = event_alloc();
 		event_ref(b->borrowing);
 		args->done_with_host_buffer = b->borrowing;
 	} else {
-		memcpy(b->data, args->data, b->size);
 		args->done_with_host_buffer = event_new(UPLOAD, NULL);
 	}
 	args->buffer = b;

@@ -29,6 +29,30 @@ TEST_ON_PLUGINS(every_memory_takes_copies)
 	end(&f);
 }
 
+/* Each memory of these plugins is the host's: an upload is in place, also after one that could not be. */
+TEST_ON_PLUGINS(every_memory_uses_host_bytes_in_place)
+{
+	static _Alignas(64) const uint8_t bytes[SOME + 1];
+	struct fixture f = begin(plugins[_i]);
+	struct pf_err err = PF_ERR_INIT;
+	struct PJRT_Buffer *buffer;
+	struct pj_place place;
+	const void *alias;
+
+	for (size_t i = 0; nth_place(f.client, i, &place); i++) {
+		buffer = upload(&f, &place, bytes + 1, SOME, PF_DTYPE_U8, &three_by_five);
+		check_holds(&f, buffer, PF_DTYPE_U8, bytes + 1, SOME);
+		pj_buffer_destroy(f.plugin, buffer);
+		ck_assert_msg(pj_buffer_from_host(f.client, &place, bytes, SOME,
+						  PF_DTYPE_U8, &three_by_five, &buffer,
+						  &alias, &err) == 0,
+			      "%s", err.text);
+		ck_assert_ptr_eq(alias, bytes);
+		pj_buffer_destroy(f.plugin, buffer);
+	}
+	end(&f);
+}
+
 /* Types of less than a byte that have negative values. */
 static bool signed_bits(int t)
 {
