@@ -116,6 +116,7 @@ struct pf_worker_limits {
 	unsigned silent_s; /* it has given no heartbeat for so long */
 	unsigned
 		execute_s; /* it has executed one program, or one repetition of it, for longer */
+	unsigned transfer_s; /* or copied one array (pf_instance_transfer_s) */
 	/* No call has come for so long: it ends, and the next call starts another one. */
 	unsigned idle_s;
 	bool keep_buffers; /* not while it has buffers, whose bytes only the device has */
@@ -402,8 +403,14 @@ struct pf_call {
 	void *(*hold)(struct pf_call *call);
 	void (*asked)(void *held, struct pf_invocation *invocation);
 
-	/* The engine's.  done may read n_asked: invocations that wait. */
+	/* It transfers an array of so many bytes to or from a device, which has a time limit. */
+	bool transfers;
+	uint64_t bytes;
+
+	/* The engine's.  done may read n_asked: invocations that wait; and overran: the process was
+	 * ended because the call took too long. */
 	unsigned n_asked;
+	bool overran;
 	uint64_t tag;
 	uint64_t mark; /* of the plugin log, when the call began */
 	uint32_t op;
@@ -417,6 +424,20 @@ struct pf_call {
  */
 int pf_instance_call(struct pf_instance *instance, struct pf_call *call, void *request,
 		     size_t len, const void *tail, size_t tail_len, struct pf_err *err);
+
+/* The seconds that INSTANCE may take to copy an array of BYTES to or from a device
+ * (--transfer-timeout, and a second for each 8 MiB); 0: no limit. */
+uint64_t pf_instance_transfer_s(const struct pf_instance *instance, uint64_t bytes);
+
+/*
+ * FN(ARG, CALL, SECONDS) for the oldest of INSTANCE's transfers under way that have taken more than a
+ * sixtieth of the time that they may take, or may by default, if there is one; with the instance's lock held
+ * (rank 8).
+ */
+void pf_instance_slowest_transfer(struct pf_instance *instance,
+				  void (*fn)(void *arg, struct pf_call *call,
+					     unsigned seconds),
+				  void *arg);
 
 /* Take replies on the calling thread until *DONE becomes true or US microseconds have
  * passed: saves a wake-up if the reply comes soon. */

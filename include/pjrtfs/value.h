@@ -263,6 +263,20 @@ int pf_value_placed(struct pf_value *value, struct pf_err *err);
 int pf_value_fetch(struct pf_value *value, struct pf_wait *waiter, struct pf_err *err);
 int pf_value_fetched(struct pf_value *value, struct pf_err *err);
 
+/* A transfer that takes longer than one should. */
+struct pf_slow_transfer {
+	struct pf_value *value; /* owned reference */
+	bool to_device;         /* else from there */
+	unsigned seconds;       /* that it has taken so far */
+	uint64_t limit_s;       /* the process is ended after so many; 0: never */
+};
+
+/* The one that WORKER's present instance has under way longest, in *RET.  False: none is slow. */
+bool pf_value_slowest(struct pf_worker *worker, struct pf_slow_transfer *ret);
+
+/* Is OTHER VALUE, or what VALUE is a copy of until its device has it? */
+bool pf_value_comes_from(struct pf_value *value, const struct pf_value *other);
+
 /* Wait until all threads of the store that copy or render arrays have ended.  The workers have
  * been stopped.  Blocks. */
 void pf_values_finish(void);

@@ -208,14 +208,15 @@ struct options {
 	char *state_dir;         /* owned; NULL: none */
 	char *log_file;          /* owned; NULL: not set */
 	uint64_t cache_size;
-	unsigned compile_jobs;      /* 0: one for each processor */
-	unsigned compile_timeout_s; /* 0: none */
-	unsigned execute_timeout_s; /* 0: none */
-	unsigned worker_timeout_s;  /* 0: none */
-	unsigned abandoned_s;       /* 0: never */
-	unsigned isolate;           /* 1: each user has workers of their own, */
-	unsigned isolate_idle_s;    /* which end after so long without work; */
-	unsigned isolate_max;       /* so many users have a process at a time */
+	unsigned compile_jobs;       /* 0: one for each processor */
+	unsigned compile_timeout_s;  /* 0: none */
+	unsigned execute_timeout_s;  /* 0: none */
+	unsigned transfer_timeout_s; /* 0: none */
+	unsigned worker_timeout_s;   /* 0: none */
+	unsigned abandoned_s;        /* 0: never */
+	unsigned isolate;            /* 1: each user has workers of their own, */
+	unsigned isolate_idle_s;     /* which end after so long without work; */
+	unsigned isolate_max;        /* so many users have a process at a time */
 	struct words flags_for_all;
 	struct words quotas; /* as quota_word.h has them */
 	/* Owned lists, or NULL, by their source: as "ffi_libraries" of the configuration. */

@@ -180,6 +180,7 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 		config.limits = (struct pf_worker_limits){
 			.silent_s = d->options->worker_timeout_s,
 			.execute_s = d->options->execute_timeout_s,
+			.transfer_s = d->options->transfer_timeout_s,
 		};
 		config.own_most = d->options->isolate_max;
 		config.own_idle_s = d->options->isolate_idle_s;

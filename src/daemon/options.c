@@ -741,6 +741,11 @@ const struct option_row option_rows[] = {
 	  "end an execution that takes longer than S seconds, with its\n"
 	  "worker",
 	  AT(execute_timeout_s), 1, MAX_SECONDS },
+	{ "transfer_timeout", 0, OPTION_NUMBER, EVERYWHERE, "S",
+	  "end the process of a plugin that copies one array for longer\n"
+	  "than S seconds and one for each 8 MiB, and start it again\n"
+	  "(default 3600; 0: never)",
+	  AT(transfer_timeout_s), 0, MAX_SECONDS, 3600 },
 	{ "worker_timeout", 0, OPTION_NUMBER, EVERYWHERE, "S",
 	  "end the process of a plugin that gives no heartbeat for S\n"
 	  "seconds, and start it again (default 60; 0: never)",

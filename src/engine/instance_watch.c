@@ -6,6 +6,12 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 
+enum {
+	SLOWEST = 8 << 20, /* bytes a second of a link: any that is used is faster */
+	USUAL_S = 3600,    /* the default of --transfer-timeout */
+	PART = 60,         /* of that time, after which a transfer is slow */
+};
+
 unsigned pf_instance_execute_s(const struct pf_instance *instance)
 {
 	return instance->limits.execute_s;
@@ -22,8 +28,10 @@ const char *pf_instance_unfit(const struct pf_instance *instance)
 		return "FATAL: it damaged its rings of requests and replies\n";
 	if (atomic_load(&instance->damaged))
 		return "FATAL: memory that it shares with the daemon could not be read\n";
-	if (atomic_load(&instance->overran))
+	if (atomic_load(&instance->overran) == PF_OP_EXECUTE)
 		return "FATAL: an execution took longer than the time of --execute-timeout\n";
+	if (atomic_load(&instance->overran))
+		return "FATAL: a transfer took longer than the time of --transfer-timeout\n";
 	if (atomic_load(&instance->leaves_at) && atomic_load(&instance->stopped))
 		return "FATAL: it was replaced, and did not end in time what was under way\n";
 	if (instance->limits.silent_s &&
@@ -32,25 +40,69 @@ const char *pf_instance_unfit(const struct pf_instance *instance)
 	return NULL;
 }
 
-/* Has the process executed one request for longer than it may? */
-static bool has_overrun(struct pf_instance *instance, uint32_t now_s)
+uint64_t pf_instance_transfer_s(const struct pf_instance *instance, uint64_t bytes)
+{
+	unsigned s = instance->limits.transfer_s;
+
+	return s ? s + bytes / SLOWEST : 0;
+}
+
+/* The seconds that CALL may take; 0: no limit. */
+static uint64_t limit_of(const struct pf_instance *instance, const struct pf_call *call)
+{
+	if (call->op == PF_OP_EXECUTE)
+		return instance->limits.execute_s;
+	return call->transfers ? pf_instance_transfer_s(instance, call->bytes) : 0;
+}
+
+/* The op of a call under way that has taken longer than it may, or 0.  Marks all such calls. */
+static uint32_t find_overrun(struct pf_instance *instance, uint32_t now_s)
 {
 	struct pf_call *call;
-	bool overrun = false;
+	uint32_t op = 0;
 	size_t pos = 0;
 
-	if (!instance->limits.execute_s)
-		return false;
 	PF_LOCK_SCOPE(&instance->lock);
 	while ((call = pf_map_next(&instance->calls, &pos))) {
+		uint64_t limit = limit_of(instance, call);
+
 		/* While the program waits for the host, its time stands still. */
 		if (call->n_asked)
 			call->began_s++;
-		else if (call->op == PF_OP_EXECUTE &&
-			 now_s - call->began_s > instance->limits.execute_s)
-			overrun = true;
+		else if (limit && now_s - call->began_s > limit)
+			call->overran = true;
+		if (call->overran)
+			op = call->op;
 	}
-	return overrun;
+	return op;
+}
+
+/* Has CALL, a transfer, taken longer than one should by now, NOW_S? */
+static bool is_slow(const struct pf_instance *instance, const struct pf_call *call,
+		    uint32_t now_s)
+{
+	uint64_t limit = pf_instance_transfer_s(instance, call->bytes);
+	uint64_t usual = limit ? limit : USUAL_S + call->bytes / SLOWEST;
+
+	return now_s - call->began_s > usual / PART;
+}
+
+void pf_instance_slowest_transfer(struct pf_instance *instance,
+				  void (*fn)(void *arg, struct pf_call *call,
+					     unsigned seconds),
+				  void *arg)
+{
+	uint32_t now_s = atomic_load(&instance->seconds);
+	struct pf_call *call, *slowest = NULL;
+	size_t pos = 0;
+
+	PF_LOCK_SCOPE(&instance->lock);
+	while ((call = pf_map_next(&instance->calls, &pos)))
+		if (call->transfers && is_slow(instance, call, now_s) &&
+		    (!slowest || call->tag < slowest->tag))
+			slowest = call;
+	if (slowest)
+		fn(arg, slowest, now_s - slowest->began_s);
 }
 
 static bool has_buffers(const struct pf_instance *instance)
@@ -114,6 +166,7 @@ void pf_instance_count_seconds(struct pf_instance *instance)
 	uint64_t beats = atomic_load(instance->channel.beats);
 	unsigned before = atomic_load(&instance->silent_s), now = before + 1;
 	int64_t ms = pf_now_ms(), leaves_at = atomic_load(&instance->leaves_at);
+	uint32_t overran;
 	bool report;
 
 	if (ms < instance->next_second_ms)
@@ -129,8 +182,9 @@ void pf_instance_count_seconds(struct pf_instance *instance)
 	atomic_store(&instance->silent_s, now);
 	report = (before < PF_SILENT_S) != (now < PF_SILENT_S) ||
 		 (instance->limits.silent_s && now == instance->limits.silent_s);
-	if (has_overrun(instance, atomic_fetch_add(&instance->seconds, 1) + 1))
-		report = !atomic_exchange(&instance->overran, true) || report;
+	overran = find_overrun(instance, atomic_fetch_add(&instance->seconds, 1) + 1);
+	if (overran)
+		report = !atomic_exchange(&instance->overran, overran) || report;
 	if (leaves_at && ms >= leaves_at)
 		report = !atomic_exchange(&instance->stopped, true) || report;
 	report = has_idled(instance) || report;

@@ -198,7 +198,8 @@ struct pf_instance {
 	_Atomic unsigned silent_s; /* seconds without a heartbeat */
 	struct pf_worker_limits limits;
 	_Atomic uint32_t seconds; /* that the reply thread has counted */
-	_Atomic bool overran;     /* an execution took longer than its limit */
+	/* The op of a call that took longer than it may; 0: none. */
+	_Atomic uint32_t overran;
 	/* It ends when no call is under way, or at this time (CLOCK_MONOTONIC, ms); 0: it stays. */
 	_Atomic int64_t leaves_at;
 	unsigned idle_s;        /* seconds without a call; under lock, as the next */
@@ -320,10 +321,10 @@ int pf_instance_add_call_locked(struct pf_instance *instance, struct pf_call *ca
 /* --- instance_watch.c: whether an instance should end -------------------------------- */
 
 /*
- * The reply thread's: once a second, look for a heartbeat, for calls at all, and for executions that
- * take too long, and nudge the monitor.  The seconds are those in which this thread ran, so a daemon
- * that was stopped together with its worker (a suspended machine, a frozen control group) does not
- * take the worker for silent.
+ * The reply thread's: once a second, look for a heartbeat, for calls at all, and for executions and
+ * transfers that take too long, and nudge the monitor.  The seconds are those in which this thread
+ * ran, so a daemon that was stopped together with its worker (a suspended machine, a frozen control
+ * group) does not take the worker for silent.
  */
 void pf_instance_count_seconds(struct pf_instance *instance);
 

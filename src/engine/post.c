@@ -99,6 +99,7 @@ int pf_instance_add_call_locked(struct pf_instance *instance, struct pf_call *ca
 		return -EIO;
 	call->op = op;
 	call->n_asked = 0;
+	call->overran = false;
 	call->tag = ++instance->last_tag;
 	call->began_s = atomic_load_explicit(&instance->seconds, memory_order_relaxed);
 	call->mark = instance->last_mark = pf_plugin_log_mark(instance->log);

@@ -23,6 +23,7 @@ int files_troubles(struct pf_fs *fs, const struct pf_cred *cred, struct pf_buf *
 	for (unsigned i = 0; i < fs->config.n_failed; i++)
 		pf_buf_printf(out, "plugin %s has failed\n", fs->config.failed[i].name);
 	r = files_print_left(fs, cred, out);
+	files_print_slow(fs, cred, out);
 	if (fs->config.cache && pf_cache_failing(fs->config.cache, &why) < 0)
 		pf_buf_printf(out, "cache %s: %s; programs are compiled but not kept\n",
 			      pf_cache_dir(fs->config.cache), why.text);

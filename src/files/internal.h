@@ -272,6 +272,13 @@ int files_troubles(struct pf_fs *fs, const struct pf_cred *cred, struct pf_buf *
  * config.abandoned_ms, with its name if CRED may see it.  True: there is one; -ENOMEM. */
 int files_print_left(struct pf_fs *fs, const struct pf_cred *cred, struct pf_buf *out);
 
+/* May CRED read NODE, and reach it from its ancestor TOP? */
+bool files_may_see(struct pf_node *node, struct pf_node *top, const struct pf_cred *cred);
+
+/* Append a line on a transfer that takes longer than it should, with the buffer's name if CRED may see
+ * it; nothing if there is none. */
+void files_print_slow(struct pf_fs *fs, const struct pf_cred *cred, struct pf_buf *out);
+
 /* The account of user UID, borrowed; NULL: no memory. */
 struct pf_account *files_account(const struct pf_fs *fs, uid_t uid);
 

@@ -12,8 +12,7 @@
 
 enum { MAX_LINES = 1000 };
 
-/* May CRED list NODE, and reach it from its ancestor TOP? */
-static bool may_see(struct pf_node *node, struct pf_node *top, const struct pf_cred *cred)
+bool files_may_see(struct pf_node *node, struct pf_node *top, const struct pf_cred *cred)
 {
 	PF_CLEANUP(pf_node_unrefp) struct pf_node *at = pf_node_ref(node);
 	bool may = pf_node_may(node, cred, R_OK);
@@ -45,7 +44,7 @@ static void print_name(struct pf_fs *fs, const struct pf_sched_entry *e,
 	bool own = !cred->uid || cred->uid == e->user;
 	size_t before = out->len;
 
-	if (node && may_see(node, fs->executables, cred))
+	if (node && files_may_see(node, fs->executables, cred))
 		pf_node_path(node, fs->executables, out);
 	if (out->len == before)
 		pf_buf_puts(out, own && *e->work.name ? e->work.name : "-");

@@ -7,6 +7,7 @@
  * own; else it shares the other's host bytes, which may have to be fetched first.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +54,7 @@ struct transfer {
 	uint64_t source; /* of the buffer on the device that it is a copy of; 0: none */
 	unsigned tries;
 	bool by_host; /* the plugin cannot copy on the device */
-	bool refused; /* by the memory limit, before a request was sent */
+	bool later;   /* it has failed, but not for good: the next use tries again */
 };
 
 /* --- threads for large copies ------------------------------------------------------------ */
@@ -162,9 +163,29 @@ static int send(struct transfer *t, void *req, size_t len,
 			     size_t),
 		uint32_t reply_min, struct pf_err *err)
 {
+	const struct pf_msg_head *head = req;
+
 	t->call.done = done;
 	t->call.reply_min = reply_min;
+	t->call.transfers = head->op != PF_OP_RECEIVE; /* that waits for another member */
+	t->call.bytes = t->value->len;
 	return pf_instance_call(t->instance, &t->call, req, len, NULL, 0, err);
+}
+
+/* T took too long, so the worker was ended: *WHY says that, and what is to be done; it was a copy TO
+ * or "from" the device. */
+static void explain_overrun(const struct transfer *t, const char *to, const char *advice,
+			    struct pf_err *why)
+{
+	const struct pf_value *v = t->value;
+
+	pf_err_set(why, -EIO,
+		   "plugin %s did not copy the array's %" PRIu64 " bytes %s %s:%" PRId64
+		   " within %" PRIu64
+		   " s (--transfer-timeout), and its process was ended; %s",
+		   pf_worker_name(v->worker), v->len, to, pf_worker_name(v->worker),
+		   pf_worker_description(v->worker)->devices[v->device].id,
+		   pf_instance_transfer_s(t->instance, v->len), advice);
 }
 
 /* --- to host memory ---------------------------------------------------------------------- */
@@ -174,10 +195,16 @@ static void download_end(struct transfer *t, int code, const struct pf_err *err,
 {
 	struct pf_value *v = t->value;
 	struct pf_device_meter *meter = meter_of(v);
+	struct pf_err why = PF_ERR_INIT;
 
 	if (meter)
 		pf_meter_transfer(&meter->from, pf_outcome_of(code), v->len,
 				  pf_seconds_since(CLOCK_MONOTONIC, &t->start));
+	if (code < 0 && t->call.overran) {
+		explain_overrun(t, "from", "if only the device had it, make it again",
+				&why);
+		err = &why;
+	}
 	pf_lock(&v->lock);
 	v->fetching = false;
 	if (code < 0) {
@@ -340,7 +367,8 @@ static void upload_on_thread(struct pf_background *background)
 /* The worker died, perhaps of another request: is its next instance to be tried? */
 static bool is_tried_again(struct transfer *t, int code, const struct pf_err *err)
 {
-	if (code != -EIO || err->pjrt_code >= 0 || (t->instance && ++t->tries >= TRIES))
+	if (code != -EIO || err->pjrt_code >= 0 || t->call.overran ||
+	    (t->instance && ++t->tries >= TRIES))
 		return false;
 	return pf_worker_state(t->value->worker) != PF_WORKER_FAILED;
 }
@@ -352,6 +380,7 @@ static void upload_end(struct transfer *t, int code, const struct pf_err *err,
 {
 	struct pf_value *v = t->value;
 	struct pf_device_meter *meter = meter_of(v);
+	struct pf_err why = PF_ERR_INIT;
 
 	if (code < 0 && is_tried_again(t, code, err)) {
 		t->stage = UPLOAD_INSTANCE;
@@ -361,14 +390,20 @@ static void upload_end(struct transfer *t, int code, const struct pf_err *err,
 	if (meter)
 		pf_meter_transfer(&meter->to, pf_outcome_of(code), v->len,
 				  pf_seconds_since(CLOCK_MONOTONIC, &t->start));
+	if (code < 0 && t->call.overran) {
+		explain_overrun(
+			t, "to",
+			"it is sent again when it is used, unless only a device had it",
+			&why);
+		t->later = true;
+	} else if (code < 0) {
+		why = *err;
+	}
 	pf_lock(&v->lock);
 	if (code < 0) {
-		struct pf_err why = *err;
-
 		pf_stage_blame(PF_STAGE_UPLOADING, &why);
 		pf_err_keep(&v->err, &why);
-		/* It can be transferred once memory is free again. */
-		v->state = t->refused ? PF_VALUE_READY : PF_VALUE_ERROR;
+		v->state = t->later ? PF_VALUE_READY : PF_VALUE_ERROR;
 	} else {
 		pf_value_drop_device_locked(v);
 		pf_value_set_device_locked(v, t->instance, t->id);
@@ -451,7 +486,7 @@ static int take_instance(struct transfer *t, struct pf_err *err)
 	if (r == 0)
 		return 0;
 	t->instance = instance;
-	t->refused = r == -EUSERS; /* it can be transferred later */
+	t->later = r == -EUSERS; /* it can be transferred later */
 	t->id = v->from ? v->from->id : pf_worker_id(v->worker);
 	t->stage = UPLOAD_RESERVE;
 	return r;
@@ -483,7 +518,7 @@ static int reserve(struct transfer *t, struct pf_err *err)
 			    : pf_account_charge(t->account, pf_value_device_memory(v),
 						v->len, err);
 
-	t->refused = r < 0;
+	t->later = r < 0;
 	t->reserved = r == 0;
 	t->source = handle_to_copy(t);
 	t->stage = t->source || v->blank ? UPLOAD_MAKE : UPLOAD_FETCH;
@@ -500,7 +535,7 @@ static int charge(struct transfer *t, struct pf_err *err)
 	if (t->charged || !room)
 		return 0;
 	r = pf_memory_charge(pf_worker_arena(v->worker), t->account, room, err);
-	t->refused = r < 0;
+	t->later = r < 0;
 	t->charged = r < 0 ? 0 : room;
 	return r;
 }
@@ -648,7 +683,7 @@ static int send_bytes(struct transfer *t, struct pf_err *err)
 	uint64_t off;
 
 	/* Another use reads them again, once the disk or the memory limit allows that. */
-	t->refused = r < 0;
+	t->later = r < 0;
 	if (r == 0)
 		r = into_arena(v, err);
 	if (r < 0)
@@ -749,4 +784,41 @@ int pf_value_placed(struct pf_value *v, struct pf_err *err)
 	if (v->instance && pf_value_unusable_locked(v, NULL) == 0)
 		return 1;
 	return missing_locked(v, "the device's copy is gone again", err);
+}
+
+/* --- transfers that take long ------------------------------------------------------------- */
+
+static void note_slow(void *arg, struct pf_call *call, unsigned seconds)
+{
+	struct pf_slow_transfer *ret = arg;
+	const struct transfer *t = pf_container_of(call, struct transfer, call);
+
+	ret->value = pf_value_ref(t->value);
+	ret->to_device = call->done != download_done;
+	ret->seconds = seconds;
+	ret->limit_s = pf_instance_transfer_s(t->instance, call->bytes);
+}
+
+bool pf_value_slowest(struct pf_worker *worker, struct pf_slow_transfer *ret)
+{
+	PF_CLEANUP(pf_instance_unrefp)
+	struct pf_instance *instance = pf_worker_instance(worker, NULL);
+
+	*ret = (struct pf_slow_transfer){ 0 };
+	if (instance)
+		pf_instance_slowest_transfer(instance, note_slow, ret);
+	return ret->value;
+}
+
+bool pf_value_comes_from(struct pf_value *v, const struct pf_value *other)
+{
+	PF_CLEANUP(pf_value_unrefp) struct pf_value *source = NULL;
+
+	if (v == other)
+		return true;
+	pf_lock(&v->lock);
+	if (v->source)
+		source = pf_value_ref(v->source);
+	pf_unlock(&v->lock);
+	return source && pf_value_comes_from(source, other);
 }

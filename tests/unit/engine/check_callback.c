@@ -362,6 +362,28 @@ TEST(waiting_for_the_host_is_no_overrun)
 		pass_second();
 }
 
+/* A transfer has a second more for each 8 MiB. */
+TEST(large_transfers_may_take_longer)
+{
+	struct pf_req_id req = { .head.op = PF_OP_BUFFER_READ };
+	struct question q;
+
+	instance->limits.transfer_s = 1;
+	question_init(&q, sizeof(struct pf_rep_block));
+	q.call.transfers = true;
+	q.call.bytes = 24 << 20;
+	ck_assert_int_eq(pf_instance_call(instance, &q.call, &req, sizeof(req), NULL, 0,
+					  NULL),
+			 0);
+	take_request();
+	for (int i = 0; i < 4; i++)
+		pass_second();
+	ck_assert_ptr_null(pf_instance_unfit(instance));
+	while (!pf_instance_unfit(instance))
+		pass_second();
+	ck_assert_ptr_nonnull(strstr(pf_instance_unfit(instance), "--transfer-timeout"));
+}
+
 static void end_test(void)
 {
 	atomic_store(&later_s, 0); /* other files' tests may follow in this process */
