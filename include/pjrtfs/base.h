@@ -460,6 +460,9 @@ int pf_read_all(int fd, size_t max, struct pf_buf *out);
  * and DST is "". */
 bool pf_read_start(const char *path, char *dst, size_t size);
 
+/* The path of NAME into DST (LEN bytes): beside this program, in a build tree, else in DIR. */
+void pf_find_installed(const char *name, const char *dir, char *dst, size_t len);
+
 /* Make the missing directories above PATH, which is not "", with mode 0700; PATH is as before at the
  * end.  Who then opens PATH itself learns whether they are there.  mkdir(2). */
 void pf_make_parents(char *path);

@@ -2,6 +2,8 @@
 /* Bytes of files. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -74,4 +76,18 @@ void pf_make_parents(char *path)
 		(void)mkdir(path, 0700);
 		*p = '/';
 	}
+}
+
+void pf_find_installed(const char *name, const char *dir, char *dst, size_t len)
+{
+	char self[PATH_MAX - 32];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash = n > 0 ? memrchr(self, '/', (size_t)n) : NULL;
+
+	if (slash) {
+		snprintf(dst, len, "%.*s/%s", (int)(slash - self), self, name);
+		if (access(dst, R_OK) == 0)
+			return;
+	}
+	snprintf(dst, len, "%s/%s", dir, name);
 }

@@ -51,9 +51,6 @@ struct pf_sched *pf_description_sched(const struct pf_description *description);
 
 /* --- library.c ---------------------------------------------------------------------- */
 
-/* The path of NAME into DST (LEN bytes): beside this program, in a build tree, else in DIR. */
-void pf_find_installed(const char *name, const char *dir, char *dst, size_t len);
-
 /* The worker reads N LIBRARIES as [{"name", "path", "targets", "platform", "traits"}].  The
  * caller's; incomplete without memory. */
 struct json_object *pf_libraries_json(const struct pf_library *const *libraries,

@@ -305,20 +305,6 @@ unsigned pf_libraries_of(struct pf_libraries *libs, const char *plugin,
 	return n;
 }
 
-void pf_find_installed(const char *name, const char *dir, char *dst, size_t len)
-{
-	char self[PATH_MAX - 32];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	char *slash = n > 0 ? memrchr(self, '/', (size_t)n) : NULL;
-
-	if (slash) {
-		snprintf(dst, len, "%.*s/%s", (int)(slash - self), self, name);
-		if (access(dst, R_OK) == 0)
-			return;
-	}
-	snprintf(dst, len, "%s/%s", dir, name);
-}
-
 void pf_library_builtin(const char *name, char *dst, size_t len)
 {
 	pf_find_installed(name, PKGLIBDIR, dst, len);
