@@ -73,6 +73,15 @@ void pf_compiler_free(struct pf_compiler *compiler);
 int pf_topology_set(struct pf_compiler *compiler, const char *name,
 		    struct pf_bytes *bytes, uint64_t len, struct pf_err *err);
 
+/* What a plugin said of a topology: from its worker, so it may be anything.  All zeros is empty. */
+struct pf_topology_facts {
+	const char *plugin;  /* that took it; borrowed: its worker's name */
+	struct pf_buf bytes; /* owned: of one that it made, at most PF_WIRE_TOPOLOGY */
+	struct pf_buf text;  /* owned: as PF_TOPOLOGY_TEXT */
+};
+
+void pf_topology_facts_release(struct pf_topology_facts *facts);
+
 /*
  * Does the plugin of one of the N WORKERS read the LEN bytes at BYTES, for USER, as a topology?  A
  * USER whose bytes ended a worker is the culprit.
@@ -80,7 +89,15 @@ int pf_topology_set(struct pf_compiler *compiler, const char *name,
  */
 int pf_topology_check(struct pf_compiler *compiler, struct pf_worker *const *workers,
 		      unsigned n, uid_t user, const void *bytes, size_t len,
-		      struct pf_err *err);
+		      struct pf_topology_facts *ret, struct pf_err *err);
+
+/*
+ * The same of a topology that the plugin called PLUGIN, or if that is NULL the first that does,
+ * makes of REQUEST, a text as PF_TOPOLOGY_CREATE has it.  -EINVAL: also if there is no such plugin.
+ */
+int pf_topology_create(struct pf_compiler *compiler, struct pf_worker *const *workers,
+		       unsigned n, const char *plugin, uid_t user, const char *request,
+		       struct pf_topology_facts *ret, struct pf_err *err);
 
 /* Append WHAT (PF_TOPOLOGY_TEXT, PF_TOPOLOGY_BYTES) of the topology of WORKER's devices.
  * -EOPNOTSUPP and others: the plugin's refusal; -EIO: WORKER is not ready.  Blocks. */

@@ -230,7 +230,6 @@ static void look_for_main(struct compile *c)
 }
 
 enum {
-	MAX_GIVEN_UP = 16,  /* each has a thread of the worker */
 	REPORT_MS = 10000,  /* a compile that goes on is an event each time */
 	MAX_INFO = 8 << 20, /* bytes: 65536 results have some 3 MiB */
 };
@@ -323,14 +322,10 @@ static int ask_to_compile(struct compile *c, struct pf_rep_compile *rep,
 	int r;
 
 	c->sent = false;
-	if (atomic_load(q.n_given_up) >= MAX_GIVEN_UP)
-		return pf_err_set(
-			err, -EBUSY,
-			"plugin %s still compiles %d programs that were given up: end its "
-			"worker (kill process plugins/%s/pid) to be rid of them",
-			pf_worker_name(c->plan.worker), MAX_GIVEN_UP,
-			pf_worker_name(c->plan.worker));
-
+	r = pf_compiler_check_given_up(c->x->compiler, pf_worker_name(c->plan.worker),
+				       err);
+	if (r < 0)
+		return r;
 	c->id = req.id = pf_worker_id(c->plan.worker);
 	req.program_off = pf_bytes_offset(c->module, c->facts.off);
 	req.program_len = c->facts.len;

@@ -3,6 +3,7 @@
 #ifndef PJRTFS_STORE_INTERNAL_H
 #define PJRTFS_STORE_INTERNAL_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -354,7 +355,10 @@ void pf_background_run(struct pf_background *background);
  * the mount share.
  */
 
-enum { PF_COMPILER_THREADS = 56 }; /* a worker has threads for as many compiles */
+enum {
+	PF_COMPILER_THREADS = 56, /* a worker has threads for as many compiles */
+	PF_MAX_GIVEN_UP = 16,     /* calls that timed out; each has one of these */
+};
 
 struct pf_environment;
 
@@ -383,6 +387,19 @@ struct pf_compiler {
 	struct pf_environment *environments; /* owned; one a worker */
 	LIST_HEAD(, pf_topology) topologies; /* owned */
 };
+
+/* May PLUGIN's worker get another call that n_given_up counts?  0 or -EBUSY. */
+static inline int pf_compiler_check_given_up(const struct pf_compiler *c,
+					     const char *plugin, struct pf_err *err)
+{
+	if (atomic_load(&c->n_given_up) < PF_MAX_GIVEN_UP)
+		return 0;
+	return pf_err_set(
+		err, -EBUSY,
+		"plugin %s still compiles %d programs that were given up: end its "
+		"worker (kill process plugins/%s/pid) to be rid of them",
+		plugin, PF_MAX_GIVEN_UP, plugin);
+}
 
 /* Something to compile, embedded in the struct of compile.c, which sets run, slot.user,
  * slot.prompt and slot.alone. */

@@ -13,6 +13,15 @@ enum {
 	CHECK_S = 10, /* one of thousands of devices is read in milliseconds */
 };
 
+/* What a user gives: bytes, or with what PF_TOPOLOGY_CREATE the text of a request. */
+struct given {
+	struct pf_compiler *compiler;
+	uid_t user;
+	unsigned what; /* that the worker gives for it */
+	const void *bytes;
+	size_t len;
+};
+
 struct pf_topology {
 	LIST_ENTRY(pf_topology) entry;
 	char *name;             /* owned */
@@ -108,26 +117,18 @@ int pf_topology_append_named(struct pf_compiler *c, const char *name, size_t len
 
 /* --- what plugins say --------------------------------------------------------------------- */
 
-/* Have INSTANCE give WHAT of the LEN bytes at BYTES, or of its own topology, and append it. */
-static int ask(struct pf_instance *instance, unsigned what, const void *bytes, size_t len,
-	       struct pf_buf *out, struct pf_err *err)
-{
-	struct pf_sync_call call = { .instance = instance,
-				     .tail = bytes,
-				     .tail_len = len,
-				     .timeout_s = bytes ? CHECK_S : READ_S,
-				     .keeps = !bytes };
-
-	return pf_sync_ask(&call, PF_OP_TOPOLOGY, what, out, err);
-}
-
 int pf_topology_of(struct pf_worker *worker, unsigned what, struct pf_buf *out,
 		   struct pf_err *err)
 {
 	PF_CLEANUP(pf_instance_unrefp)
 	struct pf_instance *instance = pf_worker_instance(worker, err);
 
-	return instance ? ask(instance, what, NULL, 0, out, err) : -EIO;
+	struct pf_sync_call call = { .timeout_s = READ_S, .keeps = true };
+
+	if (!instance)
+		return -EIO;
+	call.instance = instance;
+	return pf_sync_ask(&call, PF_OP_TOPOLOGY, what, out, err);
 }
 
 /* WORKER's instance, a reference, which is started for this if a user's own worker has none; NULL:
@@ -153,55 +154,135 @@ static bool died_of_it(struct pf_instance *instance)
 	       !pf_instance_lost(instance, PF_OP_LOAD);
 }
 
-/* May USER have WORKER's plugin read the LEN bytes at BYTES, and does it take them? */
-static int try(struct pf_compiler *c, struct pf_worker *worker, uid_t user,
-	       const void *bytes, size_t len, struct pf_err *err)
+/* Have INSTANCE, of WORKER, give what GIVEN wants, and append it. */
+static int ask(const struct given *given, struct pf_worker *worker,
+	       struct pf_instance *instance, struct pf_buf *out, struct pf_err *err)
+{
+	struct pf_compiler *c = given->compiler;
+	struct pf_sync_call call = {
+		.instance = instance,
+		.tail = given->bytes,
+		.tail_len = given->len,
+		.timeout_s =
+			c->timeout_s && c->timeout_s < CHECK_S ? c->timeout_s : CHECK_S,
+		.n_given_up = &c->n_given_up,
+	};
+	int r = pf_compiler_check_given_up(c, pf_worker_name(worker), err);
+
+	return r < 0 ? r : pf_sync_ask(&call, PF_OP_TOPOLOGY, given->what, out, err);
+}
+
+/* May the user of GIVEN have WORKER's plugin take it, and does it?  OUT: what the plugin gives. */
+static int try(const struct given *given, struct pf_worker *worker, struct pf_buf *out,
+	       struct pf_err *err)
 {
 	PF_CLEANUP(pf_instance_unrefp)
 	struct pf_instance *instance = await_instance(worker, err);
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-	struct pf_cache_inputs in = { .format = "topology",
+	struct pf_quarantine *quarantine = given->compiler->quarantine;
+	bool creates = given->what == PF_TOPOLOGY_CREATE;
+	struct pf_cache_inputs in = { .format = creates ? "topology name" : "topology",
 				      .platform = "",
 				      .platform_version = "",
 				      .devices = "",
 				      .host = "",
 				      .environment = "",
 				      .create = pf_worker_name(worker),
-				      .program = bytes,
-				      .program_len = len,
-				      .part_len = len };
+				      .program = given->bytes,
+				      .program_len = given->len,
+				      .part_len = given->len };
 	struct pf_cache_key key;
 	int r = instance ? pf_cache_key_make(&in, &key, err) : err->code;
 
 	if (r == 0)
-		r = pf_quarantine_check(c->quarantine, PF_SUSPECT_COMPILE, &key, user,
+		r = pf_quarantine_check(quarantine, PF_SUSPECT_COMPILE, &key, given->user,
 					err);
 	if (r < 0)
 		return r;
-	r = ask(instance, PF_TOPOLOGY_TEXT, bytes, len, &text, err);
+	r = ask(given, worker, instance, out, err);
 	if (r < 0 && err->pjrt_code < 0 && died_of_it(instance))
-		pf_quarantine_add(c->quarantine, PF_SUSPECT_COMPILE, &key, user, err);
+		pf_quarantine_add(quarantine, PF_SUSPECT_COMPILE, &key, given->user, err);
 	return r;
 }
 
-int pf_topology_check(struct pf_compiler *c, struct pf_worker *const *workers, unsigned n,
-		      uid_t user, const void *bytes, size_t len, struct pf_err *err)
+/* Have WORKER's plugin make what REQUEST names, and read the bytes of that. */
+static int create(const struct given *request, struct pf_worker *worker,
+		  struct pf_topology_facts *ret, struct pf_err *err)
+{
+	struct given made = *request;
+	int r = try(request, worker, &ret->bytes, err);
+
+	if (r == 0 && ret->bytes.len > PF_WIRE_TOPOLOGY)
+		r = pf_err_set(err, -EFBIG,
+			       "expected a topology of at most %d bytes, found %zu",
+			       PF_WIRE_TOPOLOGY, ret->bytes.len);
+	if (r < 0)
+		return r;
+	made.what = PF_TOPOLOGY_TEXT;
+	made.bytes = ret->bytes.data;
+	made.len = ret->bytes.len;
+	return try(&made, worker, &ret->text, err);
+}
+
+/* Have the plugins of the N WORKERS take GIVEN, the first one first, until one DOES so ("reads"). */
+static int take(const struct given *given, struct pf_worker *const *workers, unsigned n,
+		const char *does, struct pf_topology_facts *ret, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf why = PF_BUF_INIT;
 	int code = -EOPNOTSUPP;
 
 	for (unsigned i = 0; i < n; i++) {
 		struct pf_err one = PF_ERR_INIT;
-		int r = try(c, workers[i], user, bytes, len, &one);
+		int r;
 
+		pf_topology_facts_release(ret);
+		ret->plugin = pf_worker_name(workers[i]);
+		r = given->what == PF_TOPOLOGY_CREATE
+			    ? create(given, workers[i], ret, &one)
+			    : try(given, workers[i], &ret->text, &one);
 		if (r == 0)
 			return 0;
-		pf_buf_printf(&why, "%s%s: %s", i ? "; " : "", pf_worker_name(workers[i]),
-			      one.text);
+		pf_buf_printf(&why, "%s%s: %s", i ? "; " : "", ret->plugin, one.text);
 		/* NOT_FOUND: the plugin has no compiler for topologies of its platform. */
 		if (r != -EOPNOTSUPP && r != -ENOENT)
 			code = r;
 	}
-	return pf_err_set(err, code, "expected a topology that a plugin reads: %s",
+	return pf_err_set(err, code, "expected a topology that a plugin %s: %s", does,
 			  why.failed || !why.data ? "no memory" : why.data);
+}
+
+int pf_topology_check(struct pf_compiler *c, struct pf_worker *const *workers, unsigned n,
+		      uid_t user, const void *bytes, size_t len,
+		      struct pf_topology_facts *ret, struct pf_err *err)
+{
+	const struct given given = { c, user, PF_TOPOLOGY_TEXT, bytes, len };
+
+	return take(&given, workers, n, "reads", ret, err);
+}
+
+int pf_topology_create(struct pf_compiler *c, struct pf_worker *const *workers,
+		       unsigned n, const char *plugin, uid_t user, const char *request,
+		       struct pf_topology_facts *ret, struct pf_err *err)
+{
+	const struct given given = { c, user, PF_TOPOLOGY_CREATE, request,
+				     strlen(request) };
+
+	if (given.len > PF_WIRE_TOPOLOGY_REQUEST)
+		return pf_err_set(
+			err, -EINVAL,
+			"expected a name and options of at most %d bytes, found "
+			"%zu",
+			PF_WIRE_TOPOLOGY_REQUEST, given.len);
+	for (unsigned i = 0; plugin && i < n; i++)
+		if (!strcmp(pf_worker_name(workers[i]), plugin))
+			return take(&given, workers + i, 1, "makes", ret, err);
+	if (plugin)
+		return pf_err_set(err, -EINVAL, "there is no plugin %.80s in this mount",
+				  plugin);
+	return take(&given, workers, n, "makes", ret, err);
+}
+
+void pf_topology_facts_release(struct pf_topology_facts *facts)
+{
+	pf_buf_release(&facts->bytes);
+	pf_buf_release(&facts->text);
 }

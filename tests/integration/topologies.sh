@@ -26,6 +26,9 @@ fails_with 'nvalid argument' say "$x/options.json" "$two"
 tells "$mnt/error" 'there is no topologies/two.pb'
 bounded cp two.pb "$mnt/topologies/"
 same two.pb "$mnt/topologies/two.pb"
+equal 'what the plugin says of it' \
+	"$(bounded jq -c '[.plugin, .platform, [.devices[].id]]' "$mnt/topologies/two.json")" \
+	'["cpu","cpu",[0,1]]'
 say "$x/options.json" "$two"
 compiled()
 {

@@ -643,17 +643,35 @@ def worker_dies(d):
 def topology(d):
     at, name = f"{cases.mnt}/topologies", os.path.basename(d)
     data = content(f"{cases.mnt}/plugins/{cases.plugin}/topology.pb")
-    for left in os.listdir(at):
+    for left in sorted(os.listdir(at)):  # NAME.json goes with NAME.pb
         os.unlink(f"{at}/{left}")
     yield
     make(f"{at}/before.pb", data)
     os.rename(f"{at}/before.pb", f"{at}/{name}.pb")
     ok(op="compile", program="kept.mlir", options={"topology": name}, **{"as": rel(d, "q")})
-    listed = os.listdir(at)
+    listed = sorted(os.listdir(at))
     yield
-    equal("listed", listed, [f"{name}.pb"])
+    equal("listed", listed, [f"{name}.json", f"{name}.pb"])
     equal("bytes", content(f"{at}/{name}.pb"), data)
     equal("state", content(executable_at(d, "q/state")), b"compiled\n")
+
+
+# EOPNOTSUPP: plugins for CPUs make no topologies
+@operation("EOPNOTSUPP", state=True)
+def topology_request(d):
+    at = f"{cases.mnt}/topologies/{os.path.basename(d)}"
+    request = {"name": "", "options": {"target_config": "h100_sxm", "sizes": [1, 2]}}
+    yield
+    for path, data in (at + ".json", json.dumps(request).encode()), (at + ".txt", b"two\n"):
+        try:
+            make(path, data)
+        except OSError as e:
+            if e.errno != errno.EOPNOTSUPP:
+                raise
+        else:
+            holds("it is refused", False)
+        os.unlink(path)
+    yield
 
 
 # EDQUOT: what it is for

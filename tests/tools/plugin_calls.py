@@ -48,7 +48,8 @@ EXCEPTIONS = {
     ("Compile", "UNKNOWN"): "EINVAL",
     ("Compile", "NOT_FOUND"): "EOPNOTSUPP",
     ("Compile", "UNAVAILABLE"): "EOPNOTSUPP",
-    # no plugin reads topologies
+    # no plugin makes or reads topologies
+    ("TopologyDescription_Create", "NOT_FOUND"): "EOPNOTSUPP",
     ("TopologyDescription_Deserialize", "NOT_FOUND"): "EOPNOTSUPP",
     # no bytes
     ("Executable_Serialize", "no-list"): "EOPNOTSUPP",

@@ -98,6 +98,10 @@ def topology():
     content(cases.mnt + "/plugins/faulty/topology.pb")
 
 
+def make_topology():
+    make(cases.mnt + "/topologies/m.txt", b"two\n")
+
+
 def check_topology():
     make(cases.mnt + "/topologies/t.pb", two_devices)
 
@@ -122,6 +126,7 @@ OPERATIONS = {
     "LOAD": load,
     "DEVICES": devices,
     "TOPOLOGY": topology,
+    "MAKE": make_topology,
     "CHECK": check_topology,
     "ELSEWHERE": elsewhere,
 }
@@ -132,7 +137,8 @@ BASE = {"FETCH": ["PJRT_Buffer_OpaqueDeviceMemoryDataPointer=error:UNIMPLEMENTED
 def clear():
     for path in ("buffers/u.npy", "buffers/z.npy", "buffers/f.npy", "buffers/m.npy",
                  "buffers/n.npy", "buffers/n.raw", "devices/faulty/1/buffers/c.npy",
-                 "programs/p.mlir", "programs/n.pjrtexe", "topologies/t.pb"):
+                 "programs/p.mlir", "programs/n.pjrtexe", "topologies/t.pb",
+                 "topologies/m.txt", "topologies/m.pb"):
         try:
             os.unlink(f"{cases.mnt}/{path}")
         except FileNotFoundError:

@@ -7,7 +7,7 @@
  * src/pjrt that have no row.
  *
  * operation  START: the start of a worker; UPLOAD, COMPILE, RUN, FETCH, COPY, MOVE, CREATE, STATS,
- *            CLEAR, SERIALIZE, LOAD, DEVICES, TOPOLOGY, CHECK, ELSEWHERE: of a user; NEVER: pjrtfs does not reach it there
+ *            CLEAR, SERIALIZE, LOAD, DEVICES, TOPOLOGY, MAKE, CHECK, ELSEWHERE: of a user; NEVER: pjrtfs does not reach it there
  * effect     FAILS: the operation fails with the errno of the plugin's code, and its sentence;
  *            GIVES: so, too, and the function gives a handle without which it fails as well;
  *            TELLS: so, too, but with EOPNOTSUPP, since arguments cannot be checked;
@@ -82,13 +82,13 @@ CALL(Client_CreateUninitializedBuffer, CREATE, GIVES, NEITHER)
 CALL(Buffer_ElementType, COPY, FAILS, NEITHER)
 CALL(Buffer_Dimensions, NEVER, LACKS, LIST(num_dims))
 CALL(Client_TopologyDescription, DEVICES, GIVES, NEITHER)
-CALL(TopologyDescription_Create, NEVER, LACKS, NEITHER)
 CALL(TopologyDescription_PlatformName, DEVICES, LACKS, LIST(platform_name_size))
 CALL(TopologyDescription_PlatformVersion, DEVICES, LACKS, LIST(platform_version_size))
 CALL(TopologyDescription_Attributes, DEVICES, LACKS, LIST(num_attributes))
 NEWER(TopologyDescription_Fingerprint, DEVICES, LACKS, NEITHER)
 CALL(TopologyDescription_GetDeviceDescriptions, DEVICES, LACKS, LIST(num_descriptions))
 CALL(TopologyDescription_Serialize, TOPOLOGY, FAILS, LIST(serialized_bytes_size))
+CALL(TopologyDescription_Create, MAKE, GIVES, NEITHER)
 CALL(TopologyDescription_Deserialize, CHECK, GIVES, NEITHER)
 CALL(TopologyDescription_Destroy, CHECK, LACKS, NEITHER)
 CALL(Compile, ELSEWHERE, GIVES, NEITHER)

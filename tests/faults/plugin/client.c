@@ -11,6 +11,7 @@ struct PJRT_Client {
 };
 
 static PJRT_Client the_client;
+static bool has_client;
 
 PJRT_Error *faulty_Plugin_Initialize(PJRT_Plugin_Initialize_Args *args)
 {
@@ -49,6 +50,7 @@ PJRT_Error *faulty_Client_Create(PJRT_Client_Create_Args *args)
 		e = group_join(args);
 	if (!e)
 		args->client = &the_client;
+	has_client = has_client || !e;
 	return e;
 }
 
@@ -67,25 +69,6 @@ struct PJRT_TopologyDescription {
 
 static PJRT_TopologyDescription of_client;
 static const char bytes[] = "faulty: two devices";
-
-PJRT_Error *faulty_TopologyDescription_Create(PJRT_TopologyDescription_Create_Args *args)
-{
-	char how[TEXT_LEN];
-
-	if (!find_named("topologies", how))
-		return error_new(PJRT_Error_Code_UNIMPLEMENTED,
-				 "faulty: it makes no topologies");
-	while (fault_arg(how, "hang"))
-		pause();
-	if (fault_arg(how, "named") && !args->topology_name_size)
-		return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
-				 "faulty: expected the name of a topology");
-	args->topology = calloc(1, sizeof(*args->topology));
-	if (!args->topology)
-		abort();
-	count_thing(TOPOLOGIES, 1);
-	return NULL;
-}
 
 GIVE(Client_TopologyDescription, args->topology = &of_client)
 GIVE(TopologyDescription_Destroy, count_thing(TOPOLOGIES, -1), free(args->topology))
@@ -115,6 +98,16 @@ GIVE(TopologyDescription_Serialize, args->serialized_bytes = bytes,
      args->serialized_bytes_size = sizeof(bytes), args->serialized_topology = NULL,
      args->serialized_topology_deleter = deleter)
 
+static PJRT_TopologyDescription *topology_new(void)
+{
+	PJRT_TopologyDescription *topology = calloc(1, sizeof(*topology));
+
+	if (!topology)
+		abort();
+	count_thing(TOPOLOGIES, 1);
+	return topology;
+}
+
 PJRT_Error *faulty_TopologyDescription_Deserialize(
 	PJRT_TopologyDescription_Deserialize_Args *args)
 {
@@ -122,9 +115,61 @@ PJRT_Error *faulty_TopologyDescription_Deserialize(
 	    memcmp(args->serialized_topology, bytes, sizeof(bytes)))
 		return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
 				 "faulty: that is no topology");
-	args->topology = calloc(1, sizeof(*args->topology));
-	if (!args->topology)
-		abort();
-	count_thing(TOPOLOGIES, 1);
+	args->topology = topology_new();
 	return NULL;
+}
+
+/* The topology of ARGS as the fault HOW of "topologies" says. */
+static PJRT_Error *create_as(const PJRT_TopologyDescription_Create_Args *args,
+			     const char *how)
+{
+	while (fault_arg(how, "hang"))
+		pause();
+	if (fault_arg(how, "named") && !args->topology_name_size)
+		return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
+				 "faulty: expected the name of a topology");
+	return NULL;
+}
+
+/* The topology "two", or with a target "". */
+static PJRT_Error *create_two(const PJRT_TopologyDescription_Create_Args *args)
+{
+	static const char two[] = "two", target[] = "gpu_device_info";
+	const char *name = args->topology_name;
+	size_t len = args->topology_name_size;
+
+	for (size_t i = 0; i < args->num_options; i++) {
+		const PJRT_NamedValue *v = &args->create_options[i];
+
+		if (v->name_size != strlen("target_config") ||
+		    memcmp(v->name, "target_config", v->name_size))
+			return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
+					 "faulty: there is no option %.*s",
+					 (int)v->name_size, v->name);
+		if (v->type != PJRT_NamedValue_kString ||
+		    !memmem(v->string_value, v->value_size, target, strlen(target)))
+			return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
+					 "faulty: that is no target");
+	}
+	if ((len != strlen(two) || memcmp(name, two, len)) && (len || !args->num_options))
+		return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
+				 "faulty: there is no topology \"%.*s\"", (int)len, name);
+	return NULL;
+}
+
+PJRT_Error *faulty_TopologyDescription_Create(PJRT_TopologyDescription_Create_Args *args)
+{
+	PJRT_Error *e;
+	char how[TEXT_LEN];
+
+	if (find_named("topologies", how))
+		e = create_as(args, how);
+	else if (has_client)
+		e = create_two(args);
+	else
+		e = error_new(PJRT_Error_Code_UNIMPLEMENTED,
+			      "faulty: it makes no topologies");
+	if (!e)
+		args->topology = topology_new();
+	return e;
 }

@@ -37,8 +37,9 @@
  *   serialize    PJRT_Executable_Serialize (UNIMPLEMENTED when left alone, so that no cache
  *                hides a fault of compile; serialize=works)
  *   load         PJRT_Executable_DeserializeAndLoad
- *   topologies   PJRT_TopologyDescription_Create (UNIMPLEMENTED when left alone; with topologies=any it
- *                makes one by any name, with =named not by an empty one, with =hang never)
+ *   topologies   PJRT_TopologyDescription_Create (when left alone, UNIMPLEMENTED without a client, else it
+ *                makes "two"; with topologies=any one by any name, with =named not by an empty one,
+ *                with =hang never)
  *   api          GetPjrtApi
  *   open         the library's constructor: dlopen(3)
  *   send         PJRT_Transfers_PJRT_Client_CrossHostSendBuffers
