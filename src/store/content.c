@@ -238,7 +238,7 @@ static int raw_meaning(struct pf_buffer *b, struct pf_meaning *m, struct pf_err 
 	}
 	m->len = b->size;
 	if (!b->content)
-		return pf_bytes_new(pf_buffer_location(b)->arena, b->account, 1,
+		return pf_bytes_new(b->location->arena, b->account, 1,
 				    &m->bytes, err);
 	m->bytes = pf_bytes_ref(b->content);
 	return 0;
@@ -294,7 +294,7 @@ static int meaning_of(struct pf_buffer *b, struct pf_meaning *m, struct pf_err *
 	if (pf_content_is_nothing(b)) {
 		m->dtype = b->declared;
 		pf_shape_copy(&m->shape, b->declared_shape);
-		return pf_bytes_new(pf_buffer_location(b)->arena, b->account, 1,
+		return pf_bytes_new(b->location->arena, b->account, 1,
 				    &m->bytes, err);
 	}
 	if (!b->content && b->format != PF_FORMAT_RAW)
@@ -432,7 +432,7 @@ int pf_buffer_tensors(struct pf_buffer *b, const struct pf_location *location,
 	memset(ret, 0, sizeof(*ret));
 	pf_lock(&b->lock);
 	size = b->size;
-	memory = location == pf_buffer_location(b) ? b->memory : PF_DEFAULT_MEMORY;
+	memory = location == b->location ? b->memory : PF_DEFAULT_MEMORY;
 	if (b->content) /* the reference freezes it: a later write copies the bytes first */
 		bytes = pf_bytes_ref(b->content);
 	pf_unlock(&b->lock);

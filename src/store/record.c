@@ -58,7 +58,7 @@ void pf_value_save_locked(struct pf_value *v)
 
 void pf_buffer_save_locked(struct pf_buffer *b)
 {
-	const char *device = pf_buffer_location(b)->device_name;
+	const char *device = b->location->device_name;
 	unsigned rank = b->declared_shape ? b->declared_shape->rank : 0;
 	struct pf_buffer_record r;
 
