@@ -238,8 +238,7 @@ static int raw_meaning(struct pf_buffer *b, struct pf_meaning *m, struct pf_err 
 	}
 	m->len = b->size;
 	if (!b->content)
-		return pf_bytes_new(b->location->arena, b->account, 1,
-				    &m->bytes, err);
+		return pf_bytes_new(b->location->arena, b->account, 1, &m->bytes, err);
 	m->bytes = pf_bytes_ref(b->content);
 	return 0;
 }
@@ -294,8 +293,7 @@ static int meaning_of(struct pf_buffer *b, struct pf_meaning *m, struct pf_err *
 	if (pf_content_is_nothing(b)) {
 		m->dtype = b->declared;
 		pf_shape_copy(&m->shape, b->declared_shape);
-		return pf_bytes_new(b->location->arena, b->account, 1,
-				    &m->bytes, err);
+		return pf_bytes_new(b->location->arena, b->account, 1, &m->bytes, err);
 	}
 	if (!b->content && b->format != PF_FORMAT_RAW)
 		return pf_err_set(err, -EINVAL, "an empty file is not an array");

@@ -129,7 +129,7 @@ endless()
 	eventually test -s "endless-$1.log"
 }
 endless 6380 slow server.pem key.pem
-says "${server}the server does not answer\$" --group-ca ca.pem --group-timeout 1
+says 'rediss 127\.0\.0\.1:6380: (TLS: the server does not answer|its answer does not end)$' --group-ca ca.pem --group-timeout 1
 endless 6381 fast server.pem key.pem
 url=rediss://127.0.0.1:6381
 says 'rediss 127\.0\.0\.1:6381: its answer (is too long|does not end)$' --group-ca ca.pem --group-timeout 1

@@ -11,11 +11,15 @@ two='{"topology":"two","num_replicas":2}'
 # -- what a plugin says of its devices
 mount_pjrtfs cpu --devices 2
 far=$mnt
-equal 'the devices of topology.json' \
-	"$(bounded jq -c '[.platform, [.devices[].id]]' "$far/plugins/cpu/topology.json")" \
-	'["cpu",[0,1]]'
-knows "$far/plugins/cpu/topology.json" '.fingerprint | test("^[0-9a-f]{16}$")'
-bounded cp "$far/plugins/cpu/topology.pb" two.pb
+# told FILE: its copy told.json, once the worker answers in time
+told()
+{
+	eventually cp "$1" told.json
+}
+told "$far/plugins/cpu/topology.json"
+equal 'the devices of topology.json' "$(jq -c '[.platform, [.devices[].id]]' told.json)" '["cpu",[0,1]]'
+knows told.json '.fingerprint | test("^[0-9a-f]{16}$")'
+eventually cp "$far/plugins/cpu/topology.pb" two.pb
 test -s two.pb || fail 'topology.pb is empty'
 
 # -- on one device: a program for two replicas is compiled for the other mount's topology
@@ -128,7 +132,8 @@ shows "$mnt/health" ok
 
 # -- a plugin that cannot say so, and is well afterwards
 mount_pjrtfs cpu-0.106
-knows "$mnt/plugins/cpu-0.106/topology.json" '.devices | length > 0'
+told "$mnt/plugins/cpu-0.106/topology.json"
+knows told.json '.devices | length > 0'
 fails_with 'not supported' cp two.pb "$mnt/topologies/"
 tells "$mnt/error" 'expected a topology that a plugin reads: cpu-0\.106: No compiler'
 shows "$mnt/health" ok

@@ -331,6 +331,20 @@ def content(path):
         return f.read()
 
 
+def told(path):
+    """The contents of a file that a worker is asked for: it may be too busy to answer in time."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            got = content(path)
+        except OSError as e:
+            if e.errno != errno.ETIMEDOUT or time.monotonic() > end:
+                raise
+        else:
+            if b"did not answer within" not in got or time.monotonic() > end:
+                return got
+
+
 def about(path):
     """The contents of x.json, for the buffer that PATH is a view of."""
     return json.loads(content(path[:path.rindex(".")] + ".json"))

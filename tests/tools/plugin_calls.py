@@ -17,7 +17,7 @@ import sys
 import time
 
 import cases
-from cases import content, equal, holds, used
+from cases import content, equal, holds, told, used
 from plugin_operations import BASE, OPERATIONS, clear, outcome, prepare, rows_of, set_faults
 
 CODES = {
@@ -65,7 +65,7 @@ EXCEPTIONS = {
 def alive():
     """How many objects the plugin has."""
     set_faults("PJRT_Device_MemoryStats=alive")
-    text = json.loads(content(cases.mnt + "/devices/faulty/0/memory_stats.json"))["unavailable"]
+    text = json.loads(told(cases.mnt + "/devices/faulty/0/memory_stats.json"))["unavailable"]
     set_faults()
     return text
 
