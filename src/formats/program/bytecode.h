@@ -191,6 +191,87 @@ bool pf_bytecode_operation(const struct pf_bytecode_marks *m, struct pf_span *b,
 /* Step over the regions of an operation, and mark the properties of the operations in them. */
 bool pf_bytecode_regions(struct pf_bytecode_marks *m, struct pf_span *b, unsigned depth);
 
+/* How the dialect of main is written. */
+struct pf_bytecode_form {
+	uint8_t values;            /* the dialect of types and of values of attributes */
+	uint8_t functions, tokens; /* those of operations */
+	uint64_t array, dictionary, integer, string, symbol, type, function;
+	const char *call, *ret, *create;
+};
+
+extern const struct pf_bytecode_form pf_bytecode_of_func, pf_bytecode_of_vhlo;
+
+/* An attribute or a type of the file. */
+struct pf_bytecode_item {
+	const uint8_t *p;
+	uint32_t len;
+	uint8_t dialect; /* its kind; OTHER: also one that is not encoded by its dialect */
+};
+
+/* An argument or a result of main. */
+struct pf_bytecode_part {
+	uint64_t type;
+	uint64_t number;         /* among those that are not tokens */
+	struct pf_span argument; /* of the block: the type and a location */
+	bool token;
+};
+
+struct pf_bytecode_parts {
+	struct pf_bytecode_part *all; /* owned */
+	uint64_t n, n_arrays;
+};
+
+/* An attribute that is not there. */
+#define PF_BYTECODE_NONE UINT64_MAX
+
+struct pf_bytecode_function {
+	const uint8_t *head, *head_end; /* of the operation, up to its regions */
+	struct pf_bytecode_operation op;
+	bool isolated;
+	uint64_t type, name, visibility, argument_attributes,
+		result_attributes; /* or PF_BYTECODE_NONE */
+	struct pf_bytecode_parts arguments, results;
+};
+
+/* A file whose main has been read. */
+struct pf_bytecode_main {
+	struct pf_bytecode f;
+	struct pf_bytecode_marks marks;
+	struct pf_bytecode_item *items; /* owned; the attributes, then the types */
+	const struct pf_bytecode_form *form;
+	struct pf_bytecode_function main;
+	/* Where the attributes end, then the types, and what describes them. */
+	const uint8_t *attributes_end, *attributes_groups_end;
+	const uint8_t *types_end, *types_groups_end;
+	/* The functions of the module: how many they are, and the section that they are in. */
+	struct pf_span count, functions;
+	const uint8_t *functions_head;
+	uint64_t values;            /* of the module */
+	struct pf_span *properties; /* owned */
+	bool marked;                /* pf_bytecode_mark succeeded */
+	bool no_memory;
+};
+
+/*
+ * Read the main of LEN BYTES into *RET, which the caller releases in any case.  False: it is not
+ * understood, or the file has a version without properties, or no_memory.  (bytecode_main.c)
+ */
+bool pf_bytecode_main_read(const void *bytes, size_t len, struct pf_bytecode_main *ret);
+
+void pf_bytecode_main_release(struct pf_bytecode_main *m);
+
+/* Item INDEX behind CODE, with which DIALECT begins such ones; bad: it is none. */
+struct pf_span pf_bytecode_item(const struct pf_bytecode_main *m, uint64_t index,
+				uint8_t dialect, uint64_t code);
+
+/* Attribute INDEX behind CODE, with which main's dialect begins such ones; bad: it is none. */
+struct pf_span pf_bytecode_attribute(const struct pf_bytecode_main *m, uint64_t index,
+				     uint64_t code);
+
+/* The kind of the string that attribute INDEX is. */
+enum pf_bytecode_kind pf_bytecode_string_kind(const struct pf_bytecode_main *m,
+					      uint64_t index);
+
 /*
  * Mark the properties of all operations, and the targets of the custom calls.  False: the file is
  * malformed, or has a custom call whose properties are not known.
