@@ -112,6 +112,14 @@ int pf_signature_drop_platform(struct pf_signature *signature, struct pf_err *er
  * -ENOMEM. */
 int pf_param_name(struct pf_param *param, const char *name, size_t len);
 
+/*
+ * Append a HloModuleProto without instructions to OUT, from which pf_signature_parse reads SIGNATURE
+ * again, but for names, tiles and callbacks; with PLATFORM as it was before
+ * pf_signature_drop_platform.
+ */
+void pf_signature_module(const struct pf_signature *signature, bool platform,
+			 struct pf_buf *out);
+
 /* Free a signature; NULL is allowed. */
 void pf_signature_free(struct pf_signature *signature);
 
@@ -247,6 +255,20 @@ struct pf_call_visitor {
  */
 bool pf_program_calls(enum pf_program_format format, const void *bytes, size_t len,
 		      const struct pf_call_visitor *found);
+
+/*
+ * The signature that a program of LEN bytes with FACTS, StableHLO as text or bytecode, declares: the
+ * types of its main.  Arrays are row-major and without names, "tf.aliasing_output" and
+ * "jax.buffer_donor" make an input donated, and there are no tiles and callbacks.
+ *
+ * name  the module's
+ * ret   on success, the caller's; pf_signature_free
+ * -EINVAL: main has other types than arrays of fixed shapes and known element types, as a sentence
+ * says, or is not understood; -ENOMEM.  Does not block.
+ */
+int pf_program_declared(const struct pf_program_facts *facts, const void *bytes,
+			size_t len, const char *name, struct pf_signature **ret,
+			struct pf_err *err);
 
 /*
  * Name the inputs of SIGNATURE that the framework left unnamed as the program's text does: %x is

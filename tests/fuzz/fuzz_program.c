@@ -77,6 +77,33 @@ static void check_calls(enum pf_program_format format, const uint8_t *p, size_t 
 	pf_program_calls(format, p, len, &(struct pf_call_visitor){ check_target, &all });
 }
 
+/* What main declares can be written as a module and read again. */
+static void check_declared(const struct pf_program_facts *facts, const uint8_t *data,
+			   size_t size)
+{
+	pf_autobuf struct pf_buf module = PF_BUF_INIT;
+	struct pf_signature *sig, *again;
+	struct pf_err err = PF_ERR_INIT;
+	int r = pf_program_declared(facts, data, size, "name", &sig, &err);
+
+	assert(r == err.code && (r == 0 || err.text[0]));
+	if (r < 0)
+		return;
+	pf_signature_module(sig, false, &module);
+	r = pf_signature_parse(pf_shared_of(module.data, module.len), false, &again,
+			       NULL);
+	assert(r == 0 && again->n_inputs == sig->n_inputs &&
+	       again->n_outputs == sig->n_outputs);
+	for (size_t i = 0; i < sig->n_inputs; i++) {
+		const struct pf_param *a = &sig->inputs[i], *b = &again->inputs[i];
+
+		assert(a->dtype == b->dtype && pf_shape_equal(&a->shape, &b->shape));
+		assert(a->donated == b->donated && a->alias_output == b->alias_output);
+	}
+	pf_signature_free(sig);
+	pf_signature_free(again);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *name = malloc(size + 1);
@@ -96,6 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			check_calls((enum pf_program_format)format, data + facts.off,
 				    facts.len);
 			check_older_calls(facts, data, size);
+			check_declared(&facts, data, size);
 			if (facts.tokens)
 				check_tokens((enum pf_program_format)format, &facts, data,
 					     size);

@@ -232,12 +232,19 @@ static const struct {
 	const char *text;
 	enum pf_bytecode_kind kind;
 } words[] = {
-	{ "builtin", BUILTIN },     { "func", FUNC },
-	{ "vhlo", VHLO },           { "stablehlo", STABLEHLO },
-	{ "func_v1", FUNCTION },    { "custom_call", CALL },
-	{ "custom_call_v1", CALL }, { "custom_call_v2", CALL_V2 },
-	{ "while", WHILE },         { "while_v1", WHILE },
-	{ "main", MAIN },           { "tf.aliasing_output", ALIASING },
+	{ "builtin", BUILTIN },
+	{ "func", FUNC },
+	{ "vhlo", VHLO },
+	{ "stablehlo", STABLEHLO },
+	{ "func_v1", FUNCTION },
+	{ "custom_call", CALL },
+	{ "custom_call_v1", CALL },
+	{ "custom_call_v2", CALL_V2 },
+	{ "while", WHILE },
+	{ "while_v1", WHILE },
+	{ "main", MAIN },
+	{ "tf.aliasing_output", ALIASING },
+	{ "jax.buffer_donor", DONOR },
 };
 
 void pf_bytecode_marks_release(struct pf_bytecode_marks *c)

@@ -34,15 +34,20 @@ enum {
 	ATTRIBUTE_INTEGER = 8,
 	TYPE_INTEGER = 0,
 	TYPE_FUNCTION = 2,
+	TYPE_COMPLEX = 9,
+	TYPE_TENSOR = 13,
 	TYPE_TENSOR_WITH_ENCODING = 14,
 
 	/* How vhlo does. */
 	VHLO_ARRAY = 1,
+	VHLO_BOOLEAN = 2,
 	VHLO_DICTIONARY = 6,
 	VHLO_INTEGER = 9,
 	VHLO_STRING = 14,
 	VHLO_TYPE = 17,
+	VHLO_TYPE_COMPLEX = 1,
 	VHLO_TYPE_FUNCTION = 8,
+	VHLO_TYPE_TENSOR = 20,
 	VHLO_TYPE_TENSOR_WITH_ENCODING = 21,
 	VHLO_TYPE_TOKEN = 22,
 
@@ -153,6 +158,7 @@ enum pf_bytecode_kind {
 	MAIN,       /* a string */
 	WHILE,      /* an operation of VHLO or STABLEHLO */
 	ALIASING,   /* a string: of an argument, the result whose memory it gives */
+	DONOR,      /* likewise, whether it gives its memory to any */
 };
 
 /* Owned: a byte for each string, dialect, operation's name, operation's properties, attribute. */
@@ -195,7 +201,8 @@ bool pf_bytecode_regions(struct pf_bytecode_marks *m, struct pf_span *b, unsigne
 struct pf_bytecode_form {
 	uint8_t values;            /* the dialect of types and of values of attributes */
 	uint8_t functions, tokens; /* those of operations */
-	uint64_t array, dictionary, integer, string, symbol, type, function;
+	uint64_t array, boolean, dictionary, integer, string, symbol, type;
+	uint64_t complex, function, tensor; /* of types */
 	const char *call, *ret, *create;
 };
 
@@ -206,6 +213,7 @@ struct pf_bytecode_item {
 	const uint8_t *p;
 	uint32_t len;
 	uint8_t dialect; /* its kind; OTHER: also one that is not encoded by its dialect */
+	bool text;       /* it is a text, with its NUL */
 };
 
 /* An argument or a result of main. */

@@ -16,12 +16,15 @@ const struct pf_bytecode_form pf_bytecode_of_func = {
 	.functions = FUNC,
 	.tokens = STABLEHLO,
 	.array = ATTRIBUTE_ARRAY,
+	.boolean = ATTRIBUTE_INTEGER,
 	.dictionary = ATTRIBUTE_DICTIONARY,
 	.integer = ATTRIBUTE_INTEGER,
 	.string = ATTRIBUTE_STRING,
 	.symbol = ATTRIBUTE_SYMBOL,
 	.type = ATTRIBUTE_TYPE,
+	.complex = TYPE_COMPLEX,
 	.function = TYPE_FUNCTION,
+	.tensor = TYPE_TENSOR,
 	.call = "call",
 	.ret = "return",
 	.create = "create_token",
@@ -32,12 +35,15 @@ const struct pf_bytecode_form pf_bytecode_of_vhlo = {
 	.functions = VHLO,
 	.tokens = VHLO,
 	.array = VHLO_ARRAY,
+	.boolean = VHLO_BOOLEAN,
 	.dictionary = VHLO_DICTIONARY,
 	.integer = VHLO_INTEGER,
 	.string = VHLO_STRING,
 	.symbol = VHLO_STRING,
 	.type = VHLO_TYPE,
+	.complex = VHLO_TYPE_COMPLEX,
 	.function = VHLO_TYPE_FUNCTION,
+	.tensor = VHLO_TYPE_TENSOR,
 	.call = "call_v1",
 	.ret = "return_v1",
 	.create = "create_token_v1",
@@ -67,7 +73,8 @@ static bool list_items(struct pf_bytecode_main *m)
 			return false;
 		len = (size_t)(entry.bytes.end - entry.bytes.p);
 		m->items[i] = (struct pf_bytecode_item){ .p = entry.bytes.p,
-							 .len = (uint32_t)len };
+							 .len = (uint32_t)len,
+							 .text = entry.text };
 		if (!entry.text && len <= UINT32_MAX)
 			m->items[i].dialect = m->marks.dialects[entry.dialect];
 	}

@@ -22,6 +22,9 @@ static inline bool pf_slice_is(struct pf_slice slice, const char *text)
 	return slice.len == strlen(text) && !memcmp(slice.p, text, slice.len);
 }
 
+/* Arguments or results; limits the memory that malformed programs cost. */
+enum { PF_MAX_PARAMS = 65536 };
+
 /* Walking a serialized protocol buffer in place.  (proto.c) */
 
 enum pf_wire_type {
@@ -56,6 +59,10 @@ int pf_proto_varint(struct pf_slice *rest, uint64_t *ret);
  * no field does.  0; -EINVAL as above.
  */
 int pf_proto_find(struct pf_slice *rest, uint32_t number, struct pf_slice *ret);
+
+/* Append the number N, or FIELD with its bytes. */
+void pf_proto_put_varint(struct pf_buf *out, uint64_t n);
+void pf_proto_put(struct pf_buf *out, const struct pf_field *field);
 
 /* A field to be found: its bytes, or its number. */
 struct pf_wanted {
@@ -243,6 +250,33 @@ bool pf_mlir_drop_tokens(struct pf_program_facts *facts, const void *bytes, size
 			 struct pf_program_edits *edits);
 bool pf_mlir_bytecode_drop_tokens(struct pf_program_facts *facts, const void *bytes,
 				  size_t len, struct pf_program_edits *edits);
+
+/* The signature that a program itself declares.  (declared_arrays.c, mlir.c, bytecode_types.c) */
+
+/* Give SIG room for N inputs, or outputs, which are 0.  -EINVAL: more than any program has; -ENOMEM. */
+int pf_declared_inputs(struct pf_signature *sig, size_t n, struct pf_err *err);
+int pf_declared_outputs(struct pf_signature *sig, size_t n, struct pf_err *err);
+
+/* Set *ERR: main's WHAT ("argument") number I is FOUND, which is not an array of a fixed shape.  -EINVAL. */
+int pf_declared_refuse(const char *what, size_t i, struct pf_slice found,
+		       struct pf_err *err);
+
+/* Make PARAM's dtype and shape those of TYPE, a type in text.  False: it is not an array of a fixed
+ * shape, or of an unknown element type. */
+bool pf_declared_array(struct pf_slice type, struct pf_param *param);
+
+/* Is that an array that can be? */
+bool pf_declared_fits(const struct pf_param *param);
+
+/*
+ * Make SIG's inputs and outputs those of main, in a text that has FACTS, or in LEN bytes of bytecode,
+ * without names.  -EINVAL: main is not understood, or has other types than arrays of fixed shapes;
+ * -ENOMEM.  SIG owns what it has got even then.
+ */
+int pf_mlir_declared(const struct pf_program_facts *facts, const char *text, size_t len,
+		     struct pf_signature *sig, struct pf_err *err);
+int pf_mlir_bytecode_declared(const void *bytes, size_t len, struct pf_signature *sig,
+			      struct pf_err *err);
 
 /* The value of KEY in TEXT, a dictionary of attributes, if it is an unsigned number of 64 bits
  * ("{index = 0 : ui64}"). */

@@ -787,3 +787,73 @@ bool pf_mlir_drop_tokens(struct pf_program_facts *facts, const void *bytes, size
 	facts->tokens = false;
 	return true;
 }
+
+/* --- main's types ---------------------------------------------------------------------------- */
+
+/* What the attributes of an argument say of its memory. */
+static void read_donation(const struct pf_slice *rest, struct pf_param *param)
+{
+	struct pf_program_facts ignored = { 0 };
+	struct scan s = { .p = (const char *)rest->p,
+			  .len = rest->len,
+			  .facts = &ignored };
+
+	/* Only in the dictionary itself, and in no inner one. */
+	while (s.at < s.len) {
+		size_t n = s.sum == 1 ? word_length(&s) : 0;
+		size_t value = n ? value_of(&s, n) : 0;
+
+		if (value && is(&s, n, "tf.aliasing_output") &&
+		    is_digit(peek(&s, value))) {
+			int64_t output = attribute(&s, n);
+
+			param->alias_output = output <= PF_MAX_PARAMS ? (int)output : -1;
+		} else if (value && is(&s, n, "jax.buffer_donor")) {
+			param->donated = is_at(&s, value, "true");
+		}
+		if (take(&s) < 0)
+			return;
+	}
+}
+
+static int read_types(const char *what, const struct pf_buf *parts,
+		      struct pf_param *params, struct pf_err *err)
+{
+	for (size_t i = 0; i < count(parts); i++) {
+		const struct part *part = nth(parts, i);
+
+		if (!pf_declared_array(part->type, &params[i]))
+			return pf_declared_refuse(what, i, part->type, err);
+		read_donation(&part->rest, &params[i]);
+	}
+	return 0;
+}
+
+int pf_mlir_declared(const struct pf_program_facts *facts, const char *text, size_t len,
+		     struct pf_signature *sig, struct pf_err *err)
+{
+	PF_CLEANUP(declaration_release) struct declaration d = { 0 };
+	struct pf_program_facts ignored = { 0 };
+	struct scan s = { .p = text,
+			  .len = len,
+			  .at = facts->arguments,
+			  .depth = { 1 },
+			  .sum = 1,
+			  .facts = &ignored };
+	int r;
+
+	if (!take_declaration(&s, &d)) {
+		if (d.arguments.failed || d.results.failed)
+			return pf_err_set(err, -ENOMEM,
+					  "no memory for the program's signature");
+		return pf_err_set(err, -EINVAL,
+				  "expected a declaration of main as jax.jit(f).lower(x)"
+				  ".as_text() prints it, found another one");
+	}
+	r = pf_declared_inputs(sig, count(&d.arguments), err);
+	if (r == 0)
+		r = pf_declared_outputs(sig, count(&d.results), err);
+	if (r == 0)
+		r = read_types("argument", &d.arguments, sig->inputs, err);
+	return r < 0 ? r : read_types("result", &d.results, sig->outputs, err);
+}

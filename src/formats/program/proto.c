@@ -108,3 +108,24 @@ int pf_proto_find(struct pf_slice *rest, uint32_t number, struct pf_slice *ret)
 	*ret = (struct pf_slice){ NULL, 0 };
 	return pf_proto_find_all(rest, &(struct pf_wanted){ number, ret, NULL }, 1);
 }
+
+void pf_proto_put_varint(struct pf_buf *out, uint64_t n)
+{
+	uint8_t bytes[10];
+	size_t len = 0;
+
+	for (; n >= 0x80; n >>= 7)
+		bytes[len++] = (uint8_t)(n | 0x80);
+	bytes[len++] = (uint8_t)n;
+	pf_buf_append(out, bytes, len);
+}
+
+void pf_proto_put(struct pf_buf *out, const struct pf_field *field)
+{
+	pf_proto_put_varint(out, (uint64_t)field->number << 3 | field->type);
+	if (field->type == PF_WIRE_VARINT)
+		pf_proto_put_varint(out, field->value);
+	else if (field->type == PF_WIRE_BYTES)
+		pf_proto_put_varint(out, field->bytes.len);
+	pf_buf_append(out, field->bytes.p, field->bytes.len);
+}

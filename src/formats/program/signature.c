@@ -10,11 +10,7 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/program.h"
 
-enum {
-	MAX_TUPLE_DEPTH = 8,
-	MAX_VALUES =
-		65536, /* arguments or results; limits the memory of malformed protos */
-};
+enum { MAX_TUPLE_DEPTH = 8 };
 
 /* Where in the result's tuples an output is. */
 struct path {
@@ -103,10 +99,10 @@ static int read_inputs(struct parse *ps)
 	size_t n = ps->program->n_parameters;
 	int r;
 
-	if (n > MAX_VALUES)
+	if (n > PF_MAX_PARAMS)
 		return pf_err_set(ps->err, -EINVAL,
 				  "the program has %zu arguments: at most %d", n,
-				  MAX_VALUES);
+				  PF_MAX_PARAMS);
 	ps->names = calloc(n ? n : 1, sizeof(*ps->names));
 	ps->sig->inputs = calloc(n ? n : 1, sizeof(*ps->sig->inputs));
 	if (!ps->names || !ps->sig->inputs)
@@ -136,9 +132,9 @@ static int grow_outputs(struct parse *ps)
 	struct pf_param *outputs;
 	struct path *paths;
 
-	if (n == MAX_VALUES)
+	if (n == PF_MAX_PARAMS)
 		return pf_err_set(ps->err, -EINVAL,
-				  "the program has more than %d results", MAX_VALUES);
+				  "the program has more than %d results", PF_MAX_PARAMS);
 	if (n & (n - 1))
 		return 0;
 	cap = n ? 2 * n : 1;

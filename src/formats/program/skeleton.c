@@ -55,17 +55,6 @@ static void walk_release(struct walk *w)
 	pf_buf_release(&w->instruction);
 }
 
-static void put_varint(struct pf_buf *out, uint64_t n)
-{
-	uint8_t bytes[10];
-	size_t len = 0;
-
-	for (; n >= 0x80; n >>= 7)
-		bytes[len++] = (uint8_t)(n | 0x80);
-	bytes[len++] = (uint8_t)n;
-	pf_buf_append(out, bytes, len);
-}
-
 /* Append FIELD, whose bytes are copied here. */
 static void put(struct walk *w, const struct pf_field *field, struct pf_buf *out)
 {
@@ -73,12 +62,7 @@ static void put(struct walk *w, const struct pf_field *field, struct pf_buf *out
 		w->too_large = true;
 		return;
 	}
-	put_varint(out, (uint64_t)field->number << 3 | field->type);
-	if (field->type == PF_WIRE_VARINT)
-		put_varint(out, field->value);
-	else if (field->type == PF_WIRE_BYTES)
-		put_varint(out, field->bytes.len);
-	pf_buf_append(out, field->bytes.p, field->bytes.len);
+	pf_proto_put(out, field);
 	if (out->len > MAX_COPY)
 		w->too_large = true;
 }
