@@ -122,7 +122,9 @@ struct pf_loaded {
 	uint64_t program_len;
 	struct pf_signature *signature; /* owned; of the arguments that callers pass */
 	uint32_t platform; /* as in struct pf_req_compile: passed before those; or 0 */
-	uint64_t hlo_len;  /* bytes of the optimized module */
+	/* How the plugin gives the optimized program, and its bytes. */
+	enum pf_optimized_format optimized;
+	uint64_t optimized_len;
 	struct json_object *info; /* owned: the worker's INFO */
 	struct pf_buf
 		options; /* owned: a CompileOptionsProto, what it was compiled with */
@@ -342,7 +344,7 @@ int pf_executable_serialize(struct pf_executable *executable, struct pf_account 
 /* The size of that file in bytes, if it is known without a call of the plugin; else 0. */
 uint64_t pf_executable_serialized_len(struct pf_executable *executable);
 
-/* The optimized program, a HloModuleProto, which the plugin writes to the worker's pool. */
+/* The optimized program, a HloModuleProto or MLIR, which the plugin writes to the worker's pool. */
 struct pf_optimized {
 	const void *bytes; /* borrowed: as long as this lives */
 	uint64_t len;
@@ -352,18 +354,19 @@ struct pf_optimized {
 
 void pf_optimized_free(struct pf_optimized *optimized); /* NULL is allowed */
 
-/* Its size in bytes, known since the compile; 0: nothing is compiled. */
-uint64_t pf_executable_optimized_len(struct pf_executable *executable);
+/* Its size in bytes, known since the compile; 0: nothing is compiled.  *MLIR, not HLO. */
+uint64_t pf_executable_optimized_len(struct pf_executable *executable, bool *mlir);
 
 /*
- * Have the plugin write the optimized program for USER: 0 and *RET, which is NULL if nothing is
+ * Have the plugin write the optimized program, as MLIR or HLO, for USER: 0 and *RET, which is NULL if nothing is
  * compiled; a program that is being compiled for the first time counts as not compiled.
  * If the plugin's process died since the compile, the program is loaded again first, as
  * pf_executable_load does.
+ * -EOPNOTSUPP: the plugin gives the other of both, as the sentence says, or none.
  * -ETIMEDOUT: the process does not answer within a second and the time that writing
  * takes; the plugin's refusal; -EIO: it died; -ENOMEM.  Blocks.
  */
-int pf_executable_optimized(struct pf_executable *executable, uid_t user,
+int pf_executable_optimized(struct pf_executable *executable, uid_t user, bool mlir,
 			    struct pf_optimized **ret, struct pf_err *err);
 
 #endif

@@ -529,13 +529,15 @@ int pj_executable_start(const struct pj_executable *executable, const struct pj_
 int pj_executable_await(const struct pj_executable *executable, size_t n,
 			struct PJRT_Event **done, struct pf_err *err);
 
+/* A HloModuleProto, a HloModuleProtoWithConfig, or MLIR, as text or bytecode. */
+enum pj_format { PJ_FORMAT_HLO, PJ_FORMAT_HLO_WITH_CONFIG, PJ_FORMAT_MLIR };
+
 /*
- * The size of the optimized program in *LEN and its format in *WITH_CONFIG: a
- * HloModuleProto, or a HloModuleProtoWithConfig.  -EOPNOTSUPP: not given, or in another
+ * The size of the optimized program in *LEN and its FORMAT.  -EOPNOTSUPP: not given, or in another
  * format.  PJRT: PJRT_Executable_OptimizedProgram.
  */
 int pj_executable_optimized_size(const struct pj_executable *executable, size_t *len,
-				 bool *with_config, struct pf_err *err);
+				 enum pj_format *format, struct pf_err *err);
 
 /* Write those LEN bytes to DST. */
 int pj_executable_optimized(const struct pj_executable *executable, void *dst, size_t len,

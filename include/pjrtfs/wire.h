@@ -178,6 +178,14 @@ struct pf_req_compile {
 	uint32_t pad;
 };
 
+/* How a plugin gives its optimized program. */
+enum pf_optimized_format {
+	PF_OPTIMIZED_HLO,
+	PF_OPTIMIZED_HLO_WITH_CONFIG,
+	PF_OPTIMIZED_MLIR, /* as text or bytecode */
+	PF_OPTIMIZED_NONE, /* it never does, or not in a format that is known */
+};
+
 /*
  * The new executable's facts, in two blocks of the pool that the daemon frees:
  * INFO: a JSON object {"name", "num_replicas", "num_partitions", "num_outputs",
@@ -186,15 +194,14 @@ struct pf_req_compile {
  * with that of the platform, "output_memory_kinds": ["device"],
  * "output_types": [PJRT_Buffer_Type numbers], "output_dims": [[...]]}; a fact that the
  * plugin does not offer is {"unavailable": sentence}.
- * HLO: the optimized program, in format "hlo" or "hlo_with_config" (hlo_with_config 1);
- * hlo_off is PF_NO_OFFSET if the plugin does not give it, hlo_error says why in INFO's
- * "optimized_program": {"unavailable": sentence}.
+ * HLO: the optimized program, in hlo_format; hlo_off is PF_NO_OFFSET if the plugin does not give
+ * it, and INFO's "optimized_program" says why: {"unavailable": sentence}.
  */
 struct pf_rep_compile {
 	struct pf_rep_head rep;
 	uint64_t info_off, info_len;
 	uint64_t hlo_off, hlo_len;
-	uint32_t hlo_with_config;
+	uint32_t hlo_format; /* enum pf_optimized_format */
 	uint32_t pad;
 };
 
@@ -202,7 +209,7 @@ struct pf_rep_compile {
 struct pf_rep_optimized {
 	struct pf_rep_head rep;
 	uint64_t off, len;
-	uint32_t with_config; /* as hlo_with_config above */
+	uint32_t format; /* as hlo_format above */
 	uint32_t pad;
 };
 
@@ -232,7 +239,7 @@ struct pf_rep_load {
 	uint64_t n_results, num_replicas, num_partitions;
 	uint64_t hlo_off, hlo_len;
 	uint64_t options_off, options_len; /* PF_NO_OFFSET: none */
-	uint32_t hlo_with_config;
+	uint32_t hlo_format;
 	uint32_t n_devices; /* at most PF_WIRE_MAX_DEVICES */
 };
 

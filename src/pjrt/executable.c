@@ -339,26 +339,39 @@ static int optimized(const struct pj_executable *x, PJRT_Program *program,
 	return PJ_CALL(x->client->plugin, err, Executable_OptimizedProgram, &args);
 }
 
-static bool has_format(const PJRT_Program *program, const char *format)
+/* PROGRAM's format, an enum pj_format; -1: another one. */
+static int format_of(const PJRT_Program *program)
 {
-	return program->format && program->format_size == strlen(format) &&
-	       memcmp(program->format, format, program->format_size) == 0;
+	static const char *const names[] = {
+		[PJ_FORMAT_HLO] = "hlo",
+		[PJ_FORMAT_HLO_WITH_CONFIG] = "hlo_with_config",
+		[PJ_FORMAT_MLIR] = "mlir",
+	};
+
+	for (size_t i = 0; program->format && i < PF_ARRAY_SIZE(names); i++)
+		if (program->format_size == strlen(names[i]) &&
+		    memcmp(program->format, names[i], program->format_size) == 0)
+			return (int)i;
+	return -1;
 }
 
 int pj_executable_optimized_size(const struct pj_executable *x, size_t *len,
-				 bool *with_config, struct pf_err *err)
+				 enum pj_format *format, struct pf_err *err)
 {
 	PJRT_Program program = { .struct_size = PJRT_Program_STRUCT_SIZE };
 	int r = optimized(x, &program, err);
+	int found;
 
 	if (r < 0)
 		return r;
-	*with_config = has_format(&program, "hlo_with_config");
-	if (!*with_config && !has_format(&program, "hlo"))
+	found = format_of(&program);
+	if (found < 0)
 		return pf_err_set(err, -EOPNOTSUPP,
-				  "the optimized program is in format %.*s, not in HLO",
+				  "the optimized program is in format %.*s, neither HLO "
+				  "nor MLIR",
 				  program.format ? (int)program.format_size : 0,
 				  program.format);
+	*format = (enum pj_format)found;
 	*len = program.code_size;
 	return 0;
 }

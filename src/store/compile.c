@@ -250,7 +250,8 @@ static int read_reply(struct compile *c, const struct pf_rep_compile *rep,
 	if (r == 0)
 		r = pf_compile_facts(info.data, info.len, &facts, err);
 	return r < 0 ? r
-		     : pf_loaded_describe(c, l, facts, hlo, rep->hlo_with_config, err);
+		     : pf_loaded_describe(c, l, facts, hlo,
+					  (enum pf_optimized_format)rep->hlo_format, err);
 }
 
 /* --- on a thread of the compiler ----------------------------------------------------------- */
@@ -782,28 +783,43 @@ void pf_optimized_free(struct pf_optimized *o)
 	free(o);
 }
 
-uint64_t pf_executable_optimized_len(struct pf_executable *x)
+uint64_t pf_executable_optimized_len(struct pf_executable *x, bool *mlir)
 {
 	const struct pf_loaded *l;
 
 	PF_LOCK_SCOPE(&x->lock);
 	l = pf_executable_serving(x);
-	return l ? l->hlo_len : 0;
+	*mlir = l && l->optimized == PF_OPTIMIZED_MLIR;
+	return l ? l->optimized_len : 0;
+}
+
+/* A program in FORMAT is wanted as MLIR, or as HLO. */
+static int check_format(enum pf_optimized_format format, bool mlir, struct pf_err *err)
+{
+	if (mlir == (format == PF_OPTIMIZED_MLIR))
+		return 0;
+	return pf_err_set(err, -EOPNOTSUPP,
+			  mlir ? "the plugin gives the program as HLO: read "
+				 "optimized.hlo.pb"
+			       : "the plugin gives the program as MLIR: read "
+				 "optimized.mlir");
 }
 
 /* Check what the worker wrote, as it is not trusted. */
 static int take_optimized(struct pf_instance *instance,
-			  const struct pf_rep_optimized *rep, struct pf_optimized **ret,
-			  struct pf_err *err)
+			  const struct pf_rep_optimized *rep, bool mlir,
+			  struct pf_optimized **ret, struct pf_err *err)
 {
-	struct pf_shared_bytes proto = pf_instance_pool(instance, rep->off, rep->len),
-			       module;
+	struct pf_shared_bytes module = pf_instance_pool(instance, rep->off, rep->len);
+	enum pf_optimized_format format = (enum pf_optimized_format)rep->format;
 	struct pf_optimized *o;
-	int r;
+	int r = check_format(format, mlir, err);
 
-	if (!proto.shared)
-		return pf_answer_is_outside(err);
-	r = pf_hlo_unwrap(proto, rep->with_config, &module, err);
+	if (r == 0 && !module.shared)
+		r = pf_answer_is_outside(err);
+	if (r == 0 && !mlir)
+		r = pf_hlo_unwrap(module, format == PF_OPTIMIZED_HLO_WITH_CONFIG, &module,
+				  err);
 	if (r < 0)
 		return r;
 	o = calloc(1, sizeof(*o));
@@ -831,7 +847,7 @@ static int load_now(struct pf_executable *x, uid_t user, struct pf_loaded **ret,
 	return r;
 }
 
-int pf_executable_optimized(struct pf_executable *x, uid_t user,
+int pf_executable_optimized(struct pf_executable *x, uid_t user, bool mlir,
 			    struct pf_optimized **ret, struct pf_err *err)
 {
 	struct pf_rep_optimized rep;
@@ -845,13 +861,16 @@ int pf_executable_optimized(struct pf_executable *x, uid_t user,
 		PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = NULL;
 
 		r = load_now(x, user, &l, err);
+		if (r == 0 && l->optimized != PF_OPTIMIZED_NONE)
+			r = check_format(l->optimized, mlir, err);
 		if (r < 0)
 			return r;
 		/* A second for the answer, and one for each 64 MiB that are written. */
-		r = pf_loaded_ask(l, PF_OP_OPTIMIZED, 1 + (unsigned)(l->hlo_len >> 26),
-				  false, &rep, sizeof(rep), err);
+		r = pf_loaded_ask(l, PF_OP_OPTIMIZED,
+				  1 + (unsigned)(l->optimized_len >> 26), false, &rep,
+				  sizeof(rep), err);
 		if (r == 0) {
-			r = take_optimized(l->instance, &rep, ret, err);
+			r = take_optimized(l->instance, &rep, mlir, ret, err);
 			if (r < 0)
 				pf_instance_free_block(l->instance, rep.off);
 			return r;

@@ -347,7 +347,10 @@ static int describe(struct compile *c, struct pf_loaded *l,
 		r = pf_err_set(err, -EPROTO, "the plugin loaded another program");
 	else
 		r = pf_loaded_describe(c, l, json_object_get(info), hlo,
-				       json_object_get_boolean(with), err);
+				       json_object_get_boolean(with)
+					       ? PF_OPTIMIZED_HLO_WITH_CONFIG
+					       : PF_OPTIMIZED_HLO,
+				       err);
 	if (r == 0 && c->from_group && !l->wide)
 		r = pf_err_set(err, -EPROTO,
 			       "the plugin loaded a program for this process alone");
@@ -357,15 +360,19 @@ static int describe(struct compile *c, struct pf_loaded *l,
 	return r;
 }
 
-/* The size in bytes of the loaded program's own module, which REP names; 0: it has none. */
-static uint64_t module_len(const struct compile *c, const struct pf_rep_load *rep)
+/* The loaded program L has an optimized program of its own, which REP names. */
+static void take_optimized(const struct compile *c, struct pf_loaded *l,
+			   const struct pf_rep_load *rep)
 {
-	struct pf_shared_bytes hlo =
+	struct pf_shared_bytes module =
 		pf_instance_pool(c->instance, rep->hlo_off, rep->hlo_len);
+	const bool with_config = rep->hlo_format == PF_OPTIMIZED_HLO_WITH_CONFIG;
 
-	if (!hlo.shared || pf_hlo_unwrap(hlo, rep->hlo_with_config, &hlo, NULL) < 0)
-		return 0;
-	return hlo.len;
+	l->optimized = (enum pf_optimized_format)rep->hlo_format;
+	if (pf_is_hlo(l->optimized) &&
+	    (!module.shared || pf_hlo_unwrap(module, with_config, &module, NULL) < 0))
+		module.len = 0;
+	l->optimized_len = module.len;
 }
 
 /* L was loaded from a file, and REP has the options that it was compiled with, if the plugin has kept
@@ -431,7 +438,7 @@ static int load_parts(struct compile *c, const struct pf_cache_header *h,
 	}
 	take_options(c, l, &rep);
 	if (l && r == 0) {
-		l->hlo_len = module_len(c, &rep);
+		take_optimized(c, l, &rep);
 		*ret = pf_steal(&l);
 		r = 1;
 	} else {
@@ -524,25 +531,34 @@ static struct json_object *describe_loaded(struct pf_compiler *compiler,
 	return o;
 }
 
-/* The parts of L's entry: the CODE that the plugin serialized, the module HLO (at PF_NO_OFFSET:
- * none), and the facts, as the object that is returned: PARTS borrow from all three. */
+/* The parts of L's entry: the CODE that the plugin serialized, the module HLO, or another one of the
+ * same signature in MODULE, if the plugin gives none, and the facts, as the object that is returned:
+ * PARTS borrow from all of these. */
 static struct json_object *make_parts(struct pf_compiler *compiler,
 				      const struct pf_loaded *l,
 				      const struct pf_rep_block *code,
 				      const struct pf_rep_optimized *hlo,
+				      struct pf_buf *module,
 				      struct pf_cache_piece parts[PF_CACHE_PARTS])
 {
-	struct json_object *meta = describe_loaded(compiler, l, hlo->with_config);
+	struct json_object *meta =
+		describe_loaded(compiler, l, hlo->format == PF_OPTIMIZED_HLO_WITH_CONFIG);
 	const char *text = meta ? pf_json_text(meta) : NULL;
 
 	memset(parts, 0, PF_CACHE_PARTS * sizeof(*parts));
-	parts[PF_CACHE_META].data = text;
-	parts[PF_CACHE_META].len = text ? strlen(text) : 0;
-	if (hlo->off != PF_NO_OFFSET) {
+	if (pf_is_hlo(l->optimized)) {
 		parts[PF_CACHE_HLO].data =
 			pf_instance_pool(l->instance, hlo->off, hlo->len).shared;
 		parts[PF_CACHE_HLO].len = hlo->len;
+	} else {
+		pf_signature_module(l->signature, l->platform, module);
+		parts[PF_CACHE_HLO].data = module->data;
+		parts[PF_CACHE_HLO].len = module->len;
 	}
+	if (module->failed)
+		text = NULL; /* as without memory for the facts */
+	parts[PF_CACHE_META].data = text;
+	parts[PF_CACHE_META].len = text ? strlen(text) : 0;
 	parts[PF_CACHE_CODE].data =
 		pf_instance_pool(l->instance, code->off, code->len).shared;
 	parts[PF_CACHE_CODE].len = code->len;
@@ -568,7 +584,8 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 {
 	struct pf_rep_optimized hlo = { .off = rep->hlo_off,
 					.len = rep->hlo_len,
-					.with_config = rep->hlo_with_config };
+					.format = rep->hlo_format };
+	pf_autobuf struct pf_buf module = PF_BUF_INIT;
 	struct pf_cache_piece parts[PF_CACHE_PARTS];
 	struct json_object *meta;
 	struct pf_rep_block code;
@@ -583,7 +600,7 @@ void pf_compile_to_cache(struct compile *c, struct pf_loaded *l,
 	if (pf_loaded_ask(l, PF_OP_SERIALIZE, SERIALIZE_S, false, &code, sizeof(code),
 			  NULL) < 0)
 		return;
-	meta = make_parts(c->x->compiler, l, &code, &hlo, parts);
+	meta = make_parts(c->x->compiler, l, &code, &hlo, &module, parts);
 	/* Without memory for its facts no entry is written: one without them would stay. */
 	if (parts[PF_CACHE_META].data && parts[PF_CACHE_CODE].data && code.len)
 		(void)pf_cache_put(c->x->compiler->cache, &l->key, parts);
@@ -745,8 +762,9 @@ static int compose(struct pf_executable *x, const struct pf_loaded *l,
 		   const struct pf_rep_block *code, const struct pf_rep_optimized *hlo,
 		   struct pf_bytes **ret, uint64_t *len, struct pf_err *err)
 {
+	pf_autobuf struct pf_buf module = PF_BUF_INIT;
 	struct pf_cache_piece parts[PF_CACHE_PARTS];
-	struct json_object *meta = make_parts(x->compiler, l, code, hlo, parts);
+	struct json_object *meta = make_parts(x->compiler, l, code, hlo, &module, parts);
 	struct pf_cache_header h = { .key = l->key };
 	uint64_t at = PF_CACHE_HEADER;
 	struct timespec now;
@@ -778,17 +796,22 @@ static int compose(struct pf_executable *x, const struct pf_loaded *l,
 static int from_plugin(struct pf_executable *x, const struct pf_loaded *l,
 		       struct pf_bytes **ret, uint64_t *len, struct pf_err *err)
 {
-	struct pf_rep_optimized hlo;
+	struct pf_rep_optimized hlo = { .off = PF_NO_OFFSET };
 	struct pf_rep_block code;
+	bool has_hlo = false;
 	int r = pf_loaded_ask(l, PF_OP_SERIALIZE, ASK_S, true, &code, sizeof(code), err);
 
 	if (r < 0)
 		return r;
-	r = pf_loaded_ask(l, PF_OP_OPTIMIZED, ASK_S, true, &hlo, sizeof(hlo), err);
-	if (r == 0) {
-		r = compose(x, l, &code, &hlo, ret, len, err);
-		pf_instance_free_block(l->instance, hlo.off);
+	if (pf_is_hlo(l->optimized)) {
+		r = pf_loaded_ask(l, PF_OP_OPTIMIZED, ASK_S, true, &hlo, sizeof(hlo),
+				  err);
+		has_hlo = r == 0;
 	}
+	if (r == 0)
+		r = compose(x, l, &code, &hlo, ret, len, err);
+	if (has_hlo)
+		pf_instance_free_block(l->instance, hlo.off);
 	pf_instance_free_block(l->instance, code.off);
 	return r;
 }

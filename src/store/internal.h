@@ -635,13 +635,28 @@ struct pf_loaded *pf_loaded_new(struct compile *c);
 /* Does a living worker have it?  If so, note that it was used just now. */
 bool pf_loaded_use(struct pf_loaded *loaded);
 
+/* Is that HLO, which tells a program's signature? */
+static inline bool pf_is_hlo(enum pf_optimized_format format)
+{
+	return format == PF_OPTIMIZED_HLO || format == PF_OPTIMIZED_HLO_WITH_CONFIG;
+}
+
 /*
- * Describe L by the worker's INFO (given; or NULL) and the optimized module HLO (or
- * none).  -EPROTO, -EOPNOTSUPP, -EINVAL: the program cannot be used.
+ * Describe L by the worker's INFO (given; or NULL) and the OPTIMIZED program (or none), whose plugin
+ * gives it in FORMAT.  -EPROTO, -EOPNOTSUPP, -EINVAL: the program cannot be used.
  */
 int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_object *info,
-		       struct pf_shared_bytes hlo, bool hlo_with_config,
+		       struct pf_shared_bytes optimized, enum pf_optimized_format format,
 		       struct pf_err *err);
+
+/* --- declared.c ------------------------------------------------------------------------ */
+
+/*
+ * The signature of what C compiled, whose plugin gives no HLO, by the program itself and the worker's
+ * INFO, an object; the caller's.  -EOPNOTSUPP: it cannot be known; -EPROTO, -ENOMEM.
+ */
+int pf_compile_declared(const struct compile *c, struct json_object *info,
+			struct pf_signature **ret, struct pf_err *err);
 
 /* --- custom_calls.c -------------------------------------------------------------------- */
 

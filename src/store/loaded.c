@@ -237,7 +237,7 @@ struct pf_loaded *pf_loaded_new(struct compile *c)
 	return l;
 }
 
-/* Without C's optimized program its arguments are not known; INFO has the plugin's reason. */
+/* C's optimized program could not be had, so that its arguments are not known; INFO has the reason. */
 static int no_arguments(const struct compile *c, struct json_object *info,
 			struct pf_err *err)
 {
@@ -263,18 +263,22 @@ static void drop_platform_kind(const struct pf_loaded *l, struct json_object *in
 }
 
 int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_object *info,
-		       struct pf_shared_bytes hlo, bool hlo_with_config,
+		       struct pf_shared_bytes optimized, enum pf_optimized_format format,
 		       struct pf_err *err)
 {
-	struct pf_shared_bytes module = PF_SHARED_NONE;
+	const bool with_config = format == PF_OPTIMIZED_HLO_WITH_CONFIG;
+	const bool hlo = pf_is_hlo(format);
 	int r;
 
 	l->info = info;
 	if (!json_object_is_type(info, json_type_object))
 		return pf_err_set(err, -EPROTO, "the worker told nothing of the program");
-	if (!hlo.shared)
+	if (hlo && !optimized.shared)
 		return no_arguments(c, info, err);
-	r = pf_signature_parse(hlo, hlo_with_config, &l->signature, err);
+	r = hlo ? pf_signature_parse(optimized, with_config, &l->signature, err)
+		: pf_compile_declared(c, info, &l->signature, err);
+	/* Why there is no HLO is no fact of the program: who reads that is told. */
+	json_object_object_del(info, "optimized_program");
 	if (r == 0 && l->platform)
 		r = pf_signature_drop_platform(l->signature, err);
 	if (r == 0 && l->platform)
@@ -283,9 +287,10 @@ int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_objec
 	    pf_program_name_inputs(&c->facts, pf_bytes_at(c->module, 0),
 				   c->facts.off + c->facts.len, l->signature) < 0)
 		r = pf_err_set(err, -ENOMEM, "no memory for the program's signature");
-	if (r == 0)
-		r = pf_hlo_unwrap(hlo, hlo_with_config, &module, err);
-	l->hlo_len = module.len;
+	if (r == 0 && hlo)
+		r = pf_hlo_unwrap(optimized, with_config, &optimized, err);
+	l->optimized = format;
+	l->optimized_len = optimized.len;
 	if (r == 0)
 		r = find_devices(l, err);
 	if (l->wide && !l->native)

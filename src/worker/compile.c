@@ -29,20 +29,26 @@ static int json_block(struct json_object *json, uint64_t *off, uint64_t *len,
 	return r;
 }
 
+_Static_assert((int)PF_OPTIMIZED_HLO == (int)PJ_FORMAT_HLO, "formats");
+_Static_assert((int)PF_OPTIMIZED_HLO_WITH_CONFIG == (int)PJ_FORMAT_HLO_WITH_CONFIG,
+	       "formats");
+_Static_assert((int)PF_OPTIMIZED_MLIR == (int)PJ_FORMAT_MLIR, "formats");
+
 /*
- * EXECUTABLE's optimized program as a block of the pool: its offset, its length, and whether
- * it is a HloModuleProtoWithConfig.  On failure (the plugin's, or -ENOSPC) the three stay as they
- * are.
+ * EXECUTABLE's optimized program as a block of the pool: its offset, its length and its format.  On
+ * failure (the plugin's, or -ENOSPC) offset and length stay as they are; the format is
+ * PF_OPTIMIZED_NONE if the plugin gives none, and else stays, too.
  */
 static int optimized_block(const struct pj_executable *executable, uint64_t *ret_off,
-			   uint64_t *ret_len, uint32_t *ret_with_config,
-			   struct pf_err *err)
+			   uint64_t *ret_len, uint32_t *ret_format, struct pf_err *err)
 {
-	bool with_config = false;
+	enum pj_format format = PJ_FORMAT_HLO;
 	size_t len = 0;
 	uint64_t off = PF_NO_OFFSET;
-	int r = pj_executable_optimized_size(executable, &len, &with_config, err);
+	int r = pj_executable_optimized_size(executable, &len, &format, err);
 
+	if (r == -EOPNOTSUPP)
+		*ret_format = PF_OPTIMIZED_NONE;
 	if (r == 0)
 		r = pf_pool_block(len, &off, err);
 	if (r < 0)
@@ -54,7 +60,7 @@ static int optimized_block(const struct pj_executable *executable, uint64_t *ret
 	}
 	*ret_off = off;
 	*ret_len = len;
-	*ret_with_config = with_config;
+	*ret_format = (uint32_t)format;
 	return 0;
 }
 
@@ -67,7 +73,7 @@ static int add_blocks(const struct pj_executable *executable,
 
 	reply->hlo_off = PF_NO_OFFSET;
 	if (optimized_block(executable, &reply->hlo_off, &reply->hlo_len,
-			    &reply->hlo_with_config, &why) < 0 &&
+			    &reply->hlo_format, &why) < 0 &&
 	    info)
 		json_object_object_add(info, "optimized_program",
 				       pf_describe_unavailable(&why));
@@ -178,7 +184,7 @@ int pf_handle_optimized(struct pf_work *work, struct pf_err *err)
 	struct pf_rep_optimized *reply = (struct pf_rep_optimized *)work->reply;
 
 	return optimized_block(work->named->executable, &reply->off, &reply->len,
-			       &reply->with_config, err);
+			       &reply->format, err);
 }
 
 /* The device whose statistics WORK's request names; NULL: there is none. */
@@ -346,7 +352,7 @@ int pf_handle_load(struct pf_work *work, struct pf_err *err)
 	reply->num_partitions = executable->num_partitions;
 	reply->hlo_off = PF_NO_OFFSET;
 	(void)optimized_block(executable, &reply->hlo_off, &reply->hlo_len,
-			      &reply->hlo_with_config, NULL);
+			      &reply->hlo_format, NULL);
 	reply->options_off = PF_NO_OFFSET;
 	if (q->wants_options)
 		add_options(reply, executable);

@@ -118,7 +118,7 @@ timeout "$patience" setpriv --reuid 1001 --regid 1001 --groups 2000 bash -c 'cat
 as 1001 bash -c 'umask 077; cp add.mlir "$1"' - "$mnt/programs/all/secret.mlir"
 x=$mnt/executables/all/secret
 equal "its rights" "$(bounded stat -c '%u %a' "$x")" '1001 500'
-for f in optimized.hlo.pb serialized info.json signature.json error program; do
+for f in optimized.hlo.pb optimized.mlir serialized info.json signature.json error program; do
 	fails_with 'ermission denied' as 1002 cat "$x/$f"
 	as 1001 cat "$x/$f" >/dev/null
 done

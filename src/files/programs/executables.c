@@ -10,9 +10,14 @@
 #include "pjrtfs/json.h"
 #include "pjrtfs/plugin_options.h"
 
-/* --- serialized, optimized.hlo.pb: what a plugin makes of the program at each open ------ */
+/* --- serialized, optimized.hlo.pb, optimized.mlir: what a plugin makes of the program at each open --- */
 
-static const struct pf_kind serialized, optimized;
+static const struct pf_kind serialized, optimized_mlir;
+
+/* What optimized.mlir has where optimized.hlo.pb has the program, so that it is valid, and programs that
+ * read all files meet no error. */
+static const char elsewhere[] =
+	"// The plugin gives the optimized program as HLO: see optimized.hlo.pb\n";
 
 /*
  * The bytes of one open: a program for programs/ of a mount of the same plugin, or the program
@@ -35,20 +40,32 @@ static void image_free(struct image *image)
 	free(image);
 }
 
+static bool gives_hlo(struct pf_executable *x)
+{
+	bool mlir;
+
+	return pf_executable_optimized_len(x, &mlir) && !mlir;
+}
+
 static int make_image(struct pf_open *of, struct pf_err *err)
 {
 	struct pf_executable *x = program_of(of->node)->x;
 	struct image *image = calloc(1, sizeof(*image));
-	int r;
+	const bool mlir = of->node->kind == &optimized_mlir;
+	int r = 0;
 
 	if (!image)
 		return -ENOMEM;
-	if (of->node->kind == &serialized)
+	if (of->node->kind == &serialized) {
 		r = pf_executable_serialize(x,
 					    files_account(fs_of(of->node), of->cred.uid),
 					    &image->file, &image->len, err);
-	else
-		r = pf_executable_optimized(x, of->cred.uid, &image->module, err);
+	} else if (mlir && gives_hlo(x)) {
+		image->data = elsewhere;
+		image->len = strlen(elsewhere);
+	} else {
+		r = pf_executable_optimized(x, of->cred.uid, mlir, &image->module, err);
+	}
 	if (r < 0) {
 		image_free(image);
 		return r;
@@ -88,9 +105,17 @@ static void image_release(struct pf_open *of)
 static void image_getattr(struct pf_node *node, struct stat *st)
 {
 	struct pf_executable *x = program_of(node)->x;
+	uint64_t len;
+	bool mlir;
 
-	st->st_size = (off_t)(node->kind == &serialized ? pf_executable_serialized_len(x)
-							: pf_executable_optimized_len(x));
+	if (node->kind == &serialized) {
+		st->st_size = (off_t)pf_executable_serialized_len(x);
+		return;
+	}
+	len = pf_executable_optimized_len(x, &mlir);
+	if (mlir != (node->kind == &optimized_mlir))
+		len = len && !mlir ? strlen(elsewhere) : 0;
+	st->st_size = (off_t)len;
 }
 
 #define IMAGE(file)                                                                      \
@@ -102,6 +127,7 @@ static void image_getattr(struct pf_node *node, struct stat *st)
 
 static const struct pf_kind serialized = IMAGE("serialized");
 static const struct pf_kind optimized = IMAGE("optimized.hlo.pb");
+static const struct pf_kind optimized_mlir = IMAGE("optimized.mlir");
 
 /* --- compiles that a request waits for ----------------------------------------------- */
 
@@ -386,10 +412,10 @@ static const struct pf_kind program_link = { .name = "program",
 
 static const struct pf_kind *const children[] = {
 	&program_link, /* first: kind_as begins with the next one */
-	&state,        &error,          &signature,  &options,
-	&options_pb,   &info,           &cost,       &memory,
-	&optimized,    &kind_run,       &kind_call,  &kind_call_raw,
-	&kind_bind,    &kind_callbacks, &serialized, NULL,
+	&state,        &error,     &signature,     &options,   &options_pb,
+	&info,         &cost,      &memory,        &optimized, &optimized_mlir,
+	&kind_run,     &kind_call, &kind_call_raw, &kind_bind, &kind_callbacks,
+	&serialized,   NULL,
 };
 
 static const struct pf_kind kind_executable = {

@@ -10,7 +10,8 @@
  *            CLEAR, SERIALIZE, LOAD, DEVICES, TOPOLOGY, MAKE, CHECK, ELSEWHERE: of a user; NEVER: pjrtfs does not reach it there
  * effect     FAILS: the operation fails with the errno of the plugin's code, and its sentence;
  *            GIVES: so, too, and the function gives a handle without which it fails as well;
- *            TELLS: so, too, but with EOPNOTSUPP, since arguments cannot be checked;
+ *            TELLS: so, too, but with EOPNOTSUPP, since arguments cannot be checked, unless it is
+ *            UNIMPLEMENTED, or gives nothing: then the program's own types tell the arguments;
  *            LACKS: a default, or {"unavailable"}, takes the place of the fact
  * gives      EVENT(field): an event of the work's end, there in the arguments; LIST(field): a list or a
  *            text, with its length there; NEITHER

@@ -227,16 +227,27 @@ GIVE_NEWER(Executable_GetCompileOptions,
 PJRT_Error *faulty_Executable_OptimizedProgram(
 	PJRT_Executable_OptimizedProgram_Args *args)
 {
-	static const char format[] = "hlo_with_config";
+	static const char text[] = "module @faulty {}\n";
+	const char *program = module_with_config, *format = "hlo_with_config";
 	size_t size = sizeof(module_with_config) - 1;
+	char fault[TEXT_LEN] = "";
 
+	(void)find_named("optimized", fault);
+	if (fault_arg(fault, "missing"))
+		return error_new(PJRT_Error_Code_UNIMPLEMENTED,
+				 "faulty: it has no optimized program");
+	if (*fault) {
+		format = fault_arg(fault, "mlir") ? "mlir" : "other";
+		program = text;
+		size = strlen(text);
+	}
 	args->program->format = format;
-	args->program->format_size = sizeof(format) - 1;
+	args->program->format_size = strlen(format);
 	if (args->program->code && args->program->code_size < size)
 		return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
 				 "faulty: the program has %zu bytes", size);
 	if (args->program->code)
-		memcpy(args->program->code, module_with_config, size);
+		memcpy(args->program->code, program, size);
 	args->program->code_size = size;
 	return NULL;
 }

@@ -40,6 +40,7 @@
  *   topologies   PJRT_TopologyDescription_Create (when left alone, UNIMPLEMENTED without a client, else it
  *                makes "two"; with topologies=any one by any name, with =named not by an empty one,
  *                with =hang never)
+ *   optimized    PJRT_Executable_OptimizedProgram, whose faults are other formats
  *   api          GetPjrtApi
  *   open         the library's constructor: dlopen(3)
  *   send         PJRT_Transfers_PJRT_Client_CrossHostSendBuffers
@@ -93,6 +94,11 @@
  *   empty                     the whole table, but every function is NULL
  *   extension:N               its extension for transfers has N bytes
  *   abi[:N]                   it has an extension for the versions of its builds, too, of N bytes
+ *
+ * and only with optimized:
+ *   mlir                      the program is a text in format "mlir"
+ *   other                     it is in format "other"
+ *   missing                   UNIMPLEMENTED
  *
  * and only with abi:
  *   long                      the version of a program has 4097 bytes

@@ -70,7 +70,7 @@ TEST_ON_PLUGINS(facts_without_a_list_are_missing)
 	PJRT_Api *api = &f.plugin->api;
 	struct pf_err err = PF_ERR_INIT;
 	struct pj_executable *x;
-	bool with_config;
+	enum pj_format format;
 	size_t len;
 
 	api->PJRT_Executable_OutputDimensions = has_only_ranks;
@@ -92,7 +92,7 @@ TEST_ON_PLUGINS(facts_without_a_list_are_missing)
 	check_fact(pj_executable_assignment, x, "GetDeviceAssignment");
 	api->PJRT_Executable_OutputMemoryKinds = has_only_kinds;
 	check_fact(pj_executable_memory_kinds, x, "OutputMemoryKinds");
-	ck_assert_int_eq(pj_executable_optimized_size(x, &len, &with_config, &err),
+	ck_assert_int_eq(pj_executable_optimized_size(x, &len, &format, &err),
 			 -EOPNOTSUPP);
 	pj_executable_free(x);
 	end(&f);

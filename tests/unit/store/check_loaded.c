@@ -96,9 +96,11 @@ TEST(a_worker_holds_a_limited_number_of_programs)
 static struct pf_optimized *optimized(void)
 {
 	struct pf_optimized *o;
+	bool mlir;
 
-	ok(pf_executable_optimized(x, 0, &o, &err));
-	ck_assert_uint_eq(o ? o->len : 0, pf_executable_optimized_len(x));
+	ok(pf_executable_optimized(x, 0, false, &o, &err));
+	ck_assert_uint_eq(o ? o->len : 0, pf_executable_optimized_len(x, &mlir));
+	ck_assert(!mlir);
 	return o;
 }
 

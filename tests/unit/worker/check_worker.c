@@ -41,7 +41,7 @@ TEST_ON_PLUGINS(adds_scalars)
 	/* The same text when requested again, except for the order of maps. */
 	ck_assert_msg(ask(PF_OP_OPTIMIZED, &id, sizeof(id)) == 0, "%s", complaint());
 	ck_assert_uint_eq(again->len, len);
-	ck_assert_uint_eq(again->with_config, 1);
+	ck_assert_uint_eq(again->format, PF_OPTIMIZED_HLO_WITH_CONFIG);
 	ck_assert_int_eq(d.pool[again->off], 0x0a);
 	post_id(PF_OP_BLOCK_FREE, again->off);
 	*(float *)(d.arena + 8192) = 2;
