@@ -174,8 +174,10 @@ static int make_text(const char *name, struct json_object *own,
 	if (own)
 		pf_json_add(wire, "options", options);
 	if (r == 0) {
-		ret->text = pf_json_text_copy(wire);
-		if (!ret->text || !pf_json_complete(ret->json))
+		/* The text of no object is "null". */
+		if (pf_json_complete(wire) && pf_json_complete(ret->json))
+			ret->text = pf_json_text_copy(wire);
+		if (!ret->text)
 			r = pf_err_set(err, -ENOMEM, "no memory for a topology");
 	}
 	json_object_put(wire);
