@@ -13,6 +13,7 @@
 
 #include "internal.h"
 #include "pjrtfs/base.h"
+#include "pjrtfs/json.h"
 #include "pjrtfs/wire.h"
 #include "pjrtfs/wait.h"
 
@@ -208,6 +209,19 @@ static int take_devices(struct pf_worker *w, struct pf_instance *instance,
 	return 0;
 }
 
+/* If D is of a compiler: what W's plugin has printed since MARK may say more exactly why it is one. */
+static void explain_compiler(struct pf_worker *w, uint64_t mark, struct pf_description *d)
+{
+	struct pf_err why = PF_ERR_INIT;
+
+	if (!d->compiler)
+		return;
+	pf_err_set(&why, -ENODEV, "%s", d->compiler);
+	pf_plugin_log_find_cause(&w->log, mark, &why);
+	pf_json_add_string(d->json, "compiler", why.text);
+	d->compiler = pf_json_get_string(d->json, "compiler");
+}
+
 /* Can W be a compiler, as D says?  Not before the other sandbox was tried: there may be a device in that,
  * and compilers that start programs need it. */
 static int take_compiler(const struct pf_worker *w, const struct pf_description *d,
@@ -322,6 +336,8 @@ static int start(struct pf_worker *w, struct pf_err *err)
 		g.fds[2] = pool;
 		r = handshake(w, &g, err);
 	}
+	if (r == 0)
+		explain_compiler(w, mark, &g.description);
 	if (r == 0)
 		r = take_compiler(w, &g.description, err);
 	if (r == 0)

@@ -76,10 +76,11 @@ same "$mnt/buffers/x.npy" "$data/x.npy"
 shows "$at/state" ready
 unmount_pjrtfs
 
-# -- beside a plugin with a device, which is the default
-faults client=error:NOT_FOUND:'no card' topologies=named
+# -- beside a plugin with a device, which is the default; what the other one printed says why it has none
+faults client=error:NOT_FOUND:'no card' topologies=named init=print:1:CUDA_ERROR_NO_DEVICE
 mount_pjrtfs faulty --plugin "good=$so" --plugin-env "good:PJRTFS_FAULTY_FILE=/none"
 shows "$mnt/plugins/faulty/state" compiler
+tells "$mnt/plugins/faulty/error" '^no NVIDIA GPU here: .*: no card$'
 equal "devices" "$(bounded ls "$mnt/devices")" good
 put_add
 shows "$mnt/executables/add/state" ready
