@@ -27,6 +27,9 @@ static const struct cause {
 	{ "No chips detected",
 	  "there is no Tenstorrent card on this machine (a container needs "
 	  "/dev/tenstorrent)" },
+	{ "tt-metal runtime",
+	  "Tenstorrent's library unpacks programs as it is loaded: that needs --sandbox "
+	  "off" },
 	{ "No PTX compilation provider is available",
 	  "ptxas is missing: pip install nvidia-cuda-nvcc beside the plugin, for CUDA 12 "
 	  "nvidia-cuda-nvcc-cu12" },

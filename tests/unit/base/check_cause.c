@@ -25,6 +25,9 @@ static const struct {
 	  "ERROR (303)",
 	  "no NVIDIA driver (libcuda.so.1) here: install it; " },
 	{ "No visible GPU devices.", "there is no GPU here, or no driver for it (" },
+	{ "it printed last:   what():  failed to extract embedded tt-metal runtime archive",
+	  "Tenstorrent's library unpacks programs as it is loaded: that needs --sandbox "
+	  "off: it" },
 	{ "libmpi.so.12: cannot open shared object file: No such file or directory",
 	  "libmpi.so.12 is missing: pip install impi-rt beside the plugin: " },
 	{ "No PTX compilation provider is available. Neither ptxas/nvlink nor nvjtlink",
