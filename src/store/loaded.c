@@ -233,7 +233,8 @@ struct pf_loaded *pf_loaded_new(struct compile *c)
 	l->key = c->key;
 	l->compile_seconds = pf_seconds_since(CLOCK_REALTIME, &c->start);
 	if (!c->native)
-		pf_buf_append(&l->options, c->plan.options.data, c->plan.options.len);
+		pf_buf_append(&l->options, c->plan.options.data,
+			      c->plan.options.len - c->plan.topology_len);
 	return l;
 }
 
