@@ -255,6 +255,9 @@ int pj_topology_serialize(const struct pj_topology *topology, struct pf_buf *out
  * [pj_description_json]}, the caller's; what the plugin does not say is empty, and no fingerprint.  PJRT: PJRT_TopologyDescription_*. */
 struct json_object *pj_topology_json(const struct pj_topology *topology);
 
+/* Its platform and platform_version alone. */
+struct json_object *pj_topology_platform(const struct pj_topology *topology);
+
 /*
  * Arrays on a device.
  *

@@ -118,24 +118,31 @@ static struct json_object *devices_json(const struct pj_topology *t)
 	return list;
 }
 
-struct json_object *pj_topology_json(const struct pj_topology *t)
+struct json_object *pj_topology_platform(const struct pj_topology *t)
 {
 	PJ_ARGS(TopologyDescription_PlatformName, name, .topology = t->handle);
 	PJ_ARGS(TopologyDescription_PlatformVersion, version, .topology = t->handle);
-	PJ_ARGS(TopologyDescription_Attributes, attributes, .topology = t->handle);
-	PJ_NEWER_ARGS(TopologyDescription_Fingerprint, print, .topology = t->handle);
 	struct json_object *o = json_object_new_object();
-	char digits[17];
 
 	(void)PJ_CALL(t->plugin, NULL, TopologyDescription_PlatformName, &name);
 	(void)PJ_CALL(t->plugin, NULL, TopologyDescription_PlatformVersion, &version);
-	(void)PJ_CALL(t->plugin, NULL, TopologyDescription_Attributes, &attributes);
 	json_object_object_add(o, "platform",
 			       pj_string_json(name.platform_name,
 					      name.platform_name_size));
 	json_object_object_add(o, "platform_version",
 			       pj_string_json(version.platform_version,
 					      version.platform_version_size));
+	return o;
+}
+
+struct json_object *pj_topology_json(const struct pj_topology *t)
+{
+	PJ_ARGS(TopologyDescription_Attributes, attributes, .topology = t->handle);
+	PJ_NEWER_ARGS(TopologyDescription_Fingerprint, print, .topology = t->handle);
+	struct json_object *o = pj_topology_platform(t);
+	char digits[17];
+
+	(void)PJ_CALL(t->plugin, NULL, TopologyDescription_Attributes, &attributes);
 	if (PJ_CALL_NEWER(t->plugin, NULL, TopologyDescription_Fingerprint, &print) ==
 	    0) {
 		/* Not a number, as most readers of JSON round those. */

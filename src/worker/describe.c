@@ -120,6 +120,9 @@ struct json_object *pf_describe_executable(const struct pj_executable *executabl
 	add_fact(object, "output_memory_kinds", pj_executable_memory_kinds, executable);
 	if (abi) /* few plugins have it */
 		json_object_object_add(object, "abi_version", abi);
+	if (executable->topology.handle)
+		json_object_object_add(object, "topology",
+				       pj_topology_platform(&executable->topology));
 	if (executable->results) {
 		add_results(object, executable);
 		return object;
