@@ -123,46 +123,97 @@ void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker)
 	pf_compiler_add(compiler, &w->job, true);
 }
 
-/* What an identity is without. */
-enum {
-	ANY_DEVICES = 1, /* a topology names them, and the plugin compares */
-	ANY_BUILD = 2,   /* of the plugin, which says whether it is compatible */
-};
-
-/*
- * The identity of the plugin that INSTANCE of WORKER has loaded, of its devices and this host, but for
- * ANY, as a text: where it is equal, plugins can load each other's machine code.  Blocks: reads the
- * plugin's file the first time.  -ESTALE: the file has changed since; -ENOMEM, -errno.
- */
-static int identity_of(struct pf_compiler *compiler, const struct pf_worker *worker,
-		       const struct pf_instance *instance, unsigned any,
-		       char ret[PF_CACHE_KEY_TEXT], struct pf_err *err)
+/* Set RET to the SHA-256 of the plugin's file that INSTANCE of WORKER has loaded.  Blocks: reads the file
+ * the first time.  -ESTALE: the file has changed since; -ENOMEM, -errno. */
+static int build_of(struct pf_compiler *compiler, const struct pf_worker *worker,
+		    const struct pf_instance *instance, uint8_t ret[PF_SHA256],
+		    struct pf_err *err)
 {
-	pf_autobuf struct pf_buf devices = PF_BUF_INIT;
 	const struct stat *st = pf_instance_plugin(instance);
-	struct pf_cache_inputs in;
-	struct pf_cache_key key;
-	int r;
 
 	if (!st)
 		return pf_err_set(err, -EIO, "the file of plugin %s is not known",
 				  pf_worker_name(worker));
-	r = plugin_inputs(compiler, worker, &devices, &in, err);
-	if (any & ANY_DEVICES)
-		in.devices = "";
-	if (any & ANY_BUILD) {
+	return pf_cache_file_digest(compiler->cache, pf_worker_path(worker), st, ret,
+				    err);
+}
+
+/*
+ * The identity of the plugin that INSTANCE of WORKER has loaded, of its devices and this host, as a text:
+ * where it is equal, plugins can load each other's machine code.  ANY_BUILD: that without the build of
+ * the plugin, which says whether it is compatible.  Blocks as build_of, with its errors.
+ */
+static int identity_of(struct pf_compiler *compiler, const struct pf_worker *worker,
+		       const struct pf_instance *instance, bool any_build,
+		       char ret[PF_CACHE_KEY_TEXT], struct pf_err *err)
+{
+	pf_autobuf struct pf_buf devices = PF_BUF_INIT;
+	struct pf_cache_inputs in;
+	struct pf_cache_key key;
+	int r = plugin_inputs(compiler, worker, &devices, &in, err);
+
+	if (any_build) {
 		in.format = "native, any build";
 		in.platform_version = "";
 		in.api_major = in.api_minor = 0;
 	} else if (r == 0) {
-		r = pf_cache_file_digest(compiler->cache, pf_worker_path(worker), st,
-					 in.plugin, err);
+		r = build_of(compiler, worker, instance, in.plugin, err);
 	}
 	if (r == 0)
 		r = pf_cache_key_make(&in, &key, err);
 	if (r == 0)
 		pf_cache_key_text(&key, ret);
 	return r;
+}
+
+/*
+ * What a program that was compiled for a topology depends on: the build of the plugin, and, if that has
+ * compiled it for a CPU, the processor of this host, whose features compilers look up.  The topology
+ * names the devices, and the plugin that loads the program compares them.
+ */
+struct origin {
+	char build[PF_CACHE_KEY_TEXT];
+	char host[PF_CACHE_KEY_TEXT]; /* empty: any */
+};
+
+/* Is PLATFORM, of a topology, a CPU's?  One without a name may be. */
+static bool is_cpu(const char *platform)
+{
+	return !*platform || strcasestr(platform, "cpu");
+}
+
+/* The digest of this host, as a text. */
+static int host_digest(const struct pf_compiler *compiler, char ret[PF_CACHE_KEY_TEXT],
+		       struct pf_err *err)
+{
+	const struct pf_cache_inputs in = { .format = "host",
+					    .platform = "",
+					    .platform_version = "",
+					    .devices = "",
+					    .host = compiler->host.data,
+					    .environment = "",
+					    .create = "" };
+	struct pf_cache_key key;
+	int r = pf_cache_key_make(&in, &key, err);
+
+	if (r == 0)
+		pf_cache_key_text(&key, ret);
+	return r;
+}
+
+/* The origin of what INSTANCE of WORKER compiles for a topology of PLATFORM.  As build_of. */
+static int origin_of(struct pf_compiler *compiler, const struct pf_worker *worker,
+		     const struct pf_instance *instance, const char *platform,
+		     struct origin *ret, struct pf_err *err)
+{
+	uint8_t sha[PF_SHA256];
+	int r = build_of(compiler, worker, instance, sha, err);
+
+	*ret = (struct origin){ .host = "" };
+	if (r < 0)
+		return r;
+	pf_hex(sha, sizeof(sha), ret->build);
+	return is_cpu(platform) ? host_digest(compiler, ret->host, err) : 0;
 }
 
 /* The create options of WORKER without those that tell a member of its group from the others; the
@@ -496,28 +547,55 @@ int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_e
 
 /* --- to the cache ------------------------------------------------------------------------- */
 
+/* Add to O the platform and the identity of L, which runs on devices of its worker's plugin. */
+static void describe_home(struct pf_compiler *compiler, const struct pf_loaded *l,
+			  struct json_object *o)
+{
+	const struct pf_description *d = pf_worker_description(l->worker);
+	char identity[PF_CACHE_KEY_TEXT];
+
+	pf_json_add_string(o, "platform", d->platform);
+	pf_json_add_string(o, "platform_version", d->platform_version);
+	if (identity_of(compiler, l->worker, l->instance, false, identity, NULL) == 0)
+		pf_json_add_string(o, "identity", identity);
+	if (*pf_json_get_string(l->info, "abi_version") &&
+	    identity_of(compiler, l->worker, l->instance, true, identity, NULL) == 0)
+		pf_json_add_string(o, "identity_of_any_build", identity);
+}
+
+/* Add to O the platform of the topology that L was compiled for, and the origin of L. */
+static void describe_topology(struct pf_compiler *compiler, const struct pf_loaded *l,
+			      struct json_object *o)
+{
+	struct json_object *topology = NULL;
+	const char *platform;
+	struct origin origin;
+
+	json_object_object_get_ex(l->info, "topology", &topology);
+	platform = pf_json_get_string(topology, "platform");
+	pf_json_add(o, "for_topology", json_object_new_boolean(true));
+	pf_json_add_string(o, "platform", platform);
+	pf_json_add_string(o, "platform_version",
+			   pf_json_get_string(topology, "platform_version"));
+	if (origin_of(compiler, l->worker, l->instance, platform, &origin, NULL) < 0)
+		return;
+	pf_json_add_string(o, "build", origin.build);
+	pf_json_add_string(o, "host", origin.host);
+}
+
 /* The facts for listings, and those that a plugin does not know of a loaded program. */
 static struct json_object *describe_loaded(struct pf_compiler *compiler,
 					   const struct pf_loaded *l, bool with_config)
 {
-	const struct pf_description *d = pf_worker_description(l->worker);
 	struct json_object *o = json_object_new_object();
 	struct json_object *inputs = json_object_new_array();
-	unsigned any = l->for_topology ? ANY_DEVICES : 0;
-	char identity[PF_CACHE_KEY_TEXT];
 
 	pf_json_add_string(o, "program", pf_json_get_string(l->info, "name"));
 	pf_json_add_string(o, "plugin", pf_worker_name(l->worker));
-	pf_json_add_string(o, "platform", d->platform);
-	pf_json_add_string(o, "platform_version", d->platform_version);
-	if (identity_of(compiler, l->worker, l->instance, any, identity, NULL) == 0)
-		pf_json_add_string(o, "identity", identity);
-	if (*pf_json_get_string(l->info, "abi_version") &&
-	    identity_of(compiler, l->worker, l->instance, any | ANY_BUILD, identity,
-			NULL) == 0)
-		pf_json_add_string(o, "identity_of_any_build", identity);
 	if (l->for_topology)
-		pf_json_add(o, "for_topology", json_object_new_boolean(true));
+		describe_topology(compiler, l, o);
+	else
+		describe_home(compiler, l, o);
 	pf_json_add_int(o, "program_bytes", (int64_t)l->program_len);
 	pf_json_add_seconds(o, "compile_seconds", l->compile_seconds);
 	pf_json_add(o, "hlo_with_config", json_object_new_boolean(with_config));
@@ -629,6 +707,45 @@ static void read_abi(struct json_object *meta, struct pf_buf *ret)
 		pf_buf_append(ret, bytes, len);
 }
 
+/* META is of a program for a topology: as check_identity.  The sentence names what differs. */
+static int check_origin(struct compile *c, struct json_object *meta, struct pf_err *err)
+{
+	struct pf_worker *worker = c->plan.worker;
+	const char *platform = pf_json_get_string(meta, "platform");
+	const char *here = pf_worker_description(worker)->platform;
+	struct origin origin;
+	int r = origin_of(c->x->compiler, worker, c->instance, platform, &origin, err);
+
+	if (r < 0)
+		return r;
+	if (strcmp(pf_json_get_string(meta, "host"), origin.host) != 0)
+		return pf_err_set(err, -EINVAL,
+				  "it was compiled for a topology (%.64s, %.128s) on "
+				  "another kind of processor than this host's: compile "
+				  "the program here",
+				  text_of(meta, "platform"),
+				  text_of(meta, "platform_version"));
+	if (!strcmp(pf_json_get_string(meta, "build"), origin.build))
+		return 0; /* all else is the plugin's to compare */
+	if (strcmp(platform, here) != 0)
+		return pf_err_set(err, -EINVAL,
+				  "it was compiled by plugin %.64s for a topology "
+				  "(%.64s, %.128s), and the platform of plugin %s is "
+				  "%.64s",
+				  text_of(meta, "plugin"), text_of(meta, "platform"),
+				  text_of(meta, "platform_version"),
+				  pf_worker_name(worker), here);
+	read_abi(meta, &c->abi);
+	return pf_err_set(err, -EINVAL,
+			  "it was compiled for a topology (%.64s, %.128s) by a build of "
+			  "plugin %.64s whose file has the SHA-256 %.16s..., and the "
+			  "file of plugin %s here has %.16s...: compile the program "
+			  "with the build that is to run it",
+			  text_of(meta, "platform"), text_of(meta, "platform_version"),
+			  text_of(meta, "plugin"), text_of(meta, "build"),
+			  pf_worker_name(worker), origin.build);
+}
+
 /* Is the code, which META describes, for C's plugin?  -EINVAL: not for this build of it; with bytes in
  * C->ABI, the plugin may say otherwise. */
 static int check_identity(struct compile *c, struct json_object *meta, struct pf_err *err)
@@ -636,18 +753,18 @@ static int check_identity(struct compile *c, struct json_object *meta, struct pf
 	const struct pf_description *d = pf_worker_description(c->plan.worker);
 	char identity[PF_CACHE_KEY_TEXT];
 	struct json_object *topology = NULL;
-	unsigned any;
 	int r;
 
 	json_object_object_get_ex(meta, "for_topology", &topology);
-	any = json_object_get_boolean(topology) ? ANY_DEVICES : 0;
-	r = identity_of(c->x->compiler, c->plan.worker, c->instance, any, identity, err);
+	if (json_object_get_boolean(topology))
+		return check_origin(c, meta, err);
+	r = identity_of(c->x->compiler, c->plan.worker, c->instance, false, identity,
+			err);
 	if (r < 0)
 		return r;
 	if (!strcmp(text_of(meta, "identity"), identity))
 		return 0;
-	r = identity_of(c->x->compiler, c->plan.worker, c->instance, any | ANY_BUILD,
-			identity, err);
+	r = identity_of(c->x->compiler, c->plan.worker, c->instance, true, identity, err);
 	if (r < 0)
 		return r;
 	if (!strcmp(text_of(meta, "identity_of_any_build"), identity))
