@@ -115,8 +115,9 @@ enum pf_executable_state {
 /* A compiled program.  Immutable; counted, so that an execution keeps the program it runs. */
 struct pf_loaded {
 	_Atomic unsigned refs;
-	struct pf_worker *worker;     /* borrowed: of the plugin that compiled it */
-	struct pf_instance *instance; /* owned reference: the one that has id */
+	struct pf_worker *worker; /* borrowed: of the plugin that compiled it */
+	struct pf_instance
+		*instance; /* owned reference: the one that has id; NULL: it is a file */
 	uint64_t id;
 	struct pf_bytes *program; /* owned reference: its source, frozen */
 	uint64_t program_len;
@@ -142,6 +143,11 @@ struct pf_loaded {
 	bool kept;         /* the cache has it under key, unless it was evicted */
 	char *settings; /* owned: options.json's text of its compile; NULL: the defaults */
 	struct pf_cache_key key;
+	/* Owned reference: the cache had it, for a topology, and no worker has it: "serialized", with the
+	 * optimized module in it.  Or NULL. */
+	struct pf_bytes *file;
+	uint64_t file_len;
+	struct pf_shared_bytes module; /* within file */
 };
 
 /* Add a reference; drop one.  The last one frees the worker's executable. */
@@ -348,7 +354,8 @@ uint64_t pf_executable_serialized_len(struct pf_executable *executable);
 struct pf_optimized {
 	const void *bytes; /* borrowed: as long as this lives */
 	uint64_t len;
-	struct pf_instance *instance; /* owned reference */
+	struct pf_instance *instance; /* owned reference; NULL: */
+	struct pf_bytes *file;        /* owned reference: it lies there */
 	uint64_t block;               /* the instance's to free */
 };
 

@@ -778,8 +778,10 @@ void pf_optimized_free(struct pf_optimized *o)
 {
 	if (!o)
 		return;
-	pf_instance_free_block(o->instance, o->block);
+	if (o->instance)
+		pf_instance_free_block(o->instance, o->block);
 	pf_instance_unref(o->instance);
+	pf_bytes_unref(o->file);
 	free(o);
 }
 
@@ -833,6 +835,22 @@ static int take_optimized(struct pf_instance *instance,
 	return 0;
 }
 
+/* L's optimized program in the cache's bytes. */
+static int optimized_of_file(const struct pf_loaded *l, struct pf_optimized **ret,
+			     struct pf_err *err)
+{
+	struct pf_optimized *o;
+
+	o = calloc(1, sizeof(*o));
+	if (!o)
+		return pf_err_set(err, -ENOMEM, "no memory for an optimized program");
+	o->bytes = l->module.shared;
+	o->len = l->module.len;
+	o->file = pf_bytes_ref(l->file);
+	*ret = o;
+	return 0;
+}
+
 /* As load, but wait for it. */
 static int load_now(struct pf_executable *x, uid_t user, struct pf_loaded **ret,
 		    struct pf_err *err)
@@ -865,6 +883,8 @@ int pf_executable_optimized(struct pf_executable *x, uid_t user, bool mlir,
 			r = check_format(l->optimized, mlir, err);
 		if (r < 0)
 			return r;
+		if (l->file)
+			return optimized_of_file(l, ret, err);
 		/* A second for the answer, and one for each 64 MiB that are written. */
 		r = pf_loaded_ask(l, PF_OP_OPTIMIZED,
 				  1 + (unsigned)(l->optimized_len >> 26), false, &rep,

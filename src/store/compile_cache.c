@@ -270,6 +270,13 @@ static int make_group_key(struct compile *c, struct pf_cache_inputs in,
 	return r;
 }
 
+/* A compile for a topology asks no client.  On which host it was done counts for a CPU's alone, which the
+ * entry tells: see can_stand. */
+static void forget_client(struct pf_cache_inputs *in)
+{
+	in->platform = in->platform_version = in->devices = in->host = in->create = "";
+}
+
 int pf_compile_key(struct compile *c, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf devices = PF_BUF_INIT, environment = PF_BUF_INIT;
@@ -282,10 +289,12 @@ int pf_compile_key(struct compile *c, struct pf_err *err)
 	if (r < 0)
 		return r;
 	in.format = c->format;
+	in.create = pf_worker_options(worker);
 	if (c->plan.topology_len) { /* where the options end, and the topology begins */
 		snprintf(format, sizeof(format), "%s, topology %u", c->format,
 			 c->plan.topology_len);
 		in.format = format;
+		forget_client(&in);
 	}
 	in.program = pf_bytes_at(c->program, 0);
 	in.program_len = c->len;
@@ -294,7 +303,6 @@ int pf_compile_key(struct compile *c, struct pf_err *err)
 	in.platform_number = c->plan.platform;
 	in.options = c->plan.options.data;
 	in.options_len = c->plan.options.len;
-	in.create = pf_worker_options(worker);
 	in.libraries = c->libraries;
 	in.libraries_len = c->libraries_len;
 	pf_compiler_environment(compiler, worker, c->instance, &environment);
@@ -302,7 +310,7 @@ int pf_compile_key(struct compile *c, struct pf_err *err)
 		return pf_err_set(err, -ENOMEM, "no memory for a cache key");
 	in.environment = environment.data ? environment.data : "";
 	c->can_be_kept = identify_plugin(compiler->cache, worker, c->instance, in.plugin);
-	if (!pf_worker_in_group(worker))
+	if (!pf_worker_in_group(worker) || c->plan.topology_len)
 		return pf_cache_key_make(&in, &c->key, err);
 	r = make_group_key(c, in, err);
 	if (r < 0)
@@ -373,28 +381,29 @@ static void place(struct json_object *info, const struct load_reply *reply)
 	pf_json_add(info, "devices", list);
 }
 
-/* Describe L from the entry's parts, which lie at AT of BODY. */
-static int describe(struct compile *c, struct pf_loaded *l,
+/*
+ * Describe L from META and the other parts of the entry, which lie at AT of BODY.  REPLY: what the plugin
+ * loaded; NULL: nothing.
+ */
+static int describe(struct compile *c, struct pf_loaded *l, struct json_object *meta,
 		    const struct pf_cache_header *h, const struct pf_bytes *body,
 		    uint64_t at, const struct load_reply *reply, struct pf_err *err)
 {
 	struct pf_shared_bytes hlo = PF_SHARED_NONE;
-	struct json_object *meta, *info = NULL, *with = NULL, *any = NULL;
-	int r = pf_compile_facts(pf_bytes_at(body, at), h->len[PF_CACHE_META], &meta,
-				 err);
+	struct json_object *info = NULL, *with = NULL, *any = NULL;
+	int r;
 
-	if (r < 0)
-		return r;
 	if (h->len[PF_CACHE_HLO])
 		hlo = pf_shared_of(pf_bytes_at(body, at + h->len[PF_CACHE_META]),
 				   h->len[PF_CACHE_HLO]);
 	json_object_object_get_ex(meta, "info", &info);
 	json_object_object_get_ex(meta, "hlo_with_config", &with);
 	json_object_object_get_ex(meta, "for_topology", &any);
-	if ((json_object_get_boolean(any) || c->from_group) &&
+	if (reply && (json_object_get_boolean(any) || c->from_group) &&
 	    json_object_is_type(info, json_type_object))
 		place(info, reply);
-	if (!json_object_is_type(info, json_type_object) || !matches(info, &reply->rep))
+	if (!json_object_is_type(info, json_type_object) ||
+	    (reply && !matches(info, &reply->rep)))
 		r = pf_err_set(err, -EPROTO, "the plugin loaded another program");
 	else
 		r = pf_loaded_describe(c, l, json_object_get(info), hlo,
@@ -407,7 +416,6 @@ static int describe(struct compile *c, struct pf_loaded *l,
 			       "the plugin loaded a program for this process alone");
 	if (r == 0)
 		r = name_inputs(l, meta, err);
-	json_object_put(meta);
 	return r;
 }
 
@@ -461,6 +469,7 @@ static int load_parts(struct compile *c, const struct pf_cache_header *h,
 				  .timeout_s = c->x->compiler->timeout_s,
 				  .reply_more = sizeof(int64_t) * PF_WIRE_MAX_DEVICES };
 	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = NULL;
+	struct json_object *meta = NULL;
 	struct load_reply reply;
 	struct pf_rep_load rep;
 	int r;
@@ -482,7 +491,11 @@ static int load_parts(struct compile *c, const struct pf_cache_header *h,
 		reply.rep.n_devices = 0; /* the worker lies */
 	l = pf_loaded_new(c);
 	if (l) {
-		r = describe(c, l, h, body, at, &reply, err);
+		r = pf_compile_facts(pf_bytes_at(body, at), h->len[PF_CACHE_META], &meta,
+				     err);
+		if (r == 0)
+			r = describe(c, l, meta, h, body, at, &reply, err);
+		json_object_put(meta);
 	} else {
 		pf_instance_free_id(c->instance, PF_OP_EXECUTABLE_FREE, c->id);
 		pf_err_set(err, -ENOMEM, "no memory for an executable");
@@ -509,31 +522,115 @@ static void report(const struct compile *c, enum pf_report_cache what, uint64_t 
 			bytes);
 }
 
-int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_err *err)
+/* FOUND as a file: *RET, of *LEN bytes, charged to ACCOUNT.  -errno. */
+static int read_file(struct pf_cache *cache, struct pf_cache_found *found,
+		     struct pf_arena *arena, struct pf_account *account,
+		     struct pf_bytes **ret, uint64_t *len, struct pf_err *err)
+{
+	int r;
+
+	found->header.uses = 0;
+	*len = PF_CACHE_HEADER + pf_cache_body_len(&found->header);
+	r = pf_bytes_new(arena, account, *len, ret, err);
+	if (r < 0)
+		return r;
+	r = pf_cache_read(cache, found, pf_bytes_at(*ret, PF_CACHE_HEADER), err);
+	if (r == 0)
+		r = pf_cache_header_write(&found->header, pf_bytes_at(*ret, 0), err);
+	if (r < 0)
+		pf_bytes_unref(pf_steal(ret));
+	return r;
+}
+
+/* Have the worker load FOUND as C's program, as load_parts. */
+static int load_entry(struct compile *c, const struct pf_cache_found *found,
+		      struct pf_loaded **ret, struct pf_err *err)
 {
 	struct pf_cache *cache = c->x->compiler->cache;
 	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *body = NULL;
-	struct pf_cache_found found;
-	int r = 0;
+	int r;
 
-	/* The plugin cannot load what is for other devices, and the entry is for readers. */
-	if (!cache || !c->can_be_kept || c->not_from_cache || c->plan.topology_len)
+	/* Even if the entry does not fit into memory, the compile may. */
+	if (pf_bytes_new(c->x->arena, NULL, pf_cache_body_len(&found->header), &body,
+			 NULL) < 0 ||
+	    pf_cache_read(cache, found, pf_bytes_at(body, 0), NULL) < 0)
+		return 0;
+	r = load_parts(c, &found->header, body, 0, ret, err);
+	if (r <= 0 && err->code != -ENOMEM && !pf_compile_lacks_handler(err)) {
+		pf_cache_reject(cache, found);
+		report(c, PF_REPORT_CACHE_DAMAGED, (uint64_t)found->st.st_size);
+	}
+	return r;
+}
+
+/*
+ * META is of a program for a topology: would it be the same if this host compiled it?  The module of one
+ * whose plugin gives no HLO is not what the plugin compiled, and cannot stand for that.
+ */
+static bool can_stand(struct compile *c, struct json_object *meta)
+{
+	struct json_object *has_hlo = NULL;
+	struct origin origin;
+
+	json_object_object_get_ex(meta, "has_hlo", &has_hlo);
+	return json_object_get_boolean(has_hlo) &&
+	       origin_of(c->x->compiler, c->plan.worker, c->instance,
+			 pf_json_get_string(meta, "platform"), &origin, NULL) == 0 &&
+	       !strcmp(pf_json_get_string(meta, "host"), origin.host);
+}
+
+/* C is for a topology, and no plugin can load it here: FOUND's file stands for it.  1: it is in *RET;
+ * 0: it cannot. */
+static int take_entry(struct compile *c, struct pf_cache_found *found,
+		      struct pf_loaded **ret, struct pf_err *err)
+{
+	struct pf_cache *cache = c->x->compiler->cache;
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = pf_loaded_new(c);
+	const struct pf_cache_header *h = &found->header;
+	struct json_object *meta = NULL;
+	int r;
+
+	if (!l)
+		return 0;
+	atomic_store(&l->unloaded, true);
+	pf_instance_unref(pf_steal(&l->instance));
+	if (read_file(cache, found, c->x->arena, c->x->account, &l->file, &l->file_len,
+		      err) < 0)
+		return 0;
+	r = pf_compile_facts(pf_bytes_at(l->file, PF_CACHE_HEADER), h->len[PF_CACHE_META],
+			     &meta, err);
+	if (r < 0 || (meta && !can_stand(c, meta))) {
+		json_object_put(meta);
+		return 0;
+	}
+	r = describe(c, l, meta, h, l->file, PF_CACHE_HEADER, NULL, err);
+	json_object_put(meta);
+	if (r == 0) {
+		*ret = pf_steal(&l);
+		return 1;
+	}
+	if (r != -ENOMEM) {
+		pf_cache_reject(cache, found);
+		report(c, PF_REPORT_CACHE_DAMAGED, (uint64_t)found->st.st_size);
+	}
+	return 0;
+}
+
+int pf_compile_from_cache(struct compile *c, struct pf_loaded **ret, struct pf_err *err)
+{
+	struct pf_cache *cache = c->x->compiler->cache;
+	struct pf_cache_found found;
+	int r;
+
+	if (!cache || !c->can_be_kept || c->not_from_cache)
 		return 0;
 	if (!pf_cache_find(cache, &c->key, &found)) {
 		pf_cache_miss(cache);
 		report(c, PF_REPORT_CACHE_MISS, 0);
 		return 0;
 	}
-	/* Even if the entry does not fit into memory, the compile may. */
-	if (pf_bytes_new(c->x->arena, NULL, pf_cache_body_len(&found.header), &body,
-			 NULL) == 0 &&
-	    pf_cache_read(cache, &found, pf_bytes_at(body, 0), NULL) == 0) {
-		r = load_parts(c, &found.header, body, 0, ret, err);
-		if (r <= 0 && err->code != -ENOMEM && !pf_compile_lacks_handler(err)) {
-			pf_cache_reject(cache, &found);
-			report(c, PF_REPORT_CACHE_DAMAGED, (uint64_t)found.st.st_size);
-		}
-	}
+	r = c->plan.topology_len ? take_entry(c, &found, ret, err)
+				 : load_entry(c, &found, ret, err);
 	if (r == 1)
 		pf_cache_hit(cache, &found);
 	else
@@ -574,6 +671,7 @@ static void describe_topology(struct pf_compiler *compiler, const struct pf_load
 	json_object_object_get_ex(l->info, "topology", &topology);
 	platform = pf_json_get_string(topology, "platform");
 	pf_json_add(o, "for_topology", json_object_new_boolean(true));
+	pf_json_add(o, "has_hlo", json_object_new_boolean(pf_is_hlo(l->optimized)));
 	pf_json_add_string(o, "platform", platform);
 	pf_json_add_string(o, "platform_version",
 			   pf_json_get_string(topology, "platform_version"));
@@ -855,17 +953,10 @@ static int from_cache(struct pf_executable *x, const struct pf_loaded *l,
 
 	if (!cache || !l->kept || !pf_cache_find(cache, &l->key, &found))
 		return 0;
-	found.header.uses = 0;
-	*len = PF_CACHE_HEADER + pf_cache_body_len(&found.header);
-	r = pf_bytes_new(x->arena, NULL, *len, ret, err);
-	if (r == 0)
-		r = pf_cache_read(cache, &found, pf_bytes_at(*ret, PF_CACHE_HEADER), err);
-	if (r == 0)
-		r = pf_cache_header_write(&found.header, pf_bytes_at(*ret, 0), err);
+	r = read_file(cache, &found, x->arena, NULL, ret, len, err);
 	pf_cache_found_release(&found);
 	if (r == 0)
 		return 1;
-	pf_bytes_unref(pf_steal(ret));
 	return r == -EBADMSG ? 0 : r;
 }
 
@@ -943,9 +1034,9 @@ int pf_executable_serialize(struct pf_executable *x, struct pf_account *account,
 	*len = 0;
 	if (!l)
 		return 0;
-	if (l->native) {
-		*ret = pf_bytes_ref(l->program);
-		*len = l->program_len;
+	if (l->native || l->file) {
+		*ret = pf_bytes_ref(l->native ? l->program : l->file);
+		*len = l->native ? l->program_len : l->file_len;
 		return 0;
 	}
 	r = from_cache(x, l, ret, len, err);
@@ -964,8 +1055,8 @@ uint64_t pf_executable_serialized_len(struct pf_executable *x)
 
 	if (!l)
 		return 0;
-	if (l->native)
-		return l->program_len;
+	if (l->native || l->file)
+		return l->native ? l->program_len : l->file_len;
 	return cache && l->kept && pf_cache_has(cache, &l->key, &st)
 		       ? (uint64_t)st.st_size
 		       : 0;

@@ -286,8 +286,10 @@ void pf_executable_charge_to(struct pf_executable *x, struct pf_account *account
 	pf_account_move(x->account, account, PF_MEMORY, x->options_len);
 	x->account = account;
 	pf_bytes_charge_to(x->program, account);
-	if (x->loaded)
+	if (x->loaded) {
 		pf_bytes_charge_to(x->loaded->program, account);
+		pf_bytes_charge_to(x->loaded->file, account);
+	}
 	pf_bytes_charge_to(x->served.program, account);
 }
 
@@ -319,6 +321,7 @@ bool pf_executable_succeed(struct pf_executable *to, struct pf_executable *from)
 	taken = !to->loaded;
 	if (taken) {
 		pf_bytes_charge_to(l->program, to->account);
+		pf_bytes_charge_to(l->file, to->account);
 		to->loaded = pf_steal(&l);
 		to->calls = pf_steal(&calls);
 		to->cache_use = NULL;

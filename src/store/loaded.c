@@ -61,7 +61,7 @@ bool pf_loaded_use(struct pf_loaded *l)
 	if (atomic_load_explicit(&l->used, memory_order_relaxed) != now)
 		atomic_store_explicit(&l->used, now, memory_order_relaxed);
 	/* The caller's reference came first: see unload_locked. */
-	return !atomic_load(&l->unloaded) && pf_instance_serves(l->instance);
+	return l->file || (!atomic_load(&l->unloaded) && pf_instance_serves(l->instance));
 }
 
 /* L is not in the worker any more. */
@@ -128,6 +128,7 @@ static void loaded_free(struct pf_loaded *l)
 		pf_instance_free_id(l->instance, PF_OP_EXECUTABLE_FREE, l->id);
 	pf_instance_unref(l->instance);
 	pf_bytes_unref(l->program);
+	pf_bytes_unref(l->file);
 	pf_signature_free(l->signature);
 	json_object_put(l->info);
 	pf_buf_release(&l->options);
@@ -292,11 +293,13 @@ int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_objec
 		r = pf_hlo_unwrap(optimized, with_config, &optimized, err);
 	l->optimized = format;
 	l->optimized_len = optimized.len;
+	if (l->file)
+		l->module = optimized;
 	if (r == 0)
 		r = find_devices(l, err);
 	if (l->wide && !l->native)
 		l->key = c->group_key;
-	if (r == 0)
+	if (r == 0 && !l->file)
 		loaded_add(l);
 	return r;
 }

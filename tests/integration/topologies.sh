@@ -60,6 +60,23 @@ say "$far/executables/add/run" 'x x -> z' || fail "run: $(cat "$far/error")"
 shows "$far/buffers/z.txt" $'2 4 6\n8 10 12'
 shows "$far/devices/cpu/1/buffers/z.txt" $'2 4 6\n8 10 12'
 
+# -- an equal program comes from the cache; for another topology, or with another option, it does not
+eventually cp "$mnt/plugins/cpu/topology.pb" one.pb
+bounded cp one.pb "$mnt/topologies/"
+cached() # NAME OPTIONS
+{
+	bounded touch "$p/$1.mlir"
+	say "$mnt/executables/$1/options.json" "$2"
+	bounded cp "$data/add.mlir" "$p/$1.mlir"
+	shows "$mnt/executables/$1/state" compiled
+	bounded jq -r .cache "$mnt/executables/$1/info.json"
+}
+settle
+equal 'an equal program' "$(cached equal "$two")" hit
+equal 'for another topology' "$(cached another '{"topology":"one"}')" miss
+equal 'with other options' "$(cached options '{"topology":"two","num_replicas":1}')" miss
+bounded rm "$mnt/topologies/one.pb" "$p"/{equal,another,options}.mlir
+
 # -- the worker dies: serialized comes from the cache, optimized.hlo.pb is made again
 kill_worker cpu
 compiled

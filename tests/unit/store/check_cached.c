@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs from the cache have the facts that they had when they were compiled. */
+#include <dirent.h>
+#include <fcntl.h>
+
 #include "values_fixture.h"
 #include "work_dir.h"
 
@@ -116,6 +119,87 @@ TEST_ON_PLUGINS(a_restart_loads_from_the_cache)
 	pf_cache_stats(cache, &s);
 	ck_assert_uint_eq(s.misses, 1);
 	ck_assert_uint_eq(s.hits, 1);
+}
+
+/* --- for a topology ---------------------------------------------------------------------- */
+
+/* The worker's own topology is called "here". */
+static void name_topology(void)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	struct pf_bytes *bytes;
+
+	ok(pf_topology_of(worker, PF_TOPOLOGY_BYTES, &text, &err));
+	ok(pf_bytes_new(arena, NULL, text.len, &bytes, &err));
+	memcpy(pf_bytes_at(bytes, 0), text.data, text.len);
+	ok(pf_topology_set(the_compiler(), "here", bytes, text.len, &err));
+	pf_bytes_unref(bytes);
+}
+
+/* Where a program that is compiled for it now comes from. */
+static const char *use_for_topology(void)
+{
+	static const char text[] = "{\"topology\":\"here\"}";
+	const char *use;
+
+	x = executable_of(add_program);
+	ok(pf_executable_set_options(x, text, strlen(text), false, &err));
+	compile_it(x);
+	ck_assert_int_eq(pf_executable_state(x), PF_EXECUTABLE_COMPILED);
+	use = x->cache_use;
+	pf_executable_unref(pf_steal(&x));
+	pf_compiler_finish(compiler, 30000);
+	return use;
+}
+
+/* The host's processor counts where the topology is a CPU's, and only there. */
+TEST(a_topology_of_a_cpu_needs_its_host)
+{
+	start_worker(plugins[0]);
+	name_topology();
+	ck_assert_str_eq(use_for_topology(), "miss");
+	ck_assert_str_eq(use_for_topology(), "hit");
+	pf_buf_puts(&compiler->host, "another\n");
+	ck_assert_str_eq(use_for_topology(), "miss");
+	ck_assert_str_eq(use_for_topology(), "hit");
+}
+
+TEST(other_topologies_need_no_host)
+{
+	start_faulty("serialize=works");
+	name_topology();
+	ck_assert_str_eq(use_for_topology(), "miss");
+	pf_buf_puts(&compiler->host, "another\n");
+	ck_assert_str_eq(use_for_topology(), "hit");
+}
+
+/* A damaged entry is not used: the program is compiled, and the entry is put there again. */
+TEST(a_damaged_entry_is_compiled_again)
+{
+	struct pf_cache_stats s;
+	char path[PATH_MAX];
+	struct dirent *e;
+	DIR *dir;
+
+	start_faulty("serialize=works");
+	name_topology();
+	ck_assert_str_eq(use_for_topology(), "miss");
+	snprintf(path, sizeof(path), "%s/entries", work_dir);
+	dir = opendir(path);
+	ck_assert_ptr_nonnull(dir);
+	while ((e = readdir(dir))) {
+		int fd = openat(dirfd(dir), e->d_name, O_WRONLY | O_CLOEXEC);
+
+		if (fd >= 0) /* a byte of the facts */
+			ck_assert_int_eq(pwrite(fd, "?", 1, PF_CACHE_HEADER + 8), 1);
+		if (fd >= 0)
+			close(fd);
+	}
+	closedir(dir);
+	ck_assert_str_eq(use_for_topology(), "miss");
+	ck_assert_str_eq(use_for_topology(), "hit");
+	pf_cache_stats(cache, &s);
+	ck_assert_uint_eq(s.damaged, 1);
 }
 
 UNIT_FIXTURE(open_all, close_all)
