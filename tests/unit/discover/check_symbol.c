@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a shared library exports, read from its file: a library's whole, cut, and with each byte changed. */
-#include <elf.h>
 #include <fcntl.h>
 #include <link.h>
 
@@ -10,10 +9,13 @@
 static const char names[] = "\0GetPjrtApi\0needed\0other";
 enum { API = 1, NEEDED = 12, OTHER = 19 }; /* where they begin */
 
+enum { ADDRESS = 0x40000 }; /* where it would lie in memory */
+
 /* As a linker writes it: one bucket, whose chain has two symbols; another one is only needed. */
 static const struct library {
 	ElfW(Ehdr) head;
-	ElfW(Shdr) sections[4];
+	ElfW(Phdr) segments[2]; /* all of it, and its entries */
+	ElfW(Dyn) entries[4];
 	ElfW(Sym) symbols[4];
 	uint32_t hash_head[4];
 	ElfW(Addr) filter[1];
@@ -24,18 +26,18 @@ static const struct library {
 			       sizeof(ElfW(Addr)) == 8 ? ELFCLASS64 : ELFCLASS32,
 			       __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB
 									 : ELFDATA2MSB },
-		  .e_shoff = offsetof(struct library, sections),
-		  .e_shentsize = sizeof(ElfW(Shdr)),
-		  .e_shnum = 4 },
-	.sections = { { .sh_type = SHT_NULL },
-		      { .sh_type = SHT_GNU_HASH,
-			.sh_offset = offsetof(struct library, hash_head),
-			.sh_link = 2 },
-		      { .sh_type = SHT_DYNSYM,
-			.sh_offset = offsetof(struct library, symbols),
-			.sh_link = 3 },
-		      { .sh_type = SHT_STRTAB,
-			.sh_offset = offsetof(struct library, names) } },
+		  .e_phoff = offsetof(struct library, segments),
+		  .e_phentsize = sizeof(ElfW(Phdr)),
+		  .e_phnum = 2 },
+	.segments = { { .p_type = PT_LOAD,
+			.p_vaddr = ADDRESS,
+			.p_filesz = sizeof(struct library) },
+		      { .p_type = PT_DYNAMIC,
+			.p_offset = offsetof(struct library, entries),
+			.p_filesz = 4 * sizeof(ElfW(Dyn)) } },
+	.entries = { { DT_GNU_HASH, { ADDRESS + offsetof(struct library, hash_head) } },
+		     { DT_SYMTAB, { ADDRESS + offsetof(struct library, symbols) } },
+		     { DT_STRTAB, { ADDRESS + offsetof(struct library, names) } } },
 	.symbols = { { 0 },
 		     { .st_name = NEEDED, .st_shndx = SHN_UNDEF },
 		     { .st_name = OTHER, .st_shndx = 1 },
