@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about a compiled program. */
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
@@ -41,6 +42,26 @@ struct json_object *pj_executable_name(const struct pj_executable *x, struct pf_
 	return pj_string_json(args.executable_name, args.executable_name_size);
 }
 
+static bool is_text(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!isprint((unsigned char)text[i]))
+			return false;
+	return true;
+}
+
+/* A string: that of the plugin, or, if it is the bytes of a hash, as libtpu's, their hexadecimal digits. */
+static struct json_object *digits_or_text(const char *text, size_t len)
+{
+	pf_autofree char *hex = NULL;
+
+	if (!text || is_text(text, len))
+		return pj_string_json(text, len);
+	hex = malloc(2 * len + 1);
+	return hex ? json_object_new_string(pf_hex((const uint8_t *)text, len, hex))
+		   : NULL;
+}
+
 struct json_object *pj_executable_fingerprint(const struct pj_executable *x,
 					      struct pf_err *err)
 {
@@ -48,7 +69,7 @@ struct json_object *pj_executable_fingerprint(const struct pj_executable *x,
 
 	if (PJ_CALL(x->client->plugin, err, Executable_Fingerprint, &args) < 0)
 		return NULL;
-	return pj_string_json(args.executable_fingerprint,
+	return digits_or_text(args.executable_fingerprint,
 			      args.executable_fingerprint_size);
 }
 

@@ -31,6 +31,7 @@ tells "$x/error" 'the program.s options.json can name a topology'
 say "$x/options.json" '{"topology":"two"}'
 shows "$x/state" compiled
 tells "$x/signature.json" '"dtype":"F32"'
+tells "$x/info.json" '"fingerprint":"6601fe"'
 bounded grep -aFq 'what the faulty plugin compiled' "$x/serialized" || fail 'it cannot be serialized'
 
 # -- all else is refused, in the daemon or in the worker

@@ -184,7 +184,7 @@ GIVE(Executable_NumReplicas,
 GIVE(Executable_NumPartitions, args->num_partitions = 1)
 GIVE(Executable_NumOutputs, args->num_outputs = 1)
 GIVE(Executable_SizeOfGeneratedCodeInBytes, args->size_in_bytes = 0)
-GIVE(Executable_Fingerprint, TEXT(executable_fingerprint, "faulty"))
+GIVE(Executable_Fingerprint, TEXT(executable_fingerprint, "f\001\376"))
 
 PJRT_Error *faulty_Executable_OutputElementTypes(
 	PJRT_Executable_OutputElementTypes_Args *args)
