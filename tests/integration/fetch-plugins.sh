@@ -71,6 +71,21 @@ fetched 3 "${all[@]}"
 same tree/plugins/cpu/pjrt_plugin.so tree/plugins/cpu-0.115/pjrt_plugin.so
 shows tree/plugins/include/pjrt_c_api.h "xla-cpu-pjrt 0.0.1 ${official[1]}"
 
+# -- CUDA's plugin lies among the tools of its compiler, which run; nobody gets it who does not ask
+{
+	wheel libtpu 0.0.52 libtpu/libtpu.so
+	wheel jax-cuda13-pjrt 0.12.0.1 jax_plugins/xla_cuda13/xla_cuda_plugin.so
+	wheel nvidia-cuda-nvcc 13.5.37 nvidia/cu13/bin/ptxas
+	wheel nvidia-nvvm 13.5.37 nvidia/cu13/nvvm/libdevice/libdevice.10.bc
+	wheel nvidia-nvjitlink 13.5.37 nvidia/cu13/lib/libnvJitLink.so.13
+} >>tree/scripts/plugins.txt
+fetch --dir gpu cuda tpu || fail "cuda: $(cat out)"
+dir=gpu fetched 5 cuda/site-packages/jax_plugins/xla_cuda13/xla_cuda_plugin.so \
+	cuda/site-packages/nvidia/cu13/{bin/ptxas,lib/libnvJitLink.so.13,nvvm/libdevice/libdevice.10.bc} \
+	tpu/pjrt_plugin.so
+shows gpu/cuda/pjrt_plugin.so 'jax-cuda13-pjrt 0.12.0.1 jax_plugins/xla_cuda13/xla_cuda_plugin.so'
+test -x gpu/cuda/site-packages/nvidia/cu13/bin/ptxas || fail 'ptxas cannot be run'
+
 # -- what is complete is not fetched again; what another wheel gave is, and so is a part of a file
 fetch || fail "again: $(cat out)"
 fetched 0 "${all[@]}"
