@@ -208,6 +208,16 @@ requires_mount()
 	requires test -e "$plugins/${plugin:-cpu}/pjrt_plugin.so"
 }
 
+# requires_fetched NAME: skip the test without that plugin of scripts/fetch-plugins, which is large.
+requires_fetched()
+{
+	requires test -w /dev/fuse
+	[ -e "$plugins/$1/pjrt_plugin.so" ] || {
+		echo "SKIP: there is no plugin $1; scripts/fetch-plugins $1 brings it"
+		exit 77
+	}
+}
+
 # faults SPEC...: set the faulty plugin's faults from now on; without SPEC it works.
 faults()
 {
