@@ -104,7 +104,7 @@ fi
 # -- a plugin of another program is mounted by its name, and computes
 if [ -w /dev/fuse ]; then
 	export VIRTUAL_ENV=$work/venv
-	mount_pjrtfs xla_cpu,fast,cuda
+	plugins=$work/none mount_pjrtfs xla_cpu,fast,cuda # not scripts/fetch-plugins' cuda
 	grep -q ', cuda (xla_cuda12, API 0' "$mnt.log" || fail "the log does not say which cuda is: $(cat "$mnt.log")"
 	put_add
 	computes
