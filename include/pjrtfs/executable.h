@@ -326,6 +326,13 @@ const char *pf_executable_state_name(enum pf_executable_state state);
 void pf_executable_fact(struct pf_executable *executable, const char *key,
 			struct pf_buf *out);
 
+/*
+ * What the program costs on the devices that it is compiled for, as pjrtfs(5) describes estimate.json: an
+ * object, empty if nothing is compiled; the caller's; NULL: no memory.  Asks the worker for the memory of
+ * devices of this mount: blocks.
+ */
+struct json_object *pf_executable_estimate(struct pf_executable *executable);
+
 /* Append the serialized CompileOptionsProto that the plugin compiled it with; nothing if it is not
  * ready, or was not compiled in this mount. */
 void pf_executable_given(struct pf_executable *executable, struct pf_buf *out);

@@ -258,6 +258,10 @@ struct json_object *pj_topology_json(const struct pj_topology *topology);
 /* Its platform and platform_version alone. */
 struct json_object *pj_topology_platform(const struct pj_topology *topology);
 
+/* The kinds of TOPOLOGY's devices: [{"kind", "devices": how many, "memory_limit_bytes": an integer, or
+ * null if the plugin does not tell}], the caller's.  PJRT: PJRT_DeviceDescription_Attributes. */
+struct json_object *pj_topology_kinds(const struct pj_topology *topology);
+
 /*
  * Arrays on a device.
  *

@@ -118,6 +118,48 @@ static struct json_object *devices_json(const struct pj_topology *t)
 	return list;
 }
 
+/* The object for devices of KIND with LIMIT in KINDS, which is made if there is none. */
+static struct json_object *find_kind(struct json_object *kinds, const char *kind,
+				     struct json_object *limit)
+{
+	struct json_object *o;
+
+	for (size_t i = 0; i < json_object_array_length(kinds); i++) {
+		o = json_object_array_get_idx(kinds, i);
+		if (!strcmp(pf_json_get_string(o, "kind"), kind) &&
+		    json_object_equal(json_object_object_get(o, "memory_limit_bytes"),
+				      limit))
+			return o;
+	}
+	o = json_object_new_object();
+	pf_json_add_string(o, "kind", kind);
+	pf_json_add_copy(o, "memory_limit_bytes", limit);
+	pf_json_append(kinds, o);
+	return o;
+}
+
+struct json_object *pj_topology_kinds(const struct pj_topology *t)
+{
+	struct json_object *devices = devices_json(t), *kinds = json_object_new_array();
+
+	for (size_t i = 0; devices && kinds && i < json_object_array_length(devices);
+	     i++) {
+		struct json_object *d = json_object_array_get_idx(devices, i);
+		struct json_object *attributes =
+			pf_json_get(d, "attributes", json_type_object);
+		struct json_object *limit =
+			pf_json_get(attributes, "device_memory_bytes_limit",
+				    json_type_int);
+		struct json_object *kind =
+			find_kind(kinds, pf_json_get_string(d, "kind"), limit);
+		struct json_object *n = pf_json_get(kind, "devices", json_type_int);
+
+		pf_json_add_int(kind, "devices", json_object_get_int64(n) + 1);
+	}
+	json_object_put(devices);
+	return kinds;
+}
+
 struct json_object *pj_topology_platform(const struct pj_topology *t)
 {
 	PJ_ARGS(TopologyDescription_PlatformName, name, .topology = t->handle);

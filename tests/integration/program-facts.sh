@@ -42,6 +42,11 @@ cpu-0.81) knows "$x/add/memory.json" 'has("peak_memory_in_bytes") and (has("tota
 *) knows "$x/add/memory.json" '.total_allocation_bytes >= 72 and .peak_unpadded_heap_bytes >= 72
 	and has("total_size_in_bytes") and has("indefinite_allocations")' ;;
 esac
+case $me in
+cpu-0.81) knows "$x/add/estimate.json" '.flops == 6 and .bytes_accessed == 72' ;;
+*) knows "$x/add/estimate.json" '.flops == null and .optimal_seconds == null' ;;
+esac
+knows "$x/add/estimate.json" '.memory_bytes >= 72 and .fits == null and .devices[0].memory_limit_bytes == null'
 knows "$x/add/info.json" '.cache_key | test("^[0-9a-f]{64}$")'
 knows "$x/add/info.json" '.fingerprint | type == "string" and length > 10'
 knows "$x/add/info.json" '.device_assignment == [[0]] and .devices == [0]'

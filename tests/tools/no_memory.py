@@ -539,8 +539,8 @@ def facts(d):
     x = cases.mnt + "/executables/kept"
     yield
     got = {name: content(f"{x}/{name}") for name in
-           ("signature.json", "info.json", "cost.json", "memory.json", "optimized.hlo.pb",
-            "serialized", "state", "error", "options.json")}
+           ("signature.json", "info.json", "cost.json", "memory.json", "estimate.json",
+            "optimized.hlo.pb", "serialized", "state", "error", "options.json")}
     about = ok(op="stat", executable="kept")
     yield
     equal("inputs", len(json.loads(got["signature.json"])["inputs"]), 2)

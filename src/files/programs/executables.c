@@ -240,6 +240,23 @@ PF_FIELD_JSON_OF(info, "info.json", pf_executable_json(program_of(node)->x),
 JSON_OF(cost, "cost.json", pf_executable_fact(x, "cost", out));
 JSON_OF(memory, "memory.json", pf_executable_fact(x, "memory", out));
 
+static int estimate_show(struct pf_node *node, struct pf_buf *out, struct pf_err *err)
+{
+	struct json_object *o = pf_executable_estimate(program_of(node)->x);
+
+	(void)err;
+	pf_json_print_line(o, out);
+	json_object_put(o);
+	return 0;
+}
+
+/* A device's limit is its plugin's to tell. */
+static const struct pf_kind estimate = { .name = "estimate.json",
+					 .mode = S_IFREG | 0444,
+					 .show = estimate_show,
+					 .blocks = true,
+					 .free = program_node_free };
+
 static int program_readlink(struct pf_node *node, struct pf_buf *out)
 {
 	struct pf_fs *fs = fs_of(node);
@@ -412,10 +429,10 @@ static const struct pf_kind program_link = { .name = "program",
 
 static const struct pf_kind *const children[] = {
 	&program_link, /* first: kind_as begins with the next one */
-	&state,        &error,     &signature,     &options,   &options_pb,
-	&info,         &cost,      &memory,        &optimized, &optimized_mlir,
-	&kind_run,     &kind_call, &kind_call_raw, &kind_bind, &kind_callbacks,
-	&serialized,   NULL,
+	&state,          &error,      &signature, &options,       &options_pb,
+	&info,           &cost,       &memory,    &estimate,      &optimized,
+	&optimized_mlir, &kind_run,   &kind_call, &kind_call_raw, &kind_bind,
+	&kind_callbacks, &serialized, NULL,
 };
 
 static const struct pf_kind kind_executable = {

@@ -2,6 +2,7 @@
 /* Devices and their memories: those of all nodes, of which this one addresses its own. */
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "plugin.h"
@@ -61,7 +62,27 @@ PJRT_Device *const *local_devices(void)
 GIVE(DeviceDescription_Id, args->id = args->device_description->id)
 GIVE(DeviceDescription_ProcessIndex,
      args->process_index = node_of(args->device_description->id))
-GIVE(DeviceDescription_Attributes, args->attributes = NULL, args->num_attributes = 0)
+
+PJRT_Error *faulty_DeviceDescription_Attributes(
+	PJRT_DeviceDescription_Attributes_Args *args)
+{
+	static const char name[] = "device_memory_bytes_limit";
+	static PJRT_NamedValue limit = { .struct_size = PJRT_NamedValue_STRUCT_SIZE,
+					 .name = name,
+					 .name_size = sizeof(name) - 1,
+					 .type = PJRT_NamedValue_kInt64,
+					 .value_size = 1 };
+	char fault[TEXT_LEN];
+	const char *bytes =
+		find_named("attributes", fault) ? fault_arg(fault, "limit") : NULL;
+
+	args->attributes = &limit;
+	args->num_attributes = bytes ? 1 : 0;
+	if (bytes)
+		limit.int64_value = atoll(bytes);
+	return NULL;
+}
+
 GIVE(DeviceDescription_Kind, TEXT(device_kind, "faulty"))
 GIVE(DeviceDescription_DebugString, TEXT(debug_string, args->device_description->text))
 GIVE(DeviceDescription_ToString, TEXT(to_string, args->device_description->text))
@@ -79,16 +100,20 @@ static atomic_int peak = 4096; /* bytes, of all devices */
 PJRT_Error *faulty_Device_MemoryStats(PJRT_Device_MemoryStats_Args *args)
 {
 	char fault[TEXT_LEN];
+	const char *limit;
 	PJRT_Error *e = inject(STATS);
 
 	if (e)
 		return e;
-	if (!find_fault(STATS, fault) || !fault_arg(fault, "works"))
+	limit = find_fault(STATS, fault) ? fault_arg(fault, "works") : NULL;
+	if (!limit)
 		return error_new(PJRT_Error_Code_UNIMPLEMENTED,
 				 "faulty: MemoryStats is not implemented");
 	args->bytes_in_use = 1024;
 	args->peak_bytes_in_use = peak;
 	args->peak_bytes_in_use_is_set = true;
+	args->bytes_limit = atoll(limit);
+	args->bytes_limit_is_set = *limit != '\0';
 	return NULL;
 }
 

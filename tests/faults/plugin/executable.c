@@ -311,3 +311,55 @@ PJRT_Error *faulty_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *
 		args->device_complete_events[0] = event_new(EXECUTE, NULL);
 	return NULL;
 }
+
+/* ---- what a program costs ---------------------------------------------------------- */
+
+/* The bytes that a program needs as the fault "facts" says HOW: "peak" or "sizes"; -1: otherwise. */
+static int64_t needs(const char *how)
+{
+	char fault[TEXT_LEN];
+	const char *bytes = find_named("facts", fault) ? fault_arg(fault, how) : NULL;
+
+	return bytes ? atoll(bytes) : -1;
+}
+
+PJRT_Error *faulty_Executable_GetCompiledMemoryStats(
+	PJRT_Executable_GetCompiledMemoryStats_Args *args)
+{
+	int64_t peak = needs("peak"), sizes = needs("sizes");
+
+	if (peak < 0 && sizes < 0)
+		return error_new(PJRT_Error_Code_UNIMPLEMENTED,
+				 "faulty: GetCompiledMemoryStats is not implemented");
+	args->generated_code_size_in_bytes = 0;
+	args->argument_size_in_bytes = peak < 0 ? sizes : 2 * peak;
+	args->output_size_in_bytes = 0;
+	args->alias_size_in_bytes = 0;
+	args->temp_size_in_bytes = 0;
+	args->peak_memory_in_bytes = peak < 0 ? 0 : peak;
+	return NULL;
+}
+
+PJRT_Error *faulty_Executable_GetCostAnalysis(PJRT_Executable_GetCostAnalysis_Args *args)
+{
+#define COST(text, number)                                                               \
+	{                                                                                \
+		.struct_size = PJRT_NamedValue_STRUCT_SIZE, .name = (text),              \
+		.name_size = sizeof(text) - 1, .type = PJRT_NamedValue_kFloat,           \
+		.float_value = (number), .value_size = 1                                 \
+	}
+	static const PJRT_NamedValue known[] = { COST("flops", 6),
+						 COST("bytes accessed", 72),
+						 COST("optimal_seconds", 0.25) };
+	static const PJRT_NamedValue unknown[] = { COST("flops", -1),
+						   COST("optimal_seconds", 0) };
+#undef COST
+	bool all = needs("peak") >= 0;
+
+	if (!all && needs("sizes") < 0)
+		return error_new(PJRT_Error_Code_UNIMPLEMENTED,
+				 "faulty: GetCostAnalysis is not implemented");
+	args->properties = all ? known : unknown;
+	args->num_properties = all ? 3 : 2;
+	return NULL;
+}

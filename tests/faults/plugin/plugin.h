@@ -33,7 +33,12 @@
  *                takes INVALID_ARGUMENT for the refusal that the API allows, and copies
  *                through the host
  *   stats        PJRT_Device_MemoryStats (UNIMPLEMENTED when left alone; with stats=works the
- *                peak is 4096 bytes, and 1024 once it was cleared)
+ *                peak is 4096 bytes, and 1024 once it was cleared; with stats=works:N the limit
+ *                is N bytes)
+ *   facts        nothing by itself; PJRT_Executable_GetCostAnalysis and _GetCompiledMemoryStats are
+ *                UNIMPLEMENTED; with facts=peak:N a program needs N bytes, with facts=sizes:N its
+ *                arguments do, and all that can be unknown otherwise is
+ *   attributes   nothing by itself; with attributes=limit:N a device has N bytes
  *   serialize    PJRT_Executable_Serialize (UNIMPLEMENTED when left alone, so that no cache
  *                hides a fault of compile; serialize=works)
  *   load         PJRT_Executable_DeserializeAndLoad

@@ -19,9 +19,7 @@ const PJRT_Api *GetPjrtApi(void);
 				 "faulty: PJRT_" #name " is not implemented");           \
 	}
 
-STUB(Executable_GetCostAnalysis)
 STUB(Executable_OutputMemoryKinds)
-STUB(Executable_GetCompiledMemoryStats)
 static PJRT_Client_CreateBuffersForAsyncHostToDevice
 	faulty_Client_CreateBuffersForAsyncHostToDevice;
 STUB(Client_CreateBuffersForAsyncHostToDevice)
