@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options that mount nothing: --help, --dump-config, --list-plugins, --check-plugin, --status */
+/* The options that mount nothing: --help, --dump-config, --list-plugins, --check-plugin, --status,
+ * --estimate */
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -474,6 +475,29 @@ static int check_plugin(const struct options *options)
 	return status;
 }
 
+/* --- --estimate ---------------------------------------------------------------------------- */
+
+static int estimate(const struct options *o)
+{
+	pf_autobuf struct pf_buf out = PF_BUF_INIT;
+	struct json_object *found;
+	struct pf_err err = PF_ERR_INIT;
+	int status;
+
+	if (estimate_make(o, &found, &err) < 0) {
+		pf_log(PF_LOG_ERROR, "%s", err.text);
+		return EXIT_FAILED;
+	}
+	if (o->json) {
+		status = print_json(found, EXIT_OK);
+	} else {
+		estimate_print(found, &out);
+		status = print(&out, EXIT_OK);
+	}
+	json_object_put(found);
+	return status;
+}
+
 /* --- all ------------------------------------------------------------------------------------ */
 
 static int dump_config(const struct options *o)
@@ -497,6 +521,8 @@ int answer(const struct options *o)
 		return status_show(o->status, o->timeout_s);
 	if (o->dump_config)
 		return dump_config(o);
+	if (o->estimate)
+		return estimate(o);
 	if (o->help)
 		options_help(&text);
 	else

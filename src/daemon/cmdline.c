@@ -154,16 +154,17 @@ static int check(const struct reading *g, struct pf_err *err)
 			      : o->check_plugin ? "--check-plugin's"
 			      : o->status       ? "--status's"
 						: NULL;
+	bool alone = answers || o->estimate;
 
-	if (o->run && (answers || o->dump_config))
+	if (o->run && (alone || o->dump_config))
 		return pf_err_set(
 			err, -EINVAL,
-			"expected --run, or --list-plugins, --check-plugin, --status "
-			"or --dump-config, not both");
-	if (o->list_plugins + !!o->check_plugin + !!o->status > 1)
+			"expected --run, or --list-plugins, --check-plugin, --status, "
+			"--estimate or --dump-config, not both");
+	if (o->list_plugins + !!o->check_plugin + !!o->status + !!o->estimate > 1)
 		return pf_err_set(err, -EINVAL,
-				  "expected one of --list-plugins, --check-plugin and "
-				  "--status");
+				  "expected one of --list-plugins, --check-plugin, "
+				  "--status and --estimate");
 	if (answers && g->n_positional)
 		return pf_err_set(err, -EINVAL,
 				  "expected no word beside %s, found '%s'; see --help",
@@ -172,12 +173,19 @@ static int check(const struct reading *g, struct pf_err *err)
 		return pf_err_set(err, -EINVAL, "--check is for --list-plugins");
 	if (o->status && o->json)
 		return pf_err_set(err, -EINVAL,
-				  "--json is for --list-plugins and --check-plugin");
-	if (answers)
+				  "--json is for --list-plugins, --check-plugin and "
+				  "--estimate");
+	if (o->estimate && !o->dump_config && (!g->n_positional || g->n_positional > 2))
+		return pf_err_set(err, -EINVAL,
+				  "expected [SOURCE] PROGRAM beside --estimate, found %s "
+				  "words; see --help",
+				  g->n_positional ? "three" : "no");
+	if (answers || o->estimate)
 		return 0;
 	if (o->json || o->timeout_s)
 		return pf_err_set(err, -EINVAL,
-				  "%s is for --list-plugins and --check-plugin%s",
+				  "%s is for --list-plugins, --check-plugin and "
+				  "--estimate%s",
 				  o->json ? "--json" : "--timeout",
 				  o->json ? "" : ", and --status");
 	if (o->run && g->n_positional > 1)
@@ -221,6 +229,7 @@ static int set_source(struct options *o, const char *source, struct pf_err *err)
 int cmdline_parse(int argc, char **argv, struct options *o, struct pf_err *err)
 {
 	struct reading g = { .o = o, .argv = argv, .early = true };
+	char **word;
 	int r;
 
 	options_init(o);
@@ -242,15 +251,16 @@ int cmdline_parse(int argc, char **argv, struct options *o, struct pf_err *err)
 		r = settings_check_compile_options(&o->settings, err);
 	if (r == 0)
 		r = check(&g, err);
-	if (r == 0 && !o->list_plugins && !o->check_plugin && !o->status)
+	if (r == 0 && !o->list_plugins && !o->check_plugin && !o->status && !o->estimate)
 		r = options_inherit(o, err);
 	if (r < 0)
 		return r;
 	o->foreground |= o->debug;
 	if (!g.n_positional || o->dump_config || o->run)
 		return 0;
-	o->mountpoint = strdup(g.positional[g.n_positional - 1]);
-	return o->mountpoint ? 0 : no_memory(err);
+	word = o->estimate ? &o->program : &o->mountpoint;
+	*word = strdup(g.positional[g.n_positional - 1]);
+	return *word ? 0 : no_memory(err);
 }
 
 /* WORD cannot be mounted on, by ERROR of realpath(3). */

@@ -180,7 +180,9 @@ struct options {
 	bool list_plugins, check, json;
 	char *check_plugin;          /* owned: --check-plugin's, or NULL */
 	char *status;                /* owned: --status's, or NULL */
-	unsigned timeout_s;          /* for one plugin, with these two; 0: the default */
+	char *estimate;              /* owned: --estimate's topology, or NULL */
+	char *program;               /* owned: --estimate's PROGRAM, or NULL */
+	unsigned timeout_s;          /* for one plugin, with these; 0: the default */
 	char *config;                /* owned: --config's, or NULL */
 	char *source;                /* owned: SOURCE, or NULL */
 	char *mountpoint;            /* owned: MOUNTPOINT; NULL: none is needed */
@@ -433,7 +435,8 @@ typedef int plugin_minor_of(void *arg, const char *path);
 
 /*
  * Find the plugins of O: those of SOURCE and --plugin, else the configuration's, else
- * cpu; with --check-plugin only that one.  They become O's plugins with their settings.
+ * cpu; with --check-plugin only that one; with --estimate, in place of cpu, all that there are.
+ * They become O's plugins with their settings.
  * A plugin whose file does not exist is refused.  MINOR_OF is called if a place has
  * several of one name.  0; -EINVAL: a wrong name, settings of a plugin that is not
  * chosen; -ENOENT: no plugin exists, and the sentence says where pjrtfs looked; -ENOMEM.
@@ -593,11 +596,25 @@ void command_fail(void);
 /* The daemon has unmounted. */
 void command_end(void);
 
+/* --- estimate.c ----------------------------------------------------------------------------- */
+
+/*
+ * Compile O's program for the topology that --estimate names, on the first of O's plugins that makes it:
+ * *RET, the caller's, is as estimate.json, with "topology" and "program", what O says.  Leaves neither a process nor
+ * a file behind.  Errors: the plugin's, whose name the sentence has; if there are several that make no
+ * such topology, what all but the last one say is logged; EINVAL: no program; -errno: its file cannot be
+ * read.  Blocks.
+ */
+int estimate_make(const struct options *o, struct json_object **ret, struct pf_err *err);
+
+/* Append the lines that show ESTIMATE, which estimate_make made. */
+void estimate_print(struct json_object *estimate, struct pf_buf *out);
+
 /* --- answer.c ------------------------------------------------------------------------------- */
 
 /*
  * Answer the options that mount nothing on standard output.  The exit status.
- * --list-plugins and --check-plugin block, at most O's timeout for each plugin.
+ * --list-plugins and --check-plugin block, at most O's timeout for each plugin; --estimate blocks.
  */
 int answer(const struct options *o);
 

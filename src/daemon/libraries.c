@@ -41,7 +41,7 @@ static int open_one(struct json_object *o, const struct options *options,
 	if (!spec.plugin || candidate_find(options, spec.plugin))
 		return pf_libraries_add(libs, &spec, NULL, err);
 	/* The libraries of other plugins are not checked with one. */
-	return options->check_plugin
+	return options->check_plugin || options->estimate
 		       ? 0
 		       : pf_err_set(
 				 err, -EINVAL,

@@ -790,7 +790,7 @@ static int settle(struct daemon *d, struct pf_err *err)
 	struct options *o = d->options;
 	int r;
 
-	if (!o->mountpoint && !o->check_plugin)
+	if (!o->mountpoint && !o->check_plugin && !o->estimate)
 		return 0;
 	/* Relative paths start from the directory that the daemon leaves later. */
 	d->changes = options_changes(o);

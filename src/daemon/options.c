@@ -782,12 +782,16 @@ const struct option_row option_rows[] = {
 	  "run a program on each plugin of that list, too", AT(check) },
 	{ "check_plugin", 0, OPTION_WORD, IN_COMMAND_LINE, "NAME|PATH",
 	  "load a plugin, show what it can do, run a program on it", AT(check_plugin) },
+	{ "estimate", 0, OPTION_WORD, IN_COMMAND_LINE, "TOPOLOGY",
+	  "show what the program, which is the last word, costs on devices\n"
+	  "that need not be here, as v5e:2x2",
+	  AT(estimate) },
 	{ "status", 0, OPTION_WORD, IN_COMMAND_LINE, "MOUNT",
 	  "show how a mount is; exit status 0: well, 1: not well,\n"
 	  "2: no mount, or no answer",
 	  AT(status) },
 	{ "json", 0, OPTION_FLAG, IN_COMMAND_LINE, NULL,
-	  "show the list of plugins as JSON", AT(json) },
+	  "show the list of plugins, or the estimate, as JSON", AT(json) },
 	{ "timeout", 0, OPTION_NUMBER, IN_COMMAND_LINE, "S",
 	  "wait S seconds for each plugin (default 60), or a mount (5)", AT(timeout_s), 1,
 	  3600 },
@@ -1071,6 +1075,7 @@ void options_help(struct pf_buf *out)
 		out,
 		"usage: pjrtfs [SOURCE] MOUNTPOINT [options]\n"
 		"       pjrtfs [SOURCE] [options] --run COMMAND [ARG...]\n"
+		"       pjrtfs [SOURCE] PROGRAM --estimate TOPOLOGY [options]\n"
 		"\n"
 		"Mount accelerators as files.  SOURCE names the PJRT plugins to load, by "
 		"name or by\n"
@@ -1111,6 +1116,7 @@ void options_release(struct options *o)
 	settings_release(&o->settings);
 	free(o->source);
 	free(o->mountpoint);
+	free(o->program);
 	free(o->group_url);
 	free(o->group_password);
 	memset(o, 0, sizeof(*o));

@@ -257,6 +257,22 @@ static int check_names(const struct options *o, struct pf_err *err)
 	return 0;
 }
 
+/* Add every plugin that there is to O's, as many as it has room for. */
+static int add_all(struct search *s, struct options *o, struct pf_err *err)
+{
+	PF_CLEANUP(pf_discovery_freep) struct pf_discovery *d = NULL;
+	int r = pf_discover(&s->config, &d, err);
+
+	for (unsigned i = 0; r == 0 && i < d->n_files && o->n_plugins < MAX_PLUGINS;
+	     i++) {
+		const struct pf_plugin_file *f = &d->files[i];
+
+		if (!f->refused && !candidate_find(o, f->name))
+			r = add_plugin(s, o, f->name, err);
+	}
+	return r;
+}
+
 /* --- the interface ----------------------------------------------------------------------- */
 
 int plugin_choice(struct options *o, plugin_minor_of *minor_of, struct pf_err *err)
@@ -268,6 +284,8 @@ int plugin_choice(struct options *o, plugin_minor_of *minor_of, struct pf_err *e
 		r = add_plugin(&s, o, o->check_plugin, err);
 	for (unsigned i = 0; !o->check_plugin && i < o->plugin_words.n && r == 0; i++)
 		r = add_plugin(&s, o, o->plugin_words.at[i], err);
+	if (r == 0 && o->estimate && !o->n_plugins)
+		r = add_all(&s, o, err);
 	s.config.own_only = true;
 	if (r == 0 && !o->n_plugins)
 		r = add_plugin(&s, o, "cpu", err);
