@@ -11,7 +11,7 @@ import os
 import re
 
 import cases
-from cases import Refused, content, eventually, make, npy, ok, told
+from cases import Refused, content, eventually, make, npy, ok
 
 path_of_faults = None  # the plugin's file of faults
 native = two_devices = None  # a compiled program, and a topology, as bytes
@@ -91,11 +91,11 @@ def load():
 
 
 def devices():
-    told(cases.mnt + "/plugins/faulty/topology.json")
+    content(cases.mnt + "/plugins/faulty/topology.json")
 
 
 def topology():
-    told(cases.mnt + "/plugins/faulty/topology.pb")
+    content(cases.mnt + "/plugins/faulty/topology.pb")
 
 
 def make_topology():

@@ -113,6 +113,7 @@ def make(mount):
 
 
 def dump(mount):
+    cases.mnt = mount
     for top, directories, files in os.walk(mount):
         inside = os.path.relpath(top, mount)
         if inside == "cache/entries":  # these are found in the file system

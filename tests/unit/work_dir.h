@@ -3,6 +3,7 @@
 #ifndef PJRTFS_TESTS_UNIT_WORK_DIR_H
 #define PJRTFS_TESTS_UNIT_WORK_DIR_H
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,15 +58,23 @@ static inline void work_dir_make(void)
 	ck_assert_ptr_nonnull(mkdtemp(work_dir));
 }
 
+static int dir_before = -1; /* while a test works in the directory */
+
 static inline void work_dir_begin(void)
 {
 	work_dir_make();
+	dir_before = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	ck_assert_int_eq(chdir(work_dir), 0);
 }
 
+/* The tests behind this one may run in the same process. */
 static inline void work_dir_end(void)
 {
-	ck_assert_int_eq(chdir("/"), 0);
+	if (dir_before >= 0) {
+		ck_assert_int_eq(fchdir(dir_before), 0);
+		close(dir_before);
+		dir_before = -1;
+	}
 	remove_tree(work_dir);
 }
 
