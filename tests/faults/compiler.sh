@@ -34,6 +34,12 @@ tells "$x/signature.json" '"dtype":"F32"'
 tells "$x/info.json" '"fingerprint":"6601fe"'
 bounded grep -aFq 'what the faulty plugin compiled' "$x/serialized" || fail 'it cannot be serialized'
 
+# a program of several platforms takes the number of one, which a compiler does not tell
+bounded touch "$mnt/programs/several.jax_exported"
+say "$mnt/executables/several/options.json" '{"topology":"two"}'
+fails_with 'nvalid argument' cp "$data/jax/platforms.jax_exported" "$mnt/programs/several.jax_exported"
+tells "$mnt/error" 'exported for several platforms \(cuda tpu cpu\), and plugin faulty does not tell which'
+
 # -- all else is refused, in the daemon or in the worker
 fails_with 'Operation not supported' cp "$data/x.npy" "$mnt/buffers/"
 tells "$mnt/error" "$refusal"
