@@ -152,6 +152,15 @@ static const char *use_for_topology(void)
 	return use;
 }
 
+/* The same program is compiled: soon, as a compile that is over may have the program before for a moment. */
+static void expect_miss(void)
+{
+	for (int ms = 0; strcmp(use_for_topology(), "miss") != 0; ms++) {
+		ck_assert_int_lt(ms, 60000);
+		usleep(1000);
+	}
+}
+
 /* The host's processor counts where the topology is a CPU's, and only there. */
 TEST(a_topology_of_a_cpu_needs_its_host)
 {
@@ -160,7 +169,7 @@ TEST(a_topology_of_a_cpu_needs_its_host)
 	ck_assert_str_eq(use_for_topology(), "miss");
 	ck_assert_str_eq(use_for_topology(), "hit");
 	pf_buf_puts(&compiler->host, "another\n");
-	ck_assert_str_eq(use_for_topology(), "miss");
+	expect_miss();
 	ck_assert_str_eq(use_for_topology(), "hit");
 }
 
@@ -196,7 +205,7 @@ TEST(a_damaged_entry_is_compiled_again)
 			close(fd);
 	}
 	closedir(dir);
-	ck_assert_str_eq(use_for_topology(), "miss");
+	expect_miss();
 	ck_assert_str_eq(use_for_topology(), "hit");
 	pf_cache_stats(cache, &s);
 	ck_assert_uint_eq(s.damaged, 1);
