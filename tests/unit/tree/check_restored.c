@@ -4,6 +4,7 @@
 
 #include "node_fixture.h"
 #include "pjrtfs/state.h"
+#include "pjrtfs/wait.h"
 
 enum { FILE_AGAIN = 1, DIR_AGAIN, SLOW_AGAIN };
 
@@ -93,6 +94,8 @@ static void die(void)
 {
 	int fd = dup(pf_state_fd());
 
+	/* A thread that has answered may still hold a node. */
+	ck_assert(pf_turns_await(60000));
 	pf_state_close();
 	if (still_open)
 		pf_vfs_release(pf_steal(&still_open));
