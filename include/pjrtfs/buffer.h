@@ -106,12 +106,14 @@ struct pf_buffer_facts {
 	 * PF_DTYPE_INVALID: not known. */
 	enum pf_dtype dtype;
 	struct pf_shape shape;
-	/* "upload", "copy", a command, or the executable's name; cut */
-	char made_by[256];
 };
 
 /* Copy BUFFER's facts to *RET. */
 void pf_buffer_facts(struct pf_buffer *buffer, struct pf_buffer_facts *ret);
+
+/* How BUFFER, which no other thread has yet, was made: "upload", "copy", a command, or the executable's
+ * name; borrowed. */
+const char *pf_buffer_maker(const struct pf_buffer *buffer);
 
 /* The bytes of its content, and the format that they are written in. */
 uint64_t pf_buffer_size(struct pf_buffer *buffer);

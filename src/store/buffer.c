@@ -231,12 +231,15 @@ static void copy_type_locked(const struct pf_buffer *b, enum pf_dtype *dtype,
 void pf_buffer_facts(struct pf_buffer *b, struct pf_buffer_facts *ret)
 {
 	ret->subject = b->subject;
-	ret->made_by[sizeof(ret->made_by) - 1] = '\0';
 	PF_LOCK_SCOPE(&b->lock);
 	ret->location = b->location;
 	ret->memory = b->memory;
 	copy_type_locked(b, &ret->dtype, &ret->shape);
-	memccpy(ret->made_by, pf_buffer_maker(b), 0, sizeof(ret->made_by) - 1);
+}
+
+const char *pf_buffer_maker(const struct pf_buffer *b)
+{
+	return pf_buffer_made_by(b);
 }
 
 enum pf_format pf_buffer_format(struct pf_buffer *b)

@@ -146,7 +146,7 @@ struct json_object *pf_buffer_json(struct pf_buffer *b, const char *name)
 			   b->format == PF_FORMAT_NONE
 				   ? "scratch"
 				   : pf_format_extension(b->format) + 1);
-	pf_json_add_string(o, "made_by", pf_buffer_maker(b));
+	pf_json_add_string(o, "made_by", pf_buffer_made_by(b));
 	pf_json_add_time(o, "made", &b->made);
 	return o;
 }

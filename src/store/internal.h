@@ -200,8 +200,8 @@ struct pf_buffer {
 	char *made_by; /* owned: "copy", or the executable's name; NULL: "upload" */
 };
 
-/* How it was made.  The caller holds its lock, or has the only reference. */
-static inline const char *pf_buffer_maker(const struct pf_buffer *buffer)
+/* As pf_buffer_maker, also for a caller that holds its lock. */
+static inline const char *pf_buffer_made_by(const struct pf_buffer *buffer)
 {
 	return buffer->made_by ? buffer->made_by : "upload";
 }

@@ -82,7 +82,7 @@ void pf_buffer_save_locked(struct pf_buffer *b)
 				       .rank = (uint8_t)rank };
 	if (device)
 		memccpy(r.device, device, 0, sizeof(r.device) - 1);
-	memccpy(r.made_by, pf_buffer_maker(b), 0, sizeof(r.made_by) - 1);
+	memccpy(r.made_by, pf_buffer_made_by(b), 0, sizeof(r.made_by) - 1);
 	if (rank)
 		memcpy(r.dims, b->declared_shape->dims, rank * sizeof(r.dims[0]));
 	pf_state_put(PF_STATE_BUFFER, b->id, &r, PF_RECORD_LEN(r), b->err.text,

@@ -18,7 +18,7 @@ static void describe(struct pf_event *e, const struct pf_buffer_facts *facts)
 		pf_event_int(e, "bytes", (int64_t)bytes);
 }
 
-void files_report_result(struct pf_node *node, bool replaced)
+void files_report_result(struct pf_node *node, const char *by, bool replaced)
 {
 	struct pf_buffer_facts facts;
 	struct pf_event e;
@@ -26,7 +26,7 @@ void files_report_result(struct pf_node *node, bool replaced)
 	pf_buffer_facts(buffer_of(node), &facts);
 	files_event_begin(&e, "buffer.ready", node);
 	describe(&e, &facts);
-	pf_event_str(&e, "by", facts.made_by);
+	pf_event_str(&e, "by", by);
 	if (replaced)
 		pf_event_json(&e, "replaced", "true");
 	pf_event_send(&e);

@@ -158,8 +158,8 @@ void buffer_dir_free(struct pf_node *dir);
 
 /* --- events.c ----------------------------------------------------------------------- */
 
-/* Report that a command made the buffer NODE, perhaps in place of another. */
-void files_report_result(struct pf_node *node, bool replaced);
+/* Report that the command or executable BY made the buffer NODE, perhaps in place of another. */
+void files_report_result(struct pf_node *node, const char *by, bool replaced);
 
 /* Report EVENT of BUFFER: a transfer has ended after SECONDS, with ERR, or NULL.  The name lock may
  * be held. */

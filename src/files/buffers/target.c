@@ -134,7 +134,7 @@ int files_put_buffer_locked(struct target *t, struct pf_buffer *buffer,
 		inode_unlinked(view_of(old)->inode);
 	}
 	buffers_named(t->dir, name, cred, 0, NULL);
-	files_report_result(node, old != NULL);
+	files_report_result(node, pf_buffer_maker(buffer), old != NULL);
 	return 0;
 }
 
