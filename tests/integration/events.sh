@@ -51,6 +51,11 @@ run add 'x y -> z'
 saw '.event == "execution.finished" and .object == "executables/add" and
 	.devices == ["'"$p"':0"] and .seconds > 0 and .device_seconds >= 0'
 saw '.event == "buffer.ready" and .object == "buffers/z.npy" and .by == "add"'
+long=$(printf 'd%.0s' {1..200})
+bounded mkdir "$mnt/programs/$long"
+bounded cp "$data/add.mlir" "$mnt/programs/$long/$long.mlir"
+run "$long/$long" 'x y -> long'
+saw '.event == "buffer.ready" and .object == "buffers/long.npy" and .by == "'"$long/$long"'"'
 run add 'x y -> z'
 equal "a result in another's place" "$(last '.event + " " + (.replaced | tostring)')" \
 	'buffer.ready true'
