@@ -468,8 +468,8 @@ int plugins_restore(struct options *o, struct pf_err *err);
 void plugins_note_client(const char *name);
 bool plugins_had_client(const char *name);
 
-/* May P's worker do without a client? */
-enum pf_client_need plugins_client_need(const struct pf_candidate *p);
+/* CONFIG's plugin may not do without a client if it had one. */
+void plugins_require_client(struct pf_worker_config *config);
 
 /* Functions of struct pf_plugin_ops. */
 bool plugins_is_added(const char *name);

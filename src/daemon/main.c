@@ -187,7 +187,7 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 		if (config.group)
 			config.start_timeout_ms =
 				(int)d->options->group_timeout_s * 1000 + START_MS;
-		config.client = plugins_client_need(p);
+		plugins_require_client(&config);
 		config.on_failed = plugin_failed;
 		config.arg = d;
 		config.printed = &printed;

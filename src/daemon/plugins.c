@@ -113,11 +113,10 @@ bool plugins_had_client(const char *name)
 	return find_client_locked(name) != 0;
 }
 
-enum pf_client_need plugins_client_need(const struct pf_candidate *p)
+void plugins_require_client(struct pf_worker_config *config)
 {
-	if (p->compile_only)
-		return PF_CLIENT_NONE;
-	return plugins_had_client(p->name) ? PF_CLIENT_REQUIRED : PF_CLIENT_OPTIONAL;
+	if (config->client == PF_CLIENT_OPTIONAL && plugins_had_client(config->name))
+		config->client = PF_CLIENT_REQUIRED;
 }
 
 void plugins_note_client(const char *name)
@@ -285,9 +284,10 @@ int plugins_try(void *arg, const char *name, const char *word,
 	if (r == 0)
 		r = plugin_choice_config(&p, &config, err);
 	config.libraries = s->fs->libraries;
-	config.client = plugins_client_need(&p);
-	if (r == 0)
+	if (r == 0) {
+		plugins_require_client(&config);
 		r = pf_inspect(&config, false, ret, err);
+	}
 	plugins_tried();
 	if (r == 0)
 		*ret_path = pf_steal(&p.path);
