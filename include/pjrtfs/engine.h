@@ -232,6 +232,12 @@ struct pf_plugin_meter *pf_worker_meter(const struct pf_worker *worker);
 enum pf_worker_state pf_worker_state(struct pf_worker *worker);
 const char *pf_worker_state_name(enum pf_worker_state state);
 
+/* Does a worker in STATE do all that its plugin can do here? */
+static inline bool pf_worker_state_is_well(enum pf_worker_state state)
+{
+	return state == PF_WORKER_READY || state == PF_WORKER_COMPILER;
+}
+
 /* Seconds for which the process of the present instance has given no heartbeat; 0 if WORKER has no
  * instance. */
 unsigned pf_worker_silent_s(struct pf_worker *worker);

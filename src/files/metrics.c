@@ -17,13 +17,6 @@ static void single(struct pf_buf *out, const char *name, const char *type,
 	pf_metrics_sample(out, name, NULL, 0, value);
 }
 
-static bool is_up(struct pf_worker *worker)
-{
-	enum pf_worker_state state = pf_worker_state(worker);
-
-	return state == PF_WORKER_READY || state == PF_WORKER_COMPILER;
-}
-
 static void workers(struct pf_fs *fs, struct pf_buf *out)
 {
 	const char *labels[] = { "plugin", NULL };
@@ -35,7 +28,8 @@ static void workers(struct pf_fs *fs, struct pf_buf *out)
 	for (unsigned i = 0; i < fs->n_workers; i++) {
 		labels[1] = pf_worker_name(fs->workers[i]);
 		pf_metrics_sample(out, "pjrtfs_worker_up", labels, 2,
-				  is_up(fs->workers[i]));
+				  pf_worker_state_is_well(
+					  pf_worker_state(fs->workers[i])));
 	}
 	pf_metrics_family(out, "pjrtfs_worker_silent_seconds", "gauge",
 			  "Seconds since the last heartbeat of the plugin's process.");
