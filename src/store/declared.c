@@ -17,14 +17,6 @@ static int64_t number(struct json_object *info, const char *key)
 	return pf_json_get_int(json_object_object_get(info, key), &n) ? n : 0;
 }
 
-/* The array under KEY of INFO, whose plugin does not offer each fact; or NULL. */
-static struct json_object *list(struct json_object *info, const char *key)
-{
-	struct json_object *o = json_object_object_get(info, key);
-
-	return json_object_is_type(o, json_type_array) ? o : NULL;
-}
-
 static bool read_shape(struct json_object *dims, struct pf_shape *ret)
 {
 	size_t rank = json_object_is_type(dims, json_type_array)
@@ -65,8 +57,9 @@ static bool take_result(struct json_object *type, struct json_object *dims,
 static int take_results(const struct compile *c, struct json_object *info,
 			struct pf_signature *sig, struct pf_err *err)
 {
-	struct json_object *types = list(info, "output_types"),
-			   *dims = list(info, "output_dims");
+	/* A plugin does not offer each fact. */
+	struct json_object *types = pf_json_get(info, "output_types", json_type_array),
+			   *dims = pf_json_get(info, "output_dims", json_type_array);
 
 	if (number(info, "num_outputs") != (int64_t)sig->n_outputs)
 		return pf_err_set(err, -EOPNOTSUPP,

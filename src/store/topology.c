@@ -122,13 +122,11 @@ int pf_topology_of(struct pf_worker *worker, unsigned what, struct pf_buf *out,
 {
 	PF_CLEANUP(pf_instance_unrefp)
 	struct pf_instance *instance = pf_worker_instance(worker, err);
+	struct pf_sync_call call = { .instance = instance,
+				     .timeout_s = READ_S,
+				     .keeps = true };
 
-	struct pf_sync_call call = { .timeout_s = READ_S, .keeps = true };
-
-	if (!instance)
-		return -EIO;
-	call.instance = instance;
-	return pf_sync_ask(&call, PF_OP_TOPOLOGY, what, out, err);
+	return !instance ? -EIO : pf_sync_ask(&call, PF_OP_TOPOLOGY, what, out, err);
 }
 
 /* WORKER's instance, a reference, which is started for this if a user's own worker has none; NULL:
