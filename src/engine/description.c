@@ -99,9 +99,8 @@ static int parse(struct pf_description *d, struct pf_err *err)
 	d->platform_version = pf_json_get_string(d->json, "platform_version");
 	d->attributes = pf_json_get(d->json, "attributes", json_type_object);
 	d->extensions = pf_json_get(d->json, "extensions", json_type_array);
-	d->compiler = pf_json_get(d->json, "compiler", json_type_string)
-			      ? pf_json_get_string(d->json, "compiler")
-			      : NULL;
+	d->compiler = json_object_get_string(
+		pf_json_get(d->json, "compiler", json_type_string));
 	if (d->compiler && json_object_array_length(devices))
 		return pf_err_set(err, -EPROTO, "the worker has devices, but no client");
 	d->devices = calloc(json_object_array_length(devices) + 1, sizeof(*d->devices));
