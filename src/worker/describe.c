@@ -118,14 +118,14 @@ struct json_object *pf_describe_executable(const struct pj_executable *executabl
 	add_fact(object, "input_memory_kinds", pj_executable_parameter_memory_kinds,
 		 executable);
 	add_fact(object, "output_memory_kinds", pj_executable_memory_kinds, executable);
-	if (executable->topology.handle)
-		pf_json_add(object, "topology_devices",
-			    pj_topology_kinds(&executable->topology));
 	if (abi) /* few plugins have it */
 		json_object_object_add(object, "abi_version", abi);
-	if (executable->topology.handle)
-		json_object_object_add(object, "topology",
-				       pj_topology_platform(&executable->topology));
+	if (executable->topology.handle) {
+		pf_json_add(object, "topology",
+			    pj_topology_platform(&executable->topology));
+		pf_json_add(object, "topology_devices",
+			    pj_topology_kinds(&executable->topology));
+	}
 	if (executable->results) {
 		add_results(object, executable);
 		return object;

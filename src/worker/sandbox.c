@@ -195,8 +195,8 @@ int pf_sandbox_loaded(const struct pf_sandbox *s, struct pf_err *err)
 	if (s->mode == PF_SANDBOX_OFF)
 		return 0;
 	drop_capabilities(false);
-	leave_directory(
-		s); /* the paths of the plugin and its libraries may be relative, so at last here */
+	/* The paths of the plugin and its libraries may be relative, so at last here. */
+	leave_directory(s);
 	return pf_sandbox_restrict_files(s, NULL, err);
 }
 
