@@ -73,16 +73,29 @@ static int plugin_inputs(const struct pf_compiler *compiler,
 	return 0;
 }
 
-/* The digest of the plugin that INSTANCE of WORKER has loaded.  False: its file is not
- * known, and RET holds the instance's number instead. */
-static bool identify_plugin(struct pf_cache *cache, const struct pf_worker *worker,
-			    const struct pf_instance *instance, uint8_t ret[PF_SHA256])
+/* Set RET to the SHA-256 of the plugin's file that INSTANCE of WORKER has loaded.  Blocks: reads the file
+ * the first time.  -ESTALE: the file has changed since; -ENOMEM, -errno. */
+static int build_of(struct pf_compiler *compiler, const struct pf_worker *worker,
+		    const struct pf_instance *instance, uint8_t ret[PF_SHA256],
+		    struct pf_err *err)
 {
 	const struct stat *st = pf_instance_plugin(instance);
+
+	if (!st)
+		return pf_err_set(err, -EIO, "the file of plugin %s is not known",
+				  pf_worker_name(worker));
+	return pf_cache_file_digest(compiler->cache, pf_worker_path(worker), st, ret,
+				    err);
+}
+
+/* The digest of the plugin that INSTANCE of WORKER has loaded.  False: its file is not
+ * known, and RET holds the instance's number instead. */
+static bool identify_plugin(struct pf_compiler *compiler, const struct pf_worker *worker,
+			    const struct pf_instance *instance, uint8_t ret[PF_SHA256])
+{
 	uint64_t number = pf_instance_number(instance);
 
-	if (cache && st &&
-	    pf_cache_file_digest(cache, pf_worker_path(worker), st, ret, NULL) == 0)
+	if (compiler->cache && build_of(compiler, worker, instance, ret, NULL) == 0)
 		return true;
 	memset(ret, 0, PF_SHA256);
 	memcpy(ret, &number, sizeof(number));
@@ -104,7 +117,7 @@ static void warm(struct pf_compile_job *job)
 
 	if (instance) {
 		pf_compiler_environment(w->compiler, w->worker, instance, &environment);
-		(void)identify_plugin(w->compiler->cache, w->worker, instance, sha);
+		(void)identify_plugin(w->compiler, w->worker, instance, sha);
 	}
 	pf_instance_unref(instance);
 	free(w);
@@ -121,21 +134,6 @@ void pf_compiler_warm(struct pf_compiler *compiler, struct pf_worker *worker)
 	w->compiler = compiler;
 	w->worker = worker;
 	pf_compiler_add(compiler, &w->job, true);
-}
-
-/* Set RET to the SHA-256 of the plugin's file that INSTANCE of WORKER has loaded.  Blocks: reads the file
- * the first time.  -ESTALE: the file has changed since; -ENOMEM, -errno. */
-static int build_of(struct pf_compiler *compiler, const struct pf_worker *worker,
-		    const struct pf_instance *instance, uint8_t ret[PF_SHA256],
-		    struct pf_err *err)
-{
-	const struct stat *st = pf_instance_plugin(instance);
-
-	if (!st)
-		return pf_err_set(err, -EIO, "the file of plugin %s is not known",
-				  pf_worker_name(worker));
-	return pf_cache_file_digest(compiler->cache, pf_worker_path(worker), st, ret,
-				    err);
 }
 
 /*
@@ -309,7 +307,7 @@ int pf_compile_key(struct compile *c, struct pf_err *err)
 	if (environment.failed)
 		return pf_err_set(err, -ENOMEM, "no memory for a cache key");
 	in.environment = environment.data ? environment.data : "";
-	c->can_be_kept = identify_plugin(compiler->cache, worker, c->instance, in.plugin);
+	c->can_be_kept = identify_plugin(compiler, worker, c->instance, in.plugin);
 	if (!pf_worker_in_group(worker) || c->plan.topology_len)
 		return pf_cache_key_make(&in, &c->key, err);
 	r = make_group_key(c, in, err);
