@@ -671,15 +671,42 @@ void pf_compile_explain(struct compile *c, struct pf_err *err);
 /* Did the plugin refuse a program for that reason? */
 bool pf_compile_lacks_handler(const struct pf_err *err);
 
+/* --- compile_key.c --------------------------------------------------------------------- */
+
+/* Make C's key.  -ENOMEM.  Blocks: reads the plugin's file the first time. */
+int pf_compile_key(struct compile *c, struct pf_err *err);
+
+/*
+ * The identity of the plugin that INSTANCE of WORKER has loaded, of its devices and this host, as a text:
+ * where it is equal, plugins can load each other's machine code.  ANY_BUILD: that without the build of
+ * the plugin, which says whether it is compatible.  Blocks: reads the plugin's file the first time.
+ * -ESTALE: the file has changed since; -ENOMEM, -errno.
+ */
+int pf_compile_identity(struct pf_compiler *compiler, const struct pf_worker *worker,
+			const struct pf_instance *instance, bool any_build,
+			char ret[PF_CACHE_KEY_TEXT], struct pf_err *err);
+
+/*
+ * What a program that was compiled for a topology depends on: the build of the plugin, and, if that has
+ * compiled it for a CPU, the processor of this host, whose features compilers look up.  The topology
+ * names the devices, and the plugin that loads the program compares them.
+ */
+struct pf_origin {
+	char build[PF_CACHE_KEY_TEXT];
+	char host[PF_CACHE_KEY_TEXT]; /* empty: any */
+};
+
+/* The origin of what INSTANCE of WORKER compiles for a topology of PLATFORM.  As pf_compile_identity. */
+int pf_compile_origin(struct pf_compiler *compiler, const struct pf_worker *worker,
+		      const struct pf_instance *instance, const char *platform,
+		      struct pf_origin *ret, struct pf_err *err);
+
 /* --- compile_cache.c ------------------------------------------------------------------- */
 
 /* Parse LEN bytes of TEXT, the facts that a worker or a file has, into *RET, which the caller puts:
  * NULL if they are not JSON.  0, or -ENOMEM. */
 int pf_compile_facts(const char *text, uint64_t len, struct json_object **ret,
 		     struct pf_err *err);
-
-/* Make C's key.  -ENOMEM.  Blocks: reads the plugin's file the first time. */
-int pf_compile_key(struct compile *c, struct pf_err *err);
 
 /*
  * Look C up in the cache.  1: in *RET; 0: not found; -errno: the worker died during the
