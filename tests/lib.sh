@@ -361,6 +361,16 @@ put_add()
 	bounded cp "$data/x.npy" "$data/y.npy" "${1:-$mnt}/buffers/"
 }
 
+# runs_native FILE: the compiled program add of the faulty plugin, whose results are zeros, is loaded and runs.
+runs_native()
+{
+	bounded cp "$1" "$mnt/programs/native.pjrtexe"
+	shows "$mnt/executables/native/state" ready
+	bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
+	run native 'x y -> z'
+	shows "$mnt/buffers/z.txt" $'0 0 0\n0 0 0'
+}
+
 # like_add NAME: another program than add, which does the same, in the file NAME.mlir.
 like_add()
 {

@@ -4,7 +4,6 @@
 # The compiled program of another build of a plugin: it runs if the plugin says that both are compatible, and is
 # refused otherwise.
 . "$srcdir/tests/words.sh"
-zeros=$'0 0 0\n0 0 0'
 cp "$build/tests/faults/faulty_plugin.so" first.so
 cp first.so second.so
 echo >>second.so # another file is another build
@@ -26,11 +25,7 @@ makes()
 }
 loads()
 {
-	bounded cp "$1" "$mnt/programs/native.pjrtexe"
-	shows "$mnt/executables/native/state" ready
-	bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
-	run native 'x y -> z'
-	shows "$mnt/buffers/z.txt" "$zeros"
+	runs_native "$1"
 	bounded cat "$mnt/executables/native/serialized" >again.pjrtexe
 	same "$1" again.pjrtexe
 	bounded rm "$mnt/programs/native.pjrtexe"

@@ -4,7 +4,6 @@
 # A program that a mount without a device compiled for a topology: an equal compile comes from the cache, and
 # the mount with the devices loads the file, on any processor, if it has the same build of the plugin.
 . "$srcdir/tests/words.sh"
-zeros=$'0 0 0\n0 0 0'
 cp "$build/tests/faults/faulty_plugin.so" first.so
 cp first.so second.so
 echo >>second.so # another file is another build
@@ -83,11 +82,7 @@ unmount_pjrtfs
 
 loads()
 {
-	bounded cp "$1" "$mnt/programs/native.pjrtexe"
-	shows "$mnt/executables/native/state" ready
-	bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
-	run native 'x y -> z'
-	shows "$mnt/buffers/z.txt" "$zeros"
+	runs_native "$1"
 	bounded rm "$mnt/programs/native.pjrtexe"
 }
 refused()
