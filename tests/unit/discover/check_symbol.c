@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a shared library exports, read from its file: a library's whole, cut, and with each byte changed. */
 #include <fcntl.h>
-#include <link.h>
 
 #include "discover/internal.h"
+#include "elf_fixture.h"
 #include "work_dir.h"
 
 static const char names[] = "\0GetPjrtApi\0needed\0other";
 enum { API = 1, NEEDED = 12, OTHER = 19 }; /* where they begin */
 
-enum { ADDRESS = 0x40000 }; /* where it would lie in memory */
-
 /* As a linker writes it: one bucket, whose chain has two symbols; another one is only needed. */
 static const struct library {
 	ElfW(Ehdr) head;
-	ElfW(Phdr) segments[2]; /* all of it, and its entries */
+	ElfW(Phdr) segments[2];
 	ElfW(Dyn) entries[4];
 	ElfW(Sym) symbols[4];
 	uint32_t hash_head[4];
@@ -22,22 +20,10 @@ static const struct library {
 	uint32_t bucket, chain[2];
 	char names[sizeof(names)];
 } good = {
-	.head = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3,
-			       sizeof(ElfW(Addr)) == 8 ? ELFCLASS64 : ELFCLASS32,
-			       __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB
-									 : ELFDATA2MSB },
-		  .e_phoff = offsetof(struct library, segments),
-		  .e_phentsize = sizeof(ElfW(Phdr)),
-		  .e_phnum = 2 },
-	.segments = { { .p_type = PT_LOAD,
-			.p_vaddr = ADDRESS,
-			.p_filesz = sizeof(struct library) },
-		      { .p_type = PT_DYNAMIC,
-			.p_offset = offsetof(struct library, entries),
-			.p_filesz = 4 * sizeof(ElfW(Dyn)) } },
-	.entries = { { DT_GNU_HASH, { ADDRESS + offsetof(struct library, hash_head) } },
-		     { DT_SYMTAB, { ADDRESS + offsetof(struct library, symbols) } },
-		     { DT_STRTAB, { ADDRESS + offsetof(struct library, names) } } },
+	ELF_HEAD(struct library),
+	.entries = { { DT_GNU_HASH, { ELF_AT(struct library, hash_head) } },
+		     { DT_SYMTAB, { ELF_AT(struct library, symbols) } },
+		     { DT_STRTAB, { ELF_AT(struct library, names) } } },
 	.symbols = { { 0 },
 		     { .st_name = NEEDED, .st_shndx = SHN_UNDEF },
 		     { .st_name = OTHER, .st_shndx = 1 },

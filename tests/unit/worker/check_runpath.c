@@ -1,35 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The run path of a plugin's file, whatever its maker has written into it. */
-#include <elf.h>
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "elf_fixture.h"
 #include "work_dir.h"
 #include "worker/sandbox.h"
 
-/* A shared library as far as its dynamic section; it would lie at ADDRESS in memory. */
+/* A shared library as far as its dynamic section. */
 struct library {
-	Elf64_Ehdr head;
-	Elf64_Phdr segments[2]; /* all of it, and its entries */
-	Elf64_Dyn entries[4];
+	ElfW(Ehdr) head;
+	ElfW(Phdr) segments[2];
+	ElfW(Dyn) entries[4];
 	char strings[64];
 };
 
-enum { ADDRESS = 0x40000 };
-
 static const struct library good = {
-	.head = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64,
-			       ELFDATA2LSB },
-		  .e_phoff = offsetof(struct library, segments),
-		  .e_phentsize = sizeof(Elf64_Phdr),
-		  .e_phnum = 2 },
-	.segments = { { .p_type = PT_LOAD,
-			.p_vaddr = ADDRESS,
-			.p_filesz = sizeof(struct library) },
-		      { .p_type = PT_DYNAMIC,
-			.p_offset = offsetof(struct library, entries),
-			.p_filesz = 4 * sizeof(Elf64_Dyn) } },
-	.entries = { { DT_STRTAB, { ADDRESS + offsetof(struct library, strings) } },
+	ELF_HEAD(struct library),
+	.entries = { { DT_STRTAB, { ELF_AT(struct library, strings) } },
 		     { DT_RPATH, { 1 } },
 		     { DT_RUNPATH, { 8 } } },
 	.strings = "\0/rpath\0/run:$ORIGIN",
