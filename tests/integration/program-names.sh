@@ -101,6 +101,7 @@ fails_with 'Exec format error' mv "$to/next.mlir" "$to/r.mlir"
 not_updated
 bounded mv "$to/next.mlir" "$to/next.part"
 bounded mv "$to/next.part" "$to/r.mlir"
+eventually grep -q '^ready' "$x/state" # a scratch name that becomes a program compiles later
 not_updated
 same "$to/r.mlir" bad.mlir
 

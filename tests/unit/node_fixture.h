@@ -10,6 +10,7 @@
 
 #include "pjrtfs/kind.h"
 #include "pjrtfs/tree.h"
+#include "pjrtfs/wait.h"
 #include "unit.h"
 
 static atomic_int freed;
@@ -49,6 +50,7 @@ static inline void setup(void)
 
 static inline void teardown(void)
 {
+	ck_assert(pf_turns_await(60000)); /* a thread that has answered may hold a node */
 	pf_tree_free(tree);
 }
 

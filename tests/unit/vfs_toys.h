@@ -11,6 +11,7 @@
 #include "pjrtfs/kind.h"
 #include "pjrtfs/tree.h"
 #include "pjrtfs/vfs.h"
+#include "pjrtfs/wait.h"
 #include "unit.h"
 #include "vfs_driver.h"
 
@@ -416,6 +417,7 @@ static inline void setup(void)
 
 static inline void teardown(void)
 {
+	ck_assert(pf_turns_await(60000)); /* a thread that has answered may hold a node */
 	pf_tree_free(tree);
 	ck_assert_int_eq(alive, 0);
 }
