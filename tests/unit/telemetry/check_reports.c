@@ -29,8 +29,8 @@ static const char *const told_user[] = {
 	"'cache':'miss'",
 	"'program.compiling'",
 	"'buffer.donated','user':7",
-	"'execution.finished','user':7,'object':'executables/add','devices':['cpu:0'],"
-	"'seconds':0.250000000,'device_seconds':0.125000000,'id':7}",
+	("'execution.finished','user':7,'object':'executables/add','devices':['cpu:0'],"
+	 "'seconds':0.250000000,'device_seconds':0.125000000,'id':7}"),
 	"'job.failed','user':7,'object':'jobs/17','executable':'add','id':'mine','seconds':0.5",
 	"'cache.evicted','user':7,'object':'cache/entries/00ff','bytes':12}",
 };
