@@ -54,7 +54,8 @@ struct value {
 };
 
 static struct group {
-	struct pf_kv *kv; /* owned; NULL: not in a group */
+	const struct pf_kv_calls *calls; /* of kv */
+	struct pf_kv *kv;                /* owned; NULL: not in a group */
 	char *name, *store;
 	unsigned me, n;
 	int timeout_ms, lost_ms;
@@ -130,9 +131,10 @@ static int get(void *arg, const char *key, size_t len, int timeout_ms, struct pf
 	(void)arg;
 	if (!full)
 		return pf_err_set(err, -ENOMEM, "no memory for a key");
-	return pf_kv_get(group.kv, full, full_len,
-			 timeout_ms > group.timeout_ms ? group.timeout_ms : timeout_ms,
-			 ret, err);
+	return group.calls->get(group.kv, full, full_len,
+				timeout_ms > group.timeout_ms ? group.timeout_ms
+							      : timeout_ms,
+				ret, err);
 }
 
 int pf_group_get(const char *key, int timeout_ms, struct pf_buf *ret, struct pf_err *err)
@@ -149,8 +151,9 @@ int pf_group_put(const char *key, const char *text, bool wait, struct pf_err *er
 	if (!full)
 		return pf_err_set(err, group.kv ? -ENOMEM : -EPROTO,
 				  group.kv ? "no memory for a key" : "there is no group");
-	return pf_kv_put(group.kv, full, len, text, strlen(text), (unsigned)group.lost_ms,
-			 wait ? group.timeout_ms : 0, err);
+	return group.calls->put(group.kv, full, len, text, strlen(text),
+				(unsigned)group.lost_ms, wait ? group.timeout_ms : 0,
+				err);
 }
 
 void pf_group_drop(const char *key)
@@ -159,7 +162,7 @@ void pf_group_drop(const char *key)
 	pf_autofree char *full = group.kv ? kv_key(key, strlen(key), &len) : NULL;
 
 	if (full)
-		pf_kv_drop(group.kv, full, len);
+		group.calls->drop(group.kv, full, len);
 }
 
 static void value_free(struct value *v)
@@ -188,8 +191,8 @@ static int put(void *arg, const char *key, size_t len, const char *bytes,
 		return pf_err_set(err, -ENOMEM, "no memory for a value");
 	}
 	memcpy(v->bytes, bytes, bytes_len);
-	r = pf_kv_put(group.kv, v->key, v->key_len, bytes, bytes_len,
-		      (unsigned)group.lost_ms, group.timeout_ms, err);
+	r = group.calls->put(group.kv, v->key, v->key_len, bytes, bytes_len,
+			     (unsigned)group.lost_ms, group.timeout_ms, err);
 	if (r < 0) {
 		value_free(v);
 		return r;
@@ -213,8 +216,8 @@ static int prolong_values(struct pf_err *err)
 	int r = 0;
 
 	for (const struct value *v = first_value(); v && r == 0; v = SLIST_NEXT(v, entry))
-		r = pf_kv_prolong(group.kv, v->key, v->key_len, v->bytes, v->len,
-				  (unsigned)group.lost_ms, err);
+		r = group.calls->prolong(group.kv, v->key, v->key_len, v->bytes, v->len,
+					 (unsigned)group.lost_ms, err);
 	return r;
 }
 
@@ -304,8 +307,8 @@ static int hold(struct pf_err *err)
 	pf_lock(&group.holding);
 	snprintf(text, sizeof(text), "%s %s %" PRIu64 " %d %s", group.identity,
 		 own_state(), ++group.beat, (int)getpid(), group.host);
-	r = pf_kv_hold(group.kv, key, text, IDENTITY, (unsigned)group.lost_ms, &other,
-		       err);
+	r = group.calls->hold(group.kv, key, text, IDENTITY, (unsigned)group.lost_ms,
+			      &other, err);
 	pf_unlock(&group.holding);
 	if (r == -EEXIST && other.data && read_member(&there, other.data, &unused))
 		pf_err_set(err, r, "process %u of group %s runs already on %s, pid %d",
@@ -326,7 +329,7 @@ static int look_at_others(struct pf_err *err)
 		if (i == group.me)
 			continue;
 		key_of(key, i);
-		r = pf_kv_look(group.kv, key, &text, err);
+		r = group.calls->look(group.kv, key, &text, err);
 		if (r < 0)
 			return r;
 		PF_LOCK_SCOPE(&group.lock);
@@ -344,7 +347,7 @@ static int look_for_end(struct pf_err *err)
 	int r;
 
 	snprintf(key, sizeof(key), "ended:%s", group.epoch);
-	r = pf_kv_look(group.kv, key, &sentence, err);
+	r = group.calls->look(group.kv, key, &sentence, err);
 	if (r < 0 || !sentence.len)
 		return r;
 	pf_err_clean(sentence.data, sentence.len);
@@ -432,7 +435,7 @@ static void inform_plugin(const struct pj_client *client)
 static void drop_values(void)
 {
 	for (const struct value *v = first_value(); v; v = SLIST_NEXT(v, entry))
-		pf_kv_drop(group.kv, v->key, v->key_len);
+		group.calls->drop(group.kv, v->key, v->key_len);
 }
 
 /* Leave the number free, and say why to the others. */
@@ -441,13 +444,13 @@ static void say_why(void)
 	char key[32];
 
 	key_of(key, group.me);
-	pf_kv_drop(group.kv, key, strlen(key));
+	group.calls->drop(group.kv, key, strlen(key));
 	drop_values();
 	if (!group.complete)
 		return;
 	snprintf(key, sizeof(key), "ended:%s", group.epoch);
-	(void)pf_kv_hold(group.kv, key, group.why.text, strlen(group.why.text),
-			 2 * (unsigned)group.lost_ms, NULL, NULL);
+	(void)group.calls->hold(group.kv, key, group.why.text, strlen(group.why.text),
+				2 * (unsigned)group.lost_ms, NULL, NULL);
 }
 
 /* The group has ended: so does this process, and the daemon learns why. */
@@ -544,9 +547,9 @@ static unsigned number_of(struct json_object *o, const char *key)
 	return (unsigned)json_object_get_int64(json_object_object_get(o, key));
 }
 
-int pf_group_open(struct json_object *settings, struct pf_err *err)
+static struct pf_kv_config config_of(struct json_object *settings)
 {
-	struct pf_kv_config config = {
+	return (struct pf_kv_config){
 		.host = pf_json_get_string(settings, "host"),
 		.port = (int)number_of(settings, "port"),
 		.user = pf_json_get_string(settings, "user"),
@@ -556,7 +559,24 @@ int pf_group_open(struct json_object *settings, struct pf_err *err)
 		.ca = pf_json_get_string(settings, "ca"),
 		.cert = pf_json_get_string(settings, "cert"),
 		.key = pf_json_get_string(settings, "key"),
+		.timeout_ms = (int)number_of(settings, "timeout") * 1000,
 	};
+}
+
+static int open_store(const struct pf_kv_config *config, struct pf_err *err)
+{
+	int r = pf_kv_load(&group.calls, err);
+
+	if (r < 0)
+		return r;
+	return group.calls->open(config, &group.kv, err) < 0
+		       ? pf_err_wrap(err, err->code, "the group's store")
+		       : 0;
+}
+
+int pf_group_open(struct json_object *settings, struct pf_err *err)
+{
+	const struct pf_kv_config config = config_of(settings);
 	const char *name = pf_json_get_string(settings, "name");
 	const char *url = pf_json_get_string(settings, "store");
 	uint64_t random;
@@ -565,7 +585,7 @@ int pf_group_open(struct json_object *settings, struct pf_err *err)
 		return 0;
 	group.me = number_of(settings, "process");
 	group.n = number_of(settings, "processes");
-	group.timeout_ms = config.timeout_ms = (int)number_of(settings, "timeout") * 1000;
+	group.timeout_ms = config.timeout_ms;
 	group.lost_ms = (int)number_of(settings, "lost") * 1000;
 	if (!*config.host || !*config.prefix || !*name || !*url || group.me >= group.n)
 		return pf_err_set(err, -EPROTO, "the set-up text lacks parts of a group");
@@ -579,9 +599,7 @@ int pf_group_open(struct json_object *settings, struct pf_err *err)
 	group.members = calloc(group.n, sizeof(*group.members));
 	if (!group.name || !group.store || !group.members)
 		return pf_err_set(err, -ENOMEM, "no memory for a group");
-	return pf_kv_open(&config, &group.kv, err) < 0
-		       ? pf_err_wrap(err, err->code, "the group's store")
-		       : 0;
+	return open_store(&config, err);
 }
 
 /* Take this process's number.  A process that has died holds it until its key expires; one that lives

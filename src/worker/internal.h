@@ -160,8 +160,7 @@ void pf_objects_remove(struct pf_objects *objects, uint64_t id, enum pf_object_k
  */
 
 /* Read SETTINGS, the set-up text's (src/daemon/group.c has the members), and log in to the store, before
- * the sandbox is entered.  NULL: not in a group.  -EPROTO; -EOPNOTSUPP: this build has no
- * libhiredis (no_group.c); else as pf_kv_open. */
+ * the sandbox is entered.  NULL: not in a group.  -EPROTO; else as pf_kv_load, and open of its table. */
 int pf_group_open(struct json_object *settings, struct pf_err *err);
 
 /* Take this process's number in the group, start the thread that keeps it, and wait until all members

@@ -456,7 +456,8 @@ static void kv_free(struct pf_kv *kv)
 	free(kv);
 }
 
-int pf_kv_open(const struct pf_kv_config *config, struct pf_kv **ret, struct pf_err *err)
+static int kv_open(const struct pf_kv_config *config, struct pf_kv **ret,
+		   struct pf_err *err)
 {
 	int64_t end = pf_now_ms() + config->timeout_ms;
 	struct pf_kv *kv = kv_new(config);
@@ -485,8 +486,8 @@ int pf_kv_open(const struct pf_kv_config *config, struct pf_kv **ret, struct pf_
 	return 0;
 }
 
-int pf_kv_get(struct pf_kv *kv, const char *key, size_t len, int timeout_ms,
-	      struct pf_buf *ret, struct pf_err *err)
+static int kv_get(struct pf_kv *kv, const char *key, size_t len, int timeout_ms,
+		  struct pf_buf *ret, struct pf_err *err)
 {
 	int64_t end = pf_now_ms() + timeout_ms, left;
 	size_t full_len = 0;
@@ -530,8 +531,8 @@ int pf_kv_get(struct pf_kv *kv, const char *key, size_t len, int timeout_ms,
 			  timeout_ms ? " in time" : "");
 }
 
-int pf_kv_put(struct pf_kv *kv, const char *key, size_t len, const char *value,
-	      size_t value_len, unsigned ttl_ms, int timeout_ms, struct pf_err *err)
+static int kv_put(struct pf_kv *kv, const char *key, size_t len, const char *value,
+		  size_t value_len, unsigned ttl_ms, int timeout_ms, struct pf_err *err)
 {
 	size_t full_len = 0;
 	pf_autofree char *full = full_key(kv, key, len, &full_len);
@@ -554,15 +555,15 @@ int pf_kv_put(struct pf_kv *kv, const char *key, size_t len, const char *value,
 	put = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
 	freeReplyObject(reply);
 	/* An attempt whose answer was lost may have put it. */
-	if (!put && again && pf_kv_get(kv, key, len, 0, &there, NULL) == 0)
+	if (!put && again && kv_get(kv, key, len, 0, &there, NULL) == 0)
 		put = there.len == value_len && !memcmp(there.data, value, value_len);
 	return put ? 0
 		   : pf_err_set(err, -EEXIST, "%s has a value for %.*s already", kv->name,
 				(int)len, key);
 }
 
-int pf_kv_prolong(struct pf_kv *kv, const char *key, size_t len, const char *value,
-		  size_t value_len, unsigned ttl_ms, struct pf_err *err)
+static int kv_prolong(struct pf_kv *kv, const char *key, size_t len, const char *value,
+		      size_t value_len, unsigned ttl_ms, struct pf_err *err)
 {
 	size_t full_len = 0;
 	pf_autofree char *full = full_key(kv, key, len, &full_len);
@@ -583,8 +584,8 @@ int pf_kv_prolong(struct pf_kv *kv, const char *key, size_t len, const char *val
 	return r;
 }
 
-int pf_kv_hold(struct pf_kv *kv, const char *key, const char *value, size_t identity,
-	       unsigned ttl_ms, struct pf_buf *other, struct pf_err *err)
+static int kv_hold(struct pf_kv *kv, const char *key, const char *value, size_t identity,
+		   unsigned ttl_ms, struct pf_buf *other, struct pf_err *err)
 {
 	size_t full_len = 0;
 	pf_autofree char *full = full_key(kv, key, strlen(key), &full_len);
@@ -611,7 +612,8 @@ int pf_kv_hold(struct pf_kv *kv, const char *key, const char *value, size_t iden
 	return r;
 }
 
-int pf_kv_look(struct pf_kv *kv, const char *key, struct pf_buf *ret, struct pf_err *err)
+static int kv_look(struct pf_kv *kv, const char *key, struct pf_buf *ret,
+		   struct pf_err *err)
 {
 	size_t full_len = 0;
 	pf_autofree char *full = full_key(kv, key, strlen(key), &full_len);
@@ -632,7 +634,7 @@ int pf_kv_look(struct pf_kv *kv, const char *key, struct pf_buf *ret, struct pf_
 	return 0;
 }
 
-void pf_kv_drop(struct pf_kv *kv, const char *key, size_t len)
+static void kv_drop(struct pf_kv *kv, const char *key, size_t len)
 {
 	size_t full_len = 0;
 	pf_autofree char *full = full_key(kv, key, len, &full_len);
@@ -646,3 +648,13 @@ void pf_kv_drop(struct pf_kv *kv, const char *key, size_t len)
 	if (ask_once(kv, &c, &reply, NULL) == 0)
 		freeReplyObject(reply);
 }
+
+__attribute__((visibility("default"))) const struct pf_kv_calls pf_kv_redis = {
+	.open = kv_open,
+	.get = kv_get,
+	.put = kv_put,
+	.prolong = kv_prolong,
+	.hold = kv_hold,
+	.look = kv_look,
+	.drop = kv_drop,
+};

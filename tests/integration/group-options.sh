@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What --group and its options refuse: status 2 and one sentence, before any plugin is loaded.
+# What --group and its options refuse: status 2 and one sentence, before any plugin is loaded; where libhiredis is
+# missing, the sentence names its package.
 . "$srcdir/tests/lib.sh"
 requires_mount
 unset "${!SLURM_@}" "${!OMPI_@}" "${!PMIX_@}" "${!PJRTFS_GROUP@}" JOB_COMPLETION_INDEX
@@ -86,6 +87,13 @@ for launcher in "SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_JOB_ID=1" "OMPI_COMM_WORLD_
 		refuses 1 "the group's store: redis 127.0.0.1:7: Connection refused" cpu m -f --group $url
 	)
 done
+
+# -- a system without libhiredis
+mkdir lean
+cp "$pjrtfs" "$build/pjrtfs-worker" lean
+sed 's/libhiredis\.so\.[0-9]/libhiredis.so.9/' "$build/pjrtfs-redis.so" >lean/pjrtfs-redis.so
+pjrtfs=lean/pjrtfs refuses 1 'libhiredis\.so\.(9[0-9.]+), which groups need, is missing: apt install libhiredis9[0-9.]+$' \
+	cpu m -f --no-cache --group $url "${two[@]}"
 
 # -- a group of users is still one
 "$pjrtfs" --dump-config --group root >config

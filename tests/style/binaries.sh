@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
 # Installed files do not contain the path of the build folder, so the same sources give the same
-# bytes in any folder; programs bind symbols at start-up, so that they cannot be changed later; and
-# the library that workers load shows nothing but its table.
+# bytes in any folder; programs bind symbols at start-up, so that they cannot be changed later; to mount takes
+# four libraries beside libc; and the libraries that workers load show nothing but their tables.
 set -eu
 top=$(cd "$srcdir" && pwd)
-for program in pjrtfs pjrtfs-worker libpjrtfs-lapack.so; do
+for program in pjrtfs pjrtfs-worker libpjrtfs-lapack.so pjrtfs-redis.so; do
+	[ -e "$program" ] || continue # pjrtfs-redis.so needs libhiredis
 	! grep -aoE "($top|$PWD)/(src|include)/[a-z/_.-]+" "$program" || {
 		echo "$program holds these paths of the build"
 		exit 1
@@ -20,8 +21,16 @@ for program in pjrtfs pjrtfs-worker libpjrtfs-lapack.so; do
 		exit 1
 	}
 done
-exported=$(nm -D --defined-only libpjrtfs-lapack.so | awk '{ print $3 }')
-[ "$exported" = pjrtfs_ffi_library ] || {
-	echo "libpjrtfs-lapack.so exports: $exported"
+needed=$(readelf -d pjrtfs pjrtfs-worker libpjrtfs-lapack.so | sed -n 's/.*(NEEDED).*\[\(.*\)\.so\..*/\1/p' | sort -u | tr '\n' ' ')
+[ "$needed" = "libc libcrypto libfuse3 libjson-c libm libprotobuf-c " ] || {
+	echo "to mount takes $needed"
 	exit 1
 }
+for library in libpjrtfs-lapack.so:pjrtfs_ffi_library pjrtfs-redis.so:pf_kv_redis; do
+	[ -e "${library%:*}" ] || continue
+	exported=$(nm -D --defined-only "${library%:*}" | awk '{ print $3 }')
+	[ "$exported" = "${library#*:}" ] || {
+		echo "${library%:*} exports: $exported"
+		exit 1
+	}
+done
