@@ -8,50 +8,21 @@
 # the demo and passes the smoke tests; with its Python, the newest JAX that there is exports everyday
 # functions, which give JAX's numbers on the default plugin and on one of an older StableHLO.
 . "$srcdir/tests/lib.sh"
-requires command -v debootstrap
-requires_mount
-requires isolated
+. "$top/tests/root.sh"
 
 # What the smoke tests need beside scripts/setup's packages.
 smoke_packages="attr iproute2 jq parallel perl procps psmisc pyflakes3 python3-numpy xz-utils"
 
-# part NAME COMMAND...: one part of the work, with its time; its output is shown if it fails.
-part()
-{
-	local start=$SECONDS
-	"${@:2}" >"$work/said" 2>&1 </dev/null || fail "$1: $(grep -v '^PASS' "$work/said" | tail -n 200)"
-	echo "$1: $((SECONDS - start)) s"
-}
-
-# The mirror of this system has the other's packages, too.
-mirror=$(apt-get indextargets --format "\$(SITE)" 'Label: Debian' | sort -u | head -n 1)
-requires test -n "$mirror"
-
-# The system lies in memory: no disk waits for dpkg, and it ends with the mount namespace.
-root=$work/root
-mkdir root
-mount -t tmpfs -o mode=755 tmpfs root
-at_end 'umount -l "$root"' # and what is mounted in it
-part debootstrap debootstrap --variant=minbase trixie "$root" "$mirror"
-
-# It becomes the root of a mount namespace, not of a chroot: after its own unshare(2), pjrtfs --run
-# would not find its worker there.
+new_root trixie
 in_system()
 {
-	unshare --mount --propagation private bash -euc 'cd "$1"; pivot_root . old; cd /; umount -l /old; exec "${@:2}"' - \
-		"$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
-		DEBIAN_FRONTEND=noninteractive CONFIGURE_FLAGS=--enable-werror \
-		PJRTFS_TEST_PATIENCE="$patience" \
-		${http_proxy:+"http_proxy=$http_proxy"} ${https_proxy:+"https_proxy=$https_proxy"} \
-		bash -euc "cd /pjrtfs; $1"
+	in_root "cd /pjrtfs; $1" CONFIGURE_FLAGS=--enable-werror PJRTFS_TEST_PATIENCE="$patience"
 }
-mkdir root/pjrtfs root/old
+mkdir "$root/pjrtfs"
 tar -C "$top" --exclude=./plugins --exclude=./build --exclude=./.git --exclude=./configure -c . |
-	tar -C root/pjrtfs -x
-mkdir root/pjrtfs/plugins
-mount --bind "$plugins" root/pjrtfs/plugins
-mount --rbind /dev root/dev
-mount -t proc proc root/proc
+	tar -C "$root/pjrtfs" -x
+mkdir "$root/pjrtfs/plugins"
+mount --bind "$plugins" "$root/pjrtfs/plugins"
 
 part "scripts/setup" in_system scripts/setup
 part "packages of the tests" in_system \
@@ -65,7 +36,7 @@ tail -n 1 said
 # package requires with its own.
 version=$(in_system 'python3 -c "import sys; print(*sys.version_info[:2], sep=\".\")"')
 part "the newest JAX for Python $version" "$patient" $((patience * 6)) /usr/bin/python3 -m pip install -q --no-compile \
-	--target root/jax --python-version "$version" --only-binary=:all: --ignore-requires-python jax flatbuffers
+	--target "$root/jax" --python-version "$version" --only-binary=:all: --ignore-requires-python jax flatbuffers
 part "functions of JAX" in_system '
 	end() { fusermount3 -u -z /mnt/new; fusermount3 -u -z /mnt/old; }
 	trap end EXIT
