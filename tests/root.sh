@@ -41,3 +41,52 @@ in_root()
 		DEBIAN_FRONTEND=noninteractive ${http_proxy:+"http_proxy=$http_proxy"} \
 		${https_proxy:+"https_proxy=$https_proxy"} "${@:2}" bash -euc "$1"
 }
+
+# portable: make $archive.  One make portable at a time in the build folder.
+portable()
+{
+	exec 9>"$build/.dist.lock"
+	flock 9
+	make -C "$build" portable >out 2>&1 || fail "make portable: $(tail -n 40 out)"
+	cp "$build"/portable/pjrtfs-*.tar.xz .
+	exec 9>&-
+	archive=$(echo "$work"/pjrtfs-*-linux-*.tar.xz)
+}
+
+# try_portable: in $root, which has fuse3 and xz, an ordinary user unpacks $archive, mounts, and runs a program; what it
+# needs of libraries, but for the C library, comes from the archive.
+try_portable()
+{
+	local home=$root/home/user
+	in_root 'useradd -m user'
+	mknod -m 666 "$root/fuse" c 10 229 # open to users, as is usual
+	mount --bind "$root/fuse" "$root/dev/fuse"
+	cp "$archive" "$home"
+	mkdir -p "$home/.local/lib/pjrtfs/plugins"
+	mount --bind "$plugins" "$home/.local/lib/pjrtfs/plugins"
+	part "the archive in ${root##*/}" in_root 'cd /home/user; exec runuser -u user -- env HOME=/home/user bash -euxc "$COMMANDS"' COMMANDS='
+		tar -xf pjrtfs-*-linux-*.tar.xz
+		cd pjrtfs-*/
+		./check | grep " is ready: $PWD/bin/pjrtfs$"
+		[ -e share/man/man1/pjrtfs.1 ]
+		[ -e lib/pjrtfs/targets/h100_sxm.txtpb ]
+		bin/pjrtfs-top --help
+		for file in lib/pjrtfs/pjrtfs*; do
+			/lib64/ld-linux-x86-64.so.2 --list "$PWD/$file"
+		done | grep "=>" >../loaded
+		if grep -v "=> $PWD/lib/pjrtfs/\|^.lib[cm]\.so\.6 " ../loaded; then exit 1; fi
+
+		mkdir ../m
+		bin/pjrtfs cpu ../m
+		trap "fusermount3 -u ../m" EXIT
+		grep "LAPACK cannot be loaded" ../m/ffi/libpjrtfs-lapack/error
+		cp share/doc/pjrtfs/tests/data/add.mlir ../m/programs
+		cp share/doc/pjrtfs/tests/data/[xy].npy ../m/buffers
+		echo "x y -> z" >../m/executables/add/run
+		cat ../m/buffers/z.txt >../z
+		pid=$(cat ../m/pid)
+		trap - EXIT
+		fusermount3 -u ../m
+		tail --pid="$pid" -f /dev/null'
+	shows "$home/z" $'11 22 33\n44 55 66'
+}

@@ -4,8 +4,8 @@
 # NEEDS: net
 # COST: 370 CPU-s
 # LIMIT: 3600 s
-# On Debian 13, in a system that the test makes and forgets, pjrtfs is built without a warning, runs
-# the demo and passes the smoke tests; with its Python, the newest JAX that there is exports everyday
+# On Debian 13, in a system that the test makes and forgets, the portable archive made here mounts; pjrtfs is built
+# without a warning, runs the demo and passes the smoke tests; with its Python, the newest JAX that there is exports everyday
 # functions, which give JAX's numbers on the default plugin and on one of an older StableHLO.
 . "$srcdir/tests/lib.sh"
 . "$top/tests/root.sh"
@@ -13,7 +13,9 @@
 # What the smoke tests need beside scripts/setup's packages.
 smoke_packages="attr iproute2 jq parallel perl procps psmisc pyflakes3 python3-numpy xz-utils"
 
-new_root trixie
+new_root trixie fuse3,xz-utils
+portable
+try_portable
 in_system()
 {
 	in_root "cd /pjrtfs; $1" CONFIGURE_FLAGS=--enable-werror PJRTFS_TEST_PATIENCE="$patience"
