@@ -9,7 +9,6 @@
 #define PJRTFS_EXECUTABLE_H
 
 #include <stdint.h>
-#include <sys/queue.h>
 #include <sys/types.h>
 
 #include "pjrtfs/base.h"
@@ -112,48 +111,28 @@ enum pf_executable_state {
 	PF_EXECUTABLE_COMPILED, /* ready, but for a topology: it cannot run here */
 };
 
-/* A compiled program.  Immutable; counted, so that an execution keeps the program it runs. */
-struct pf_loaded {
-	_Atomic unsigned refs;
-	struct pf_worker *worker; /* borrowed: of the plugin that compiled it */
-	struct pf_instance
-		*instance; /* owned reference: the one that has id; NULL: it is a file */
-	uint64_t id;
-	struct pf_bytes *program; /* owned reference: its source, frozen */
-	uint64_t program_len;
-	struct pf_signature *signature; /* owned; of the arguments that callers pass */
-	uint32_t platform; /* as in struct pf_req_compile: passed before those; or 0 */
-	/* How the plugin gives the optimized program, and its bytes. */
-	enum pf_optimized_format optimized;
-	uint64_t optimized_len;
-	struct json_object *info; /* owned: the worker's INFO */
-	struct pf_buf
-		options; /* owned: a CompileOptionsProto, what it was compiled with */
-	unsigned n_devices;
-	unsigned *devices; /* owned: the worker's device indexes in launch order */
-	unsigned *queues;  /* within devices: the same in ascending order */
-	double compile_seconds;
-	bool counted;          /* in the meters of loaded programs */
-	_Atomic bool unloaded; /* the worker has dropped it, to have room for others */
-	_Atomic uint64_t used; /* time of the last use, in loads of any since the start */
-	LIST_ENTRY(pf_loaded) entry; /* if it is counted, among all that workers have */
-	bool native;                 /* it was not compiled here */
-	bool wide;         /* it runs on devices of other processes of the group, too */
-	bool for_topology; /* it runs on no device here: it can only be serialized */
-	bool kept;         /* the cache has it under key, unless it was evicted */
-	char *settings; /* owned: options.json's text of its compile; NULL: the defaults */
-	struct pf_cache_key key;
-	/* Owned reference: the cache had it, for a topology, and no worker has it: "serialized", with the
-	 * optimized module in it.  Or NULL. */
-	struct pf_bytes *file;
-	uint64_t file_len;
-	struct pf_shared_bytes module; /* within file */
-};
+/* A compiled program; counted, so that an execution keeps the program it runs.  It never changes, so
+ * the functions of it take no lock; its fields are the store's. */
+struct pf_loaded;
 
 /* Add a reference; drop one.  The last one frees the worker's executable. */
 struct pf_loaded *pf_loaded_ref(struct pf_loaded *loaded);
 void pf_loaded_unref(struct pf_loaded *loaded); /* NULL is allowed */
 PF_DEFINE_CLEANUP(struct pf_loaded *, pf_loaded_unref)
+
+/* What a compiled program is; all of it is borrowed as long as the program is.  All zeros: there is
+ * none. */
+struct pf_loaded_facts {
+	struct pf_worker *worker;     /* of the plugin that compiled it */
+	struct pf_instance *instance; /* the one that has it; NULL: it is a file */
+	const struct pf_signature *signature; /* of the arguments that callers pass */
+	unsigned n_devices;                   /* that it runs on at once; 0: any one */
+	const unsigned *devices; /* their indexes at the worker, in launch order */
+	int64_t partitions;      /* 0: the plugin does not say */
+};
+
+/* LOADED may be NULL. */
+struct pf_loaded_facts pf_loaded_facts(const struct pf_loaded *loaded);
 
 /*
  * Let a worker hold at most N programs from now on: when another is loaded, the worker drops idle

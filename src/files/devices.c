@@ -203,14 +203,15 @@ static const struct pf_kind kind_memory = {
 
 static bool runs_on(struct pf_executable *x, const struct device *d)
 {
-	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *l = pf_executable_loaded(x);
+	PF_CLEANUP(pf_loaded_unrefp) struct pf_loaded *loaded = pf_executable_loaded(x);
+	const struct pf_loaded_facts l = pf_loaded_facts(loaded);
 
-	if (!l || pf_worker_shared(l->worker) != d->worker)
+	if (!loaded || pf_worker_shared(l.worker) != d->worker)
 		return false;
-	for (unsigned i = 0; i < l->n_devices; i++)
-		if (l->devices[i] == d->index)
+	for (unsigned i = 0; i < l.n_devices; i++)
+		if (l.devices[i] == d->index)
 			return true;
-	return l->n_devices == 0; /* one for any device */
+	return l.n_devices == 0; /* one for any device */
 }
 
 struct listing {

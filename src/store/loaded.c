@@ -140,6 +140,18 @@ static void loaded_free(struct pf_loaded *l)
 
 PF_DEFINE_REF(struct pf_loaded, pf_loaded, loaded_free)
 
+struct pf_loaded_facts pf_loaded_facts(const struct pf_loaded *l)
+{
+	if (!l)
+		return (struct pf_loaded_facts){ .worker = NULL };
+	return (struct pf_loaded_facts){ .worker = l->worker,
+					 .instance = l->instance,
+					 .signature = l->signature,
+					 .n_devices = l->n_devices,
+					 .devices = l->devices,
+					 .partitions = l->partitions };
+}
+
 static int by_number(const void *a, const void *b)
 {
 	const unsigned *x = a, *y = b;
@@ -201,6 +213,8 @@ static int find_devices(struct pf_loaded *l, struct pf_err *err)
 		l->devices[i] = at;
 	}
 	l->n_devices = (unsigned)n;
+	l->partitions =
+		json_object_get_int64(json_object_object_get(l->info, "num_partitions"));
 	l->wide = pf_worker_in_group(l->worker) && is_wide(l);
 	l->queues = l->devices + n;
 	memcpy(l->queues, l->devices, n * sizeof(*l->devices));

@@ -10,7 +10,7 @@
 /* --- devices ------------------------------------------------------------------------------ */
 
 const struct device *run_device(const struct program *program,
-				const struct pf_loaded *loaded, size_t row,
+				const struct pf_loaded_facts *loaded, size_t row,
 				struct pf_err *err)
 {
 	const struct device *d = program->home->devices;
@@ -28,7 +28,7 @@ static int chosen_device(struct named_exec *run, const struct device **ret,
 			 struct pf_err *err)
 {
 	const char *name = run->spec.device;
-	const struct pf_worker *worker = run->loaded->worker;
+	const struct pf_worker *worker = run->is.worker;
 	const struct device *device =
 		files_find_device(run->task->fs, name, strlen(name), err);
 
@@ -39,8 +39,8 @@ static int chosen_device(struct named_exec *run, const struct device **ret,
 		return pf_err_set(err, -EINVAL,
 				  "device %s is not of the program's plugin %s", name,
 				  pf_worker_name(worker));
-	if (run->loaded->n_devices &&
-	    (run->loaded->n_devices > 1 || run->loaded->devices[0] != device->index))
+	if (run->is.n_devices &&
+	    (run->is.n_devices > 1 || run->is.devices[0] != device->index))
 		return pf_err_set(
 			err, -EINVAL,
 			"the program is compiled for other devices than %s: set "
@@ -60,7 +60,7 @@ static int find_devices(struct named_exec *run, struct pf_err *err)
 		r = chosen_device(run, &chosen, err);
 	for (size_t i = 0; i < run->n_rows && r == 0; i++) {
 		const struct device *device =
-			chosen ? chosen : run_device(run->program, run->loaded, i, err);
+			chosen ? chosen : run_device(run->program, &run->is, i, err);
 
 		if (!device)
 			return -ENODEV;
@@ -76,7 +76,7 @@ static int find_devices(struct named_exec *run, struct pf_err *err)
 static int list_by_name(struct named_exec *run, struct row *row, struct pf_err *err)
 {
 	const struct exec_spec *q = &run->spec;
-	const struct pf_signature *s = run->loaded->signature;
+	const struct pf_signature *s = run->is.signature;
 	const struct names *given = rows_at(&q->inputs, 0);
 
 	for (size_t i = 0; i < s->n_inputs; i++) {
@@ -112,7 +112,7 @@ static int list_inputs(struct named_exec *run, size_t i, struct pf_err *err)
 	if (run->spec.by_name)
 		return list_by_name(run, row, err);
 	for (size_t k = 0; k < given->n && r == 0; k++)
-		r = run_list_input(run->loaded->signature, row, given->at[k],
+		r = run_list_input(run->is.signature, row, given->at[k],
 				   run->spec.positional, &run->task->cred, err);
 	return r == -ENOMEM ? pf_err_set(err, r, "no memory for names") : r;
 }
@@ -211,7 +211,7 @@ static int list_outputs(struct named_exec *run, size_t i, struct pf_err *err)
 	for (size_t k = 0; k < given->n && r == 0; k++)
 		r = list_output(run, row, given->at[k], err);
 	if (r == 0 && row->directory)
-		r = number_outputs(row, run->loaded->signature->n_outputs, err);
+		r = number_outputs(row, run->is.signature->n_outputs, err);
 	return r == -ENOMEM ? pf_err_set(err, r, "no memory for names") : r;
 }
 
@@ -220,7 +220,7 @@ static int list_outputs(struct named_exec *run, size_t i, struct pf_err *err)
 static int list_rows(struct named_exec *run, struct pf_err *err)
 {
 	const struct exec_spec *q = &run->spec;
-	size_t n = run->loaded->n_devices ? run->loaded->n_devices : 1;
+	size_t n = run->is.n_devices ? run->is.n_devices : 1;
 	int r;
 
 	if ((q->inputs.n && q->inputs.n != n) || (q->outputs.n && q->outputs.n != n))
@@ -264,11 +264,7 @@ static int list_rows(struct named_exec *run, struct pf_err *err)
 static const struct pf_tiles *tiles_of(const struct named_exec *run,
 				       const struct pf_param *param)
 {
-	struct json_object *partitions;
-
-	if (!json_object_object_get_ex(run->loaded->info, "num_partitions",
-				       &partitions) ||
-	    json_object_get_int64(partitions) != (int64_t)run->n_rows ||
+	if (run->is.partitions != (int64_t)run->n_rows ||
 	    (param->tiles && param->tiles->of && param->tiles->n != run->n_rows))
 		return NULL;
 	return param->tiles;
@@ -319,7 +315,7 @@ static int check_input(struct named_exec *run, size_t i, struct pf_err *err)
 	if (!name || files_find_sharding(run->task->fs, name, &run->task->cred, &node,
 					 &sh, NULL) < 1)
 		return 0;
-	tiles = tiles_of(run, &run->loaded->signature->inputs[i]);
+	tiles = tiles_of(run, &run->is.signature->inputs[i]);
 	r = check_devices(run, &sh->s, err);
 	if (r == 0 && sh->known && tiles)
 		r = pf_sharding_agrees(&sh->s, tiles, (unsigned)run->n_rows, run->devices,
@@ -367,7 +363,7 @@ static int check_shards(struct named_exec *run, struct pf_err *err)
 static int describe(const struct named_exec *run, const struct pf_execution *e, size_t i,
 		    struct sharded *sh, struct pf_err *err)
 {
-	const struct pf_param *param = &run->loaded->signature->outputs[i];
+	const struct pf_param *param = &run->is.signature->outputs[i];
 	const struct pf_tiles *tiles = tiles_of(run, param);
 	struct pf_sharding only = { .n = (unsigned)run->n_rows, .devices = run->devices };
 
@@ -617,7 +613,7 @@ static int mark_donated(const struct named_exec *run, struct pf_execution *e,
 static int check_carried(const struct named_exec *run, size_t i, uint32_t out,
 			 struct pf_err *err)
 {
-	const struct pf_signature *s = run->loaded->signature;
+	const struct pf_signature *s = run->is.signature;
 	const struct pf_param *have = &s->outputs[out], *want = &s->inputs[i % run->n_in];
 	const struct pf_tiles *from = tiles_of(run, have), *to = tiles_of(run, want);
 	char a[128], b[128];
@@ -707,7 +703,7 @@ static int decide_donations(struct named_exec *run, struct pf_execution *e,
 
 		arg->donate_carried = arg->donate && arg->carry != PF_NO_CARRY;
 		arg->donate = arg->donate &&
-			      (run->loaded->signature->inputs[i % run->n_in].donated ||
+			      (run->is.signature->inputs[i % run->n_in].donated ||
 			       is_donated(run, i));
 	}
 	r = check_twice(run, e, err);
@@ -729,8 +725,10 @@ static int decide_donations(struct named_exec *run, struct pf_execution *e,
 int run_resolve(struct named_exec *run, struct pf_execution **ret, struct pf_err *err)
 {
 	struct pf_execution *e;
-	int r = list_rows(run, err);
+	int r;
 
+	run->is = pf_loaded_facts(run->loaded);
+	r = list_rows(run, err);
 	/* First, as the time of the other checks grows with the number of names. */
 	if (r == 0)
 		r = pf_execution_check_counts(run->loaded, run->n_in, run->n_out, err);

@@ -60,19 +60,19 @@ static int parse(const char *line, struct exec_spec *spec, bool *all, struct pf_
 
 /* --- what is bound of a program's inputs ------------------------------------------------ */
 
-/* List a name for each input in ROW, as the words of SPEC say. */
+/* List a name for each input of LOADED in ROW, as the words of SPEC say. */
 static int list(const struct exec_spec *spec, bool all, const struct pf_loaded *loaded,
 		const struct pf_cred *cred, struct row *row, struct pf_err *err)
 {
+	const struct pf_signature *s = pf_loaded_facts(loaded).signature;
 	const struct names *words = spec->inputs.at;
-	size_t n_out = all ? loaded->signature->n_outputs : spec->outputs.at->n;
+	size_t n_out = all ? s->n_outputs : spec->outputs.at->n;
 	int r = 0;
 
 	for (size_t i = 0; i < words->n && r == 0; i++)
-		r = is_star(words->at[i])
-			    ? names_add(&row->inputs, "*", 1)
-			    : run_list_input(loaded->signature, row, words->at[i],
-					     spec->positional, cred, err);
+		r = is_star(words->at[i]) ? names_add(&row->inputs, "*", 1)
+					  : run_list_input(s, row, words->at[i],
+							   spec->positional, cred, err);
 	if (r == -ENOMEM)
 		return pf_err_set(err, r, "no memory for names");
 	return r < 0 ? r : pf_execution_check_counts(loaded, row->inputs.n, n_out, err);
@@ -82,25 +82,25 @@ int bound_make(struct bound *b, const char *line, const struct program *program,
 	       const struct pf_loaded *loaded, const struct pf_cred *cred,
 	       struct pf_err *err)
 {
-	const struct pf_signature *s = loaded->signature;
+	const struct pf_loaded_facts is = pf_loaded_facts(loaded);
 	struct exec_spec spec = { .repeat = 0 };
 	struct row row = { .device = NULL };
 	bool all;
 	int r = parse(line, &spec, &all, err);
 
-	row.device = r == 0 ? run_device(program, loaded, 0, err) : NULL;
+	row.device = r == 0 ? run_device(program, &is, 0, err) : NULL;
 	if (r == 0)
 		r = row.device ? list(&spec, all, loaded, cred, &row, err) : -ENODEV;
 	exec_spec_release(&spec);
 	free(row.leaves);
 	b->device = row.device;
 	b->inputs = row.inputs;
-	b->params = calloc(s->n_inputs + 1, sizeof(*b->params));
+	b->params = calloc(is.signature->n_inputs + 1, sizeof(*b->params));
 	if (r == 0 && !b->params)
 		r = pf_err_set(err, -ENOMEM, "no memory for a binding");
-	for (size_t i = 0; i < s->n_inputs && r == 0; i++)
+	for (size_t i = 0; i < is.signature->n_inputs && r == 0; i++)
 		if (is_star(b->inputs.at[i]))
-			b->params[b->n++] = s->inputs[i];
+			b->params[b->n++] = is.signature->inputs[i];
 	if (r < 0)
 		bound_release(b);
 	return r < 0 ? pf_err_wrap(err, r, "bind %s", line) : 0;

@@ -112,7 +112,7 @@ static void report_tally(struct call *c)
 /* Count E, which succeeded. */
 static void count(struct call *c, const struct pf_execution *e)
 {
-	struct pf_worker *worker = e->loaded->worker;
+	struct pf_worker *worker = pf_loaded_facts(e->loaded).worker;
 	struct tally *t = &c->tally;
 	time_t s;
 
@@ -219,7 +219,7 @@ static void call_done(struct pf_execution *e, int code, const struct pf_err *why
 	if (code < 0) {
 		err = *why;
 		report_tally(c); /* in the order in which they ended */
-		report(c, 1, e->loaded->worker, e->first_device,
+		report(c, 1, pf_loaded_facts(e->loaded).worker, e->first_device,
 		       (struct pf_report_execution){ .seconds = e->seconds, .err = why });
 		pf_execution_free(e);
 	} else {
@@ -245,8 +245,8 @@ static void call_done(struct pf_execution *e, int code, const struct pf_err *why
 static struct pf_execution *prepare_locked(struct call *c)
 {
 	struct pf_err err = PF_ERR_INIT;
-	struct pf_execution *e =
-		pf_execution_new(c->program->x, c->loaded->signature->n_inputs, 1);
+	const struct pf_signature *s = pf_loaded_facts(c->loaded).signature;
+	struct pf_execution *e = pf_execution_new(c->program->x, s->n_inputs, 1);
 	int r = e ? bound_find(&c->bound, e, &c->cred, c->in.account, &err)
 		  : pf_err_set(&err, -ENOMEM, "no memory for a call");
 
@@ -305,12 +305,13 @@ static ssize_t take_locked(struct call *c, const char *src, size_t len,
 static int bind_locked(struct call *c, const struct pf_loaded *loaded,
 		       const struct pf_param **params, size_t *n, struct pf_err *err)
 {
+	const struct pf_signature *s = pf_loaded_facts(loaded).signature;
 	pf_autobuf struct pf_buf line = PF_BUF_INIT;
 	int r = 0;
 
 	bound_release(&c->bound);
-	*params = loaded->signature->inputs;
-	*n = loaded->signature->n_inputs;
+	*params = s->inputs;
+	*n = s->n_inputs;
 	if (c->line)
 		pf_buf_puts(&line, c->line);
 	else
@@ -331,7 +332,7 @@ static int set_program_locked(struct call *c, struct pf_loaded *loaded,
 			      struct pf_err *err)
 {
 	uint64_t rebindings = atomic_load(&c->program->rebindings);
-	const struct pf_signature *s = loaded->signature;
+	const struct pf_signature *s = pf_loaded_facts(loaded).signature;
 	const struct pf_param *params;
 	size_t n;
 	int r;
@@ -346,7 +347,7 @@ static int set_program_locked(struct call *c, struct pf_loaded *loaded,
 	if (r == 0)
 		r = array_heads_print(&c->out_heads, s->outputs, s->n_outputs, err);
 	if (r == 0)
-		r = arrays_in_begin(&c->in, loaded->program->arena, params, n, err);
+		r = arrays_in_begin(&c->in, c->program->home->arena, params, n, err);
 	if (r == 0) {
 		c->loaded = pf_loaded_ref(loaded);
 		c->rebindings = rebindings;
@@ -576,7 +577,9 @@ static void spin(struct call *c)
 	struct pf_instance *instance;
 
 	pf_lock(&c->stream.lock);
-	instance = c->state == CALL_RUNNING ? pf_instance_ref(c->loaded->instance) : NULL;
+	instance = c->state == CALL_RUNNING
+			   ? pf_instance_ref(pf_loaded_facts(c->loaded).instance)
+			   : NULL;
 	pf_unlock(&c->stream.lock);
 	if (instance)
 		pf_instance_spin(instance, &c->done, SPIN_US);
@@ -658,7 +661,7 @@ static void abandoned(struct pf_timer *timer)
 	pf_lock(&c->stream.lock);
 	e = c->running;
 	if (e && pf_execution_has_slot(e))
-		worker = e->loaded->worker;
+		worker = pf_loaded_facts(e->loaded).worker;
 	pf_unlock(&c->stream.lock);
 	if (worker)
 		files_abandon(fs_of(c->node), worker, name.data ? name.data : "",

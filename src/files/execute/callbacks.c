@@ -612,7 +612,7 @@ static int check_open(struct pf_open *of, const struct callback *callback,
 	PF_CLEANUP(pf_loaded_unrefp)
 	struct pf_loaded *loaded = pf_executable_known(callback->program->x);
 	const struct pf_callback_sig *sig =
-		files_find_callback(loaded ? loaded->signature : NULL, callback->index);
+		files_find_callback(pf_loaded_facts(loaded).signature, callback->index);
 
 	if (!files_program_may_answer(callback->program, &of->cred))
 		return pf_err_set(err, -EACCES,

@@ -328,9 +328,9 @@ static void start(struct named_exec *run, struct pf_execution *e)
 	e->began = run_began;
 	e->cancelled = is_cancelled;
 	e->report = run_report;
-	if (!run->loaded->n_devices)
+	if (!run->is.n_devices)
 		e->device = run->rows[0].device->index;
-	task_executes(run->task, e, run->loaded->worker);
+	task_executes(run->task, e, run->is.worker);
 	pf_execution_start(e, spin);
 }
 

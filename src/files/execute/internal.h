@@ -34,13 +34,14 @@ struct row {
 /* An execution under names. */
 struct named_exec {
 	struct task *task;
-	struct exec_spec spec;    /* owned */
-	struct program *program;  /* owned reference */
-	char *name;               /* owned: the executable's, as in the request */
-	bool spin;                /* see files_execute */
-	struct pf_wait waiter;    /* for the program to be compiled */
-	struct task_wait wait;    /* until it is */
-	struct pf_loaded *loaded; /* owned reference, once it is */
+	struct exec_spec spec;     /* owned */
+	struct program *program;   /* owned reference */
+	char *name;                /* owned: the executable's, as in the request */
+	bool spin;                 /* see files_execute */
+	struct pf_wait waiter;     /* for the program to be compiled */
+	struct task_wait wait;     /* until it is */
+	struct pf_loaded *loaded;  /* owned reference, once it is, */
+	struct pf_loaded_facts is; /* and what it is */
 
 	size_t n_rows, n_in, n_out; /* inputs and outputs of each row */
 	struct row *rows;           /* owned */
@@ -62,7 +63,7 @@ struct named_exec {
 /* The device in PROGRAM's home of row ROW of what is LOADED of it; borrowed.  NULL: it is not in
  * devices/, and *ERR is -ENODEV.  (arguments.c) */
 const struct device *run_device(const struct program *program,
-				const struct pf_loaded *loaded, size_t row,
+				const struct pf_loaded_facts *loaded, size_t row,
 				struct pf_err *err);
 
 /*

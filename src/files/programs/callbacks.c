@@ -72,7 +72,7 @@ static int update(struct pf_node *dir)
 {
 	PF_CLEANUP(pf_loaded_unrefp)
 	struct pf_loaded *loaded = pf_executable_known(program_of(dir)->x);
-	const struct pf_signature *s = loaded ? loaded->signature : NULL;
+	const struct pf_signature *s = pf_loaded_facts(loaded).signature;
 	int r = 0;
 
 	unlink_others(dir, s);
