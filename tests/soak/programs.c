@@ -208,8 +208,8 @@ static void broken_step(void)
 {
 	static const char *const texts[] = {
 		"func.func @main() -> tensor<i32> {\n  return %0 : tensor<i32>\n}\n",
-		"func.func @main(%x: tensor<4xi32>) -> tensor<4xf32> {\n"
-		"  %0 = stablehlo.add %x, %x : tensor<4xf32>\n  return %0 : tensor<4xf32>\n}\n",
+		("func.func @main(%x: tensor<4xi32>) -> tensor<4xf32> {\n"
+		 "  %0 = stablehlo.add %x, %x : tensor<4xf32>\n  return %0 : tensor<4xf32>\n}\n"),
 		"not a program\n",
 	};
 	const char *path = path_of("programs/c%u/broken.mlir", me->index);

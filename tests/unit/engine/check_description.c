@@ -141,8 +141,8 @@ static const char *const odd[] = {
 	DEVICES("[{\"memories\":[null,7],\"default_memory\":1}]"),
 	DEVICES("[{\"kind\":{},\"description\":[],\"attributes\":1}]"),
 	"{\"ok\":true,\"api_version\":[\"x\",null],\"devices\":[],\"platform\":3}",
-	"{\"ok\":true,\"api_version\":[-1,1e99],\"devices\":[],\"attributes\":[],"
-	"\"extensions\":{}}",
+	("{\"ok\":true,\"api_version\":[-1,1e99],\"devices\":[],\"attributes\":[],"
+	 "\"extensions\":{}}"),
 };
 
 TEST_EACH(odd_values_count_as_missing, odd)
