@@ -155,7 +155,10 @@ struct pf_worker_config {
 	/* Borrowed; outlives the worker.  NULL: nothing is reported, and the daemon's log gets
 	 * no line that the plugin prints. */
 	struct pf_telemetry *telemetry;
-	int start_timeout_ms;           /* for loading the plugin; 0: two minutes */
+	int start_timeout_ms; /* for loading the plugin; 0: two minutes */
+	/* The option that sets it, which the sentence of a plugin that was not loaded in time names; a
+	 * literal, or NULL. */
+	const char *start_option;
 	struct pf_worker_limits limits; /* idle_s and keep_buffers are 0 */
 	/* Users' own workers like it: how many may have a process at once, and the seconds without
 	 * a call after which a process ends. */

@@ -29,6 +29,7 @@ static int inspect(const struct pf_candidate *p, unsigned timeout_s, bool run,
 	config.libraries = libraries;
 	config.printed = printed;
 	config.start_timeout_ms = (int)(timeout_s ? timeout_s : TIMEOUT_S) * 1000;
+	config.start_option = "--timeout";
 	return r < 0 ? r : pf_inspect(&config, run, ret, err);
 }
 

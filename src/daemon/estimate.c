@@ -109,6 +109,7 @@ static int start_worker(struct estimate *e, const struct pf_candidate *p,
 	config.libraries = e->libraries;
 	config.pool_size = POOL_SIZE;
 	config.start_timeout_ms = (int)(o->timeout_s ? o->timeout_s : TIMEOUT_S) * 1000;
+	config.start_option = "--timeout";
 	if (r == 0)
 		r = pf_worker_new(&config, &e->worker, err);
 	return r < 0 ? pf_err_wrap(err, r, "plugin %s", p->name) : 0;

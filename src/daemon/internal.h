@@ -214,6 +214,7 @@ struct options {
 	unsigned compile_timeout_s;  /* 0: none */
 	unsigned execute_timeout_s;  /* 0: none */
 	unsigned transfer_timeout_s; /* 0: none */
+	unsigned start_timeout_s;    /* of a plugin */
 	unsigned worker_timeout_s;   /* 0: none */
 	unsigned abandoned_s;        /* 0: never */
 	unsigned isolate;            /* 1: each user has workers of their own, */

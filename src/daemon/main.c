@@ -48,9 +48,8 @@ enum {
 	FINISH_MS = 5000,
 	FETCH_S =
 		60, /* for arrays that only a device has, before another process takes over */
-	TALKS_MS = 5000,   /* for conversations that are under way then */
-	START_MS = 120000, /* of a group's plugin, beside what it waits for the others */
-	STATE_MS = 30000,  /* for what is not in the state directory at the end */
+	TALKS_MS = 5000,  /* for conversations that are under way then */
+	STATE_MS = 30000, /* for what is not in the state directory at the end */
 };
 
 /* The objects of a running mount. */
@@ -184,9 +183,11 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 		};
 		config.own_most = d->options->isolate_max;
 		config.own_idle_s = d->options->isolate_idle_s;
-		if (config.group)
-			config.start_timeout_ms =
-				(int)d->options->group_timeout_s * 1000 + START_MS;
+		config.start_timeout_ms = (int)d->options->start_timeout_s * 1000;
+		if (config.group) /* it waits for the others, too */
+			config.start_timeout_ms +=
+				(int)d->options->group_timeout_s * 1000;
+		config.start_option = "--start-timeout";
 		plugins_require_client(&config);
 		config.on_failed = plugin_failed;
 		config.arg = d;

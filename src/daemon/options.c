@@ -746,6 +746,9 @@ const struct option_row option_rows[] = {
 	  "than S seconds and one for each 8 MiB, and start it again\n"
 	  "(default 3600; 0: never)",
 	  AT(transfer_timeout_s), 0, MAX_SECONDS, 3600 },
+	{ "start_timeout", 0, OPTION_NUMBER, EVERYWHERE, "S",
+	  "wait S seconds for a plugin to start (default 120)", AT(start_timeout_s), 1,
+	  MAX_SECONDS, 120 },
 	{ "worker_timeout", 0, OPTION_NUMBER, EVERYWHERE, "S",
 	  "end the process of a plugin that gives no heartbeat for S\n"
 	  "seconds, and start it again (default 60; 0: never)",

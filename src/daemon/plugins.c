@@ -284,6 +284,8 @@ int plugins_try(void *arg, const char *name, const char *word,
 	if (r == 0)
 		r = plugin_choice_config(&p, &config, err);
 	config.libraries = s->fs->libraries;
+	config.start_timeout_ms = (int)s->options->start_timeout_s * 1000;
+	config.start_option = "--start-timeout";
 	if (r == 0) {
 		plugins_require_client(&config);
 		r = pf_inspect(&config, false, ret, err);

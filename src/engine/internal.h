@@ -439,6 +439,7 @@ struct pf_worker {
 	struct pf_libraries *libraries; /* borrowed, or NULL */
 	uint64_t pool_size;
 	int start_timeout_ms;
+	const char *start_option;   /* of the configuration */
 	enum pf_client_need client; /* of the configuration: at the first start */
 	bool in_group;              /* its end is the group's: it is not started again */
 	bool leads_group;           /* it is process 0 */

@@ -183,8 +183,10 @@ static int handshake(struct pf_worker *w, struct greeting *g, struct pf_err *err
 		r = pf_channel_recv(w->process.sock, &text, NULL, 0, w->start_timeout_ms,
 				    err);
 	if (r == -ETIMEDOUT)
-		return pf_err_set(err, r, "it was not loaded within %d s",
-				  w->start_timeout_ms / 1000);
+		return pf_err_set(err, r, "it was not loaded within %d s%s%s%s",
+				  w->start_timeout_ms / 1000, w->start_option ? "; " : "",
+				  w->start_option ? w->start_option : "",
+				  w->start_option ? " gives it longer" : "");
 	if (r == 0)
 		r = pf_description_parse(text.data, text.len, &g->description, err);
 	return r < 0 ? r

@@ -76,6 +76,7 @@ int pf_worker_new(const struct pf_worker_config *config, struct pf_worker **ret,
 	w->limits = config->limits;
 	w->start_timeout_ms =
 		config->start_timeout_ms ? config->start_timeout_ms : START_TIMEOUT_MS;
+	w->start_option = config->start_option;
 	w->client = config->client;
 	w->in_group = config->group != NULL;
 	w->leads_group = json_object_object_get_ex(config->group, "process", &process) &&
@@ -140,6 +141,7 @@ int pf_worker_new_own(struct pf_worker *shared, uid_t user, struct pf_arena *are
 	w->limits.idle_s = shared->own_idle_s;
 	w->limits.keep_buffers = !is_on_host(&shared->description);
 	w->start_timeout_ms = shared->start_timeout_ms;
+	w->start_option = shared->start_option;
 	w->telemetry = shared->telemetry;
 	w->meter = shared->meter;
 	w->log.quiet = shared->log.quiet;

@@ -40,6 +40,10 @@ refused "client=error:UNAVAILABLE:no device,init=print:1:$cause" 'plugin faulty:
 	bounded "$pjrtfs" --plugin "faulty=$so" m -f 2>err || fail "it started"
 ! grep 'all is well' err || fail "a message of the plugin is no explanation"
 
+PJRTFS_FAULTY=client=hang:'builds firmware' fails_with \
+	'plugin faulty: it was not loaded within 1 s; --start-timeout gives it longer' \
+	"$pjrtfs" --plugin "faulty=$so" m -f --start-timeout 1
+
 # All bad: the daemon does not mount, and reports each one.
 all_bad()
 {

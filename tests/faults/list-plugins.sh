@@ -67,7 +67,7 @@ bad client=error:UNAVAILABLE:'nothing here' 'nothing here'
 bad execute=error:INTERNAL:'no luck' 'execute the program: .*no luck' --check
 tells out '^    program   was compiled and executed$'
 # A busy machine gives the good one as much time.
-bad client=hang:'waits for a driver' "it was not loaded within $((patience / 6)) s; it printed last: waits for a driver\$" \
+bad client=hang:'waits for a driver' "it was not loaded within $((patience / 6)) s; --timeout gives it longer; it printed last: waits for a driver\$" \
 	--timeout $((patience / 6))
 # The process of a plugin that hangs ends with the list.
 ! pgrep -f "pjrtfs-worker $name" >/dev/null || fail "a worker stays"
