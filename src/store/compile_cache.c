@@ -369,11 +369,10 @@ static void describe_topology(struct pf_compiler *compiler, const struct pf_load
 			      struct json_object *o)
 {
 	struct json_object *topology = NULL;
-	const char *platform;
+	const char *platform = pf_loaded_platform(l);
 	struct pf_origin origin;
 
 	json_object_object_get_ex(l->info, "topology", &topology);
-	platform = pf_json_get_string(topology, "platform");
 	pf_json_add(o, "for_topology", json_object_new_boolean(true));
 	pf_json_add(o, "has_hlo", json_object_new_boolean(pf_is_hlo(l->optimized)));
 	pf_json_add_string(o, "platform", platform);

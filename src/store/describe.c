@@ -182,7 +182,8 @@ void pf_executable_signature(struct pf_executable *x, struct pf_buf *out)
 		o = json_object_new_object();
 	} else {
 		d = pf_worker_description(l->worker);
-		o = pf_signature_json(l->signature, d->platform, default_memory(d));
+		o = pf_signature_json(l->signature, pf_loaded_platform(l),
+				      default_memory(d));
 	}
 	print(o, out);
 }

@@ -440,18 +440,6 @@ static int add_topology_hint(struct pf_err *err)
 			  was.text);
 }
 
-/* The program of FACTS takes the number of its platform, and WORKER's plugin is a compiler. */
-static int refuse_platforms(const struct pf_worker *worker,
-			    const struct pf_program_facts *facts, struct pf_err *err)
-{
-	return pf_err_set(err, -EINVAL,
-			  "the program was exported for several platforms (%s), and "
-			  "plugin %s does not tell which one it compiles for, as it has "
-			  "no device here: jax.export.export(f, platforms=[\"tpu\"]) "
-			  "exports it for one",
-			  facts->platforms, pf_worker_name(worker));
-}
-
 /* Encode O for the plugin of RET->worker. */
 static int encode(const struct pf_executable *x, struct json_object *o,
 		  const struct pf_program_facts *facts, struct pf_plan *ret,
@@ -487,11 +475,10 @@ static int encode(const struct pf_executable *x, struct json_object *o,
 		/* Without a client the platform is not known, and the compiler refuses others. */
 		if (!d->compiler)
 			r = pf_program_check_platform(facts, d->platform, err);
-		else if (facts->takes_platform)
-			r = refuse_platforms(ret->worker, facts, err);
 		if (r < 0)
 			return r;
-		ret->platform = facts->takes_platform ? (uint32_t)r + 1 : 0;
+		/* The topology's is known when the plugin has read it: find_platform. */
+		ret->platform = facts->takes_platform && !topology ? (uint32_t)r + 1 : 0;
 	}
 	r = pf_options_encode(o, &target, &ret->options, err);
 	if (r < 0 || !topology)

@@ -670,6 +670,9 @@ struct pf_loaded {
 /* A new compiled program of C, with one reference; NULL: no memory. */
 struct pf_loaded *pf_loaded_new(struct compile *c);
 
+/* The name of LOADED's platform, that of the plugin's client or of the topology; "": the plugin does not tell. */
+const char *pf_loaded_platform(const struct pf_loaded *loaded);
+
 /* Does a living worker have it?  If so, note that it was used just now. */
 bool pf_loaded_use(struct pf_loaded *loaded);
 

@@ -278,6 +278,34 @@ static void drop_platform_kind(const struct pf_loaded *l, struct json_object *in
 		json_object_array_del_idx(kinds, 0, 1);
 }
 
+const char *pf_loaded_platform(const struct pf_loaded *l)
+{
+	struct json_object *topology = pf_json_get(l->info, "topology", json_type_object);
+
+	return l->for_topology ? pf_json_get_string(topology, "platform")
+			       : pf_worker_description(l->worker)->platform;
+}
+
+/* C's program, which L was compiled from, takes the number of its platform: it is that of the topology. */
+static int find_platform(const struct compile *c, struct pf_loaded *l, struct pf_err *err)
+{
+	const char *platform = pf_loaded_platform(l);
+	int position;
+
+	if (!*platform)
+		return pf_err_set(
+			err, -EINVAL,
+			"the program was exported for several platforms (%s), and "
+			"plugin %s does not tell the topology's: "
+			"jax.export.export(f, platforms=[\"tpu\"]) exports it for one",
+			c->facts.platforms, pf_worker_name(l->worker));
+	position = pf_program_check_platform(&c->facts, platform, err);
+	if (position < 0)
+		return position;
+	l->platform = (uint32_t)position + 1;
+	return 0;
+}
+
 int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_object *info,
 		       struct pf_shared_bytes optimized, enum pf_optimized_format format,
 		       struct pf_err *err)
@@ -295,6 +323,8 @@ int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_objec
 		: pf_compile_declared(c, info, &l->signature, err);
 	/* Why there is no HLO is no fact of the program: who reads that is told. */
 	json_object_object_del(info, "optimized_program");
+	if (r == 0 && l->for_topology && c->facts.takes_platform)
+		r = find_platform(c, l, err);
 	if (r == 0 && l->platform)
 		r = pf_signature_drop_platform(l->signature, err);
 	if (r == 0 && l->platform)

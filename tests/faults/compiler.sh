@@ -34,11 +34,13 @@ tells "$x/signature.json" '"dtype":"F32"'
 tells "$x/info.json" '"fingerprint":"6601fe"'
 bounded grep -aFq 'what the faulty plugin compiled' "$x/serialized" || fail 'it cannot be serialized'
 
-# a program of several platforms takes the number of one, which a compiler does not tell
+tells "$x/signature.json" '"platform":"faulty"'
+
+# a program of several platforms takes the number of the topology's
 bounded touch "$mnt/programs/several.jax_exported"
 say "$mnt/executables/several/options.json" '{"topology":"two"}'
 fails_with 'nvalid argument' cp "$data/jax/platforms.jax_exported" "$mnt/programs/several.jax_exported"
-tells "$mnt/error" 'exported for several platforms \(cuda tpu cpu\), and plugin faulty does not tell which'
+tells "$mnt/error" 'the program was exported for cuda tpu cpu, the plugin.s platform is faulty'
 
 # -- all else is refused, in the daemon or in the worker
 fails_with 'Operation not supported' cp "$data/x.npy" "$mnt/buffers/"

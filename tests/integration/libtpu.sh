@@ -40,6 +40,13 @@ compiles()
 }
 compiles before
 
+# -- of a program for several platforms that for a TPU
+bounded touch "$mnt/programs/several.jax_exported"
+say "$mnt/executables/several/options.json" '{"topology":"v5e"}'
+bounded cp "$data/jax/platforms.jax_exported" "$mnt/programs/several.jax_exported"
+shows "$mnt/executables/several/state" compiled
+knows "$mnt/executables/several/signature.json" '.platform == "tpu" and ([.inputs[].shape] == [[2, 3], [2, 3]])'
+
 # -- its process ends: the next one compiles
 kill -KILL "$(bounded cat "$at/pid")"
 eventually grep -qx 1 "$at/restarts"

@@ -122,6 +122,18 @@ bounded cat "$mnt/executables/platforms/serialized" >own.pjrtexe
 bounded cp own.pjrtexe "$mnt/programs/own.pjrtexe"
 gives own
 
+# -- for a topology, whose platform it is; it runs where its devices are
+eventually cp "$mnt/plugins/$p/topology.pb" here.pb
+if bounded cp here.pb "$mnt/topologies/"; then
+	bounded touch "$mnt/programs/elsewhere.jax_exported"
+	say "$mnt/executables/elsewhere/options.json" '{"topology":"here"}'
+	bounded cp "$data/jax/platforms.jax_exported" "$mnt/programs/elsewhere.jax_exported"
+	takes elsewhere '[["x","F32",[2,3],false,-1],["y","F32",[2,3],false,-1]]'
+	bounded cat "$mnt/executables/elsewhere/serialized" >back.pjrtexe
+	bounded cp back.pjrtexe "$mnt/programs/back.pjrtexe"
+	gives back
+fi
+
 # -- a bare module does not list its platforms
 echo 'func.func @main(%n: tensor<i32> {jax.global_constant = "_platform_index"},
     %x: tensor<2x3xf32>) -> tensor<2x3xf32> { return %x : tensor<2x3xf32> }' >bare.mlir
