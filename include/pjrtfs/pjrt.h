@@ -214,6 +214,7 @@ struct pj_topology {
 	const struct pj_plugin *plugin; /* borrowed */
 	struct PJRT_TopologyDescription *handle;
 	bool owned; /* the handle is this struct's; else the client's */
+	char *source; /* owned: what it was made of, if the plugin cannot read it again; else NULL */
 };
 
 /* That of CLIENT's devices, which outlives *RET.  -EOPNOTSUPP and others: the plugin has none.
@@ -222,7 +223,8 @@ int pj_topology_of(const struct pj_client *client, struct pj_topology *ret,
 		   struct pf_err *err);
 
 /* The one that the LEN BYTES are, which are not kept: *RET, to be released.  -EOPNOTSUPP: the plugin
- * cannot; else its refusal.  Blocks.  PJRT: PJRT_TopologyDescription_Deserialize. */
+ * cannot; else its refusal.  A plugin that cannot read makes one of pj_topology_create anew.  Blocks.  PJRT:
+ * PJRT_TopologyDescription_Deserialize. */
 int pj_topology_read(const struct pj_plugin *plugin, const void *bytes, size_t len,
 		     struct pj_topology *ret, struct pf_err *err);
 

@@ -9,6 +9,10 @@
 #include "internal.h"
 #include "pjrtfs/json.h"
 
+/* How the bytes of a topology begin that its plugin could not read again, by PJRT_TopologyDescription_Deserialize, which
+ * API 0.69 lacks: what it was made of follows, {"name", "options"}, and the plugin makes it anew. */
+static const char made_of[] = "pjrtfs makes this topology of ";
+
 int pj_topology_of(const struct pj_client *client, struct pj_topology *ret,
 		   struct pf_err *err)
 {
@@ -23,19 +27,33 @@ int pj_topology_of(const struct pj_client *client, struct pj_topology *ret,
 	return r;
 }
 
-int pj_topology_read(const struct pj_plugin *plugin, const void *bytes, size_t len,
-		     struct pj_topology *ret, struct pf_err *err)
+/* PLUGIN cannot read topologies: say what it can do. */
+static int cannot_read(const struct pj_plugin *plugin, struct pf_err *err)
 {
-	PJ_ARGS(TopologyDescription_Deserialize, args, .serialized_topology = bytes,
-		.serialized_topology_size = len);
-	int r = PJ_CALL(plugin, err, TopologyDescription_Deserialize, &args);
+	struct pf_err why = PF_ERR_INIT;
+	int r = pj_missing(plugin, "PJRT_TopologyDescription_Deserialize", &why);
 
-	*ret = (struct pj_topology){ .plugin = plugin, .owned = true };
-	if (r == 0)
-		r = pj_given(args.topology, "PJRT_TopologyDescription_Deserialize", err);
-	if (r == 0)
-		ret->handle = args.topology;
-	return r;
+	return pf_err_set(err, r,
+			  "%s; a newer plugin has it, and this one makes the topology if "
+			  "its name is written to topologies/NAME.txt",
+			  why.text);
+}
+
+/* Note what T is made of, if its plugin cannot read it again. */
+static int note_source(struct pj_topology *t, const char *name,
+		       struct json_object *options, struct pf_err *err)
+{
+	struct json_object *o;
+
+	if (t->plugin->api.PJRT_TopologyDescription_Deserialize)
+		return 0;
+	o = json_object_new_object();
+	pf_json_add_string(o, "name", name);
+	if (options)
+		pf_json_add_copy(o, "options", options);
+	t->source = pf_json_complete(o) ? pf_json_text_copy(o) : NULL;
+	json_object_put(o);
+	return t->source ? 0 : pf_err_set(err, -ENOMEM, "no memory for a topology");
 }
 
 int pj_topology_create(const struct pj_plugin *plugin, const char *name,
@@ -56,6 +74,44 @@ int pj_topology_create(const struct pj_plugin *plugin, const char *name,
 	pj_values_release(&values);
 	if (r == 0)
 		r = pj_given(args.topology, "PJRT_TopologyDescription_Create", err);
+	if (r < 0)
+		return r;
+	ret->handle = args.topology;
+	return note_source(ret, name, options, err);
+}
+
+/* Make the topology of the LEN bytes at TEXT, a note_source. */
+static int make_again(const struct pj_plugin *plugin, const char *text, size_t len,
+		      struct pj_topology *ret, struct pf_err *err)
+{
+	struct json_object *o;
+	int r = pf_json_parse(text, len, &o, err);
+
+	*ret = (struct pj_topology){ 0 };
+	if (r == 0)
+		r = pj_topology_create(plugin, pf_json_get_string(o, "name"),
+				       pf_json_get(o, "options", json_type_object), ret,
+				       err);
+	json_object_put(o);
+	return r;
+}
+
+int pj_topology_read(const struct pj_plugin *plugin, const void *bytes, size_t len,
+		     struct pj_topology *ret, struct pf_err *err)
+{
+	PJ_ARGS(TopologyDescription_Deserialize, args, .serialized_topology = bytes,
+		.serialized_topology_size = len);
+	const size_t n = sizeof(made_of) - 1;
+	int r;
+
+	if (len > n && !memcmp(bytes, made_of, n))
+		return make_again(plugin, (const char *)bytes + n, len - n, ret, err);
+	*ret = (struct pj_topology){ .plugin = plugin, .owned = true };
+	if (!plugin->api.PJRT_TopologyDescription_Deserialize)
+		return cannot_read(plugin, err);
+	r = PJ_CALL(plugin, err, TopologyDescription_Deserialize, &args);
+	if (r == 0)
+		r = pj_given(args.topology, "PJRT_TopologyDescription_Deserialize", err);
 	if (r == 0)
 		ret->handle = args.topology;
 	return r;
@@ -82,6 +138,7 @@ void pj_topology_release(struct pj_topology *t)
 
 	if (t->owned && t->handle)
 		(void)PJ_CALL(t->plugin, NULL, TopologyDescription_Destroy, &args);
+	free(t->source);
 	*t = (struct pj_topology){ 0 };
 }
 
@@ -89,8 +146,14 @@ int pj_topology_serialize(const struct pj_topology *t, struct pf_buf *out,
 			  struct pf_err *err)
 {
 	PJ_ARGS(TopologyDescription_Serialize, args, .topology = t->handle);
-	int r = PJ_CALL(t->plugin, err, TopologyDescription_Serialize, &args);
+	int r;
 
+	if (t->source) {
+		pf_buf_printf(out, "%s%s", made_of, t->source);
+		return out->failed ? pf_err_set(err, -ENOMEM, "no memory for a topology")
+				   : 0;
+	}
+	r = PJ_CALL(t->plugin, err, TopologyDescription_Serialize, &args);
 	if (r < 0)
 		return r;
 	if (args.serialized_bytes)

@@ -98,6 +98,27 @@ refused a.json "${options%,}}}" 'a name and options of at most 196608 bytes'
 fails_with 'too large' bash -c 'tr "\0" x </dev/zero | head -c 100000000 >"$1"' - "$t/a.json"
 fails_with 'too large' bash -c 'tr "\0" x </dev/zero | head -c 100000 >"$1"' - "$t/a.txt"
 
+# -- a plugin of API 0.69 cannot read what it has made, and makes it anew
+deserialize=PJRT_TopologyDescription_Deserialize
+faults $deserialize=missing
+kill_worker faulty
+fails_with 'not supported' cp two.pb "$t/older.pb"
+tells "$mnt/error" "faulty: the plugin has no $deserialize: .*; a newer plugin has it, .* written to topologies/NAME.txt"
+put older.json '{"name":"","options":{"target_config":"h100_sxm"}}'
+equal 'what it was made of' "$(json older '[.plugin, .name, .options, (.devices | length)]')" \
+	'["faulty","",{"target_config":"h100_sxm"},2]'
+say "$x/options.json" '{"topology":"older"}'
+shows "$x/state" compiled
+kill_worker faulty
+eventually grep -qx compiled "$x/state"
+# a newer one makes it, too
+faults
+kill_worker faulty
+bounded cp "$t/older.pb" "$t/newer.pb"
+say "$x/options.json" '{"topology":"newer"}'
+shows "$x/state" compiled
+bounded rm "$t/older.pb" "$t/newer.pb"
+
 # -- names
 fails_with 'not supported' bounded mv "$t/v5e.txt" "$t/v5e2.json"
 fails_with 'not supported' bounded mv "$t/v5e.json" "$t/v6.json"
