@@ -42,6 +42,13 @@ say "$mnt/executables/several/options.json" '{"topology":"two"}'
 fails_with 'nvalid argument' cp "$data/jax/platforms.jax_exported" "$mnt/programs/several.jax_exported"
 tells "$mnt/error" 'the program was exported for cuda tpu cpu, the plugin.s platform is faulty'
 
+# -- what its README shows works
+sed -n '/^Nothing runs here/,/^cp does the same/{s/^  //p;}' "$mnt/README" >lines
+bounded bash -eu lines >out
+tells out '"plugin":"faulty","for_topology":true'
+shows "$x/state" compiled
+say "$x/options.json" '{"topology":"two"}'
+
 # -- all else is refused, in the daemon or in the worker
 fails_with 'Operation not supported' cp "$data/x.npy" "$mnt/buffers/"
 tells "$mnt/error" "$refusal"
