@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "internal.h"
-#include "topology_request.h"
+#include "pjrtfs/topology_request.h"
 
 static const struct pf_kind kind_topology, kind_line, kind_json;
 
@@ -272,8 +272,8 @@ static int take_bytes(struct pf_open *of, struct pf_bytes *bytes, uint64_t len,
 				  &facts, err);
 
 	if (r == 0)
-		r = topology_describe(NULL, facts.plugin, facts.text.data, facts.text.len,
-				      &text, err);
+		r = pf_topology_describe(NULL, facts.plugin, facts.text.data,
+					 facts.text.len, &text, err);
 	if (r == 0)
 		r = publish(of->node, &facts, &text, &of->cred, err);
 	return r < 0 ? r : set(of->node, bytes, len, err);
@@ -284,20 +284,21 @@ static int take_request(struct pf_open *of, struct pf_bytes *bytes, uint64_t len
 			struct pf_err *err)
 {
 	PF_CLEANUP(pf_topology_facts_release) struct pf_topology_facts facts = { 0 };
-	PF_CLEANUP(topology_request_release) struct topology_request request = { 0 };
+	PF_CLEANUP(pf_topology_request_release)
+	struct pf_topology_request request = { 0 };
 	pf_autobuf struct pf_buf text = PF_BUF_INIT;
 	const struct program *program = program_of(of->node);
 	struct pf_fs *fs = program->fs;
-	int r = topology_request_parse(of->node->kind == &kind_json,
-				       pf_bytes_at(bytes, 0), len, &request, err);
+	int r = pf_topology_request_parse(of->node->kind == &kind_json,
+					  pf_bytes_at(bytes, 0), len, &request, err);
 
 	if (r == 0)
 		r = pf_topology_create(fs->config.compiler, program->home->workers,
 				       fs->n_workers, request.plugin, of->cred.uid,
 				       request.text, &facts, err);
 	if (r == 0)
-		r = topology_describe(&request, facts.plugin, facts.text.data,
-				      facts.text.len, &text, err);
+		r = pf_topology_describe(&request, facts.plugin, facts.text.data,
+					 facts.text.len, &text, err);
 	return r < 0 ? r : publish(of->node, &facts, &text, &of->cred, err);
 }
 
@@ -338,13 +339,6 @@ static void topology_commit(struct pf_open *of, enum pf_commit why,
 	}
 }
 
-enum {
-	MAX_LINE = 4096,
-	MAX_JSON =
-		2
-		<< 20, /* what a plugin says of a topology, at most 1 MiB, and the rest */
-};
-
 #define KIND(id, max)                                                                    \
 	static const struct pf_kind id = { .mode = S_IFREG | 0644,                       \
 					   .max_write = (max),                           \
@@ -359,8 +353,8 @@ enum {
 					   .restored_as = RESTORED_TOPOLOGY,             \
 					   .free = program_node_free }
 KIND(kind_topology, PF_WIRE_TOPOLOGY);
-KIND(kind_line, MAX_LINE);
-KIND(kind_json, MAX_JSON);
+KIND(kind_line, PF_TOPOLOGY_LINE);
+KIND(kind_json, PF_TOPOLOGY_JSON);
 
 /* --- the directory ------------------------------------------------------------------ */
 

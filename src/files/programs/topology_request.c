@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "topology_request.h"
 #include "pjrtfs/json.h"
 #include "pjrtfs/plugin_options.h"
+#include "pjrtfs/topology_request.h"
 
 /* What a plugin says of a topology, pj_topology_json. */
 static const char *const facts[] = { "platform",   "platform_version", "fingerprint",
@@ -165,7 +165,7 @@ static int make_options(struct json_object *own, struct json_object **ret,
 
 /* Make RET->text of NAME and the options OWN. */
 static int make_text(const char *name, struct json_object *own,
-		     struct topology_request *ret, struct pf_err *err)
+		     struct pf_topology_request *ret, struct pf_err *err)
 {
 	struct json_object *wire = json_object_new_object(), *options = NULL;
 	int r = own ? make_options(own, &options, err) : 0;
@@ -185,7 +185,7 @@ static int make_text(const char *name, struct json_object *own,
 }
 
 /* Read O, the user's, into RET, whose json gets what is no fact. */
-static int read_json(struct json_object *o, struct topology_request *ret,
+static int read_json(struct json_object *o, struct pf_topology_request *ret,
 		     struct pf_err *err)
 {
 	struct json_object *plugin, *name, *options;
@@ -220,7 +220,7 @@ static int read_json(struct json_object *o, struct topology_request *ret,
 }
 
 /* Read the LEN bytes at LINE, a name, into RET. */
-static int read_line(const char *line, size_t len, struct topology_request *ret,
+static int read_line(const char *line, size_t len, struct pf_topology_request *ret,
 		     struct pf_err *err)
 {
 	pf_autofree char *name = NULL;
@@ -245,13 +245,13 @@ static int read_line(const char *line, size_t len, struct topology_request *ret,
 	return make_text(name, NULL, ret, err);
 }
 
-int topology_request_parse(bool is_json, const char *text, size_t len,
-			   struct topology_request *ret, struct pf_err *err)
+int pf_topology_request_parse(bool is_json, const char *text, size_t len,
+			      struct pf_topology_request *ret, struct pf_err *err)
 {
 	struct json_object *o;
 	int r;
 
-	*ret = (struct topology_request){ 0 };
+	*ret = (struct pf_topology_request){ 0 };
 	if (!is_json)
 		return read_line(text, len, ret, err);
 	r = pf_json_parse(text, len, &o, err);
@@ -261,18 +261,18 @@ int topology_request_parse(bool is_json, const char *text, size_t len,
 	return r;
 }
 
-void topology_request_release(struct topology_request *request)
+void pf_topology_request_release(struct pf_topology_request *request)
 {
 	json_object_put(request->json);
 	free(request->text);
-	*request = (struct topology_request){ 0 };
+	*request = (struct pf_topology_request){ 0 };
 }
 
 /* --- what NAME.json says ------------------------------------------------------------ */
 
-int topology_describe(const struct topology_request *request, const char *plugin,
-		      const char *text, size_t len, struct pf_buf *out,
-		      struct pf_err *err)
+int pf_topology_describe(const struct pf_topology_request *request, const char *plugin,
+			 const char *text, size_t len, struct pf_buf *out,
+			 struct pf_err *err)
 {
 	struct json_object *told, *ret = json_object_new_object(), *value;
 	int r = pf_json_parse(text, len, &told, NULL);
