@@ -14,6 +14,7 @@
 #include "pjrtfs/executable.h"
 #include "pjrtfs/json.h"
 #include "pjrtfs/program.h"
+#include "pjrtfs/topology_request.h"
 
 #define POOL_SIZE (UINT64_C(32) << 30)
 
@@ -24,6 +25,9 @@ static const char topology[] = "estimate";
 
 struct estimate {
 	const struct options *options;
+	/* What --estimate names: a topology's bytes, or what a plugin is to make. */
+	struct pf_buf bytes;                /* owned; empty: the latter */
+	struct pf_topology_request request; /* owned */
 	enum pf_program_format format;
 	struct pf_buf program; /* owned */
 	struct pf_arena *arena;
@@ -33,13 +37,71 @@ struct estimate {
 	struct pf_topology_facts facts;
 };
 
-/* --- the program --------------------------------------------------------------------------- */
+/* --- files --------------------------------------------------------------------------------- */
+
+/* Append the file PATH, of MAX bytes at most, to RET. */
+static int read_file(const char *path, size_t max, struct pf_buf *ret, struct pf_err *err)
+{
+	pf_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int r = fd < 0 ? -errno : pf_read_all(fd, max + 1, ret);
+
+	if (r < 0)
+		return pf_err_set(err, r, "%s: %s", path, strerror(-r));
+	return ret->len <= max ? 0
+			       : pf_err_set(err, -EFBIG,
+					    "%s: expected at most %zu bytes, found more",
+					    path, max);
+}
+
+/* The bytes that a topology's file PATH, called as in topologies/, has at most; 0: PATH is a topology's name. */
+static size_t max_of_file(const char *path)
+{
+	static const struct {
+		const char *extension;
+		size_t max;
+	} files[] = {
+		{ ".pb", PF_WIRE_TOPOLOGY },
+		{ ".txt", PF_TOPOLOGY_LINE },
+		{ ".json", PF_TOPOLOGY_JSON },
+	};
+	const char *extension = strrchr(path, '.');
+
+	for (size_t i = 0; extension && i < PF_ARRAY_SIZE(files); i++)
+		if (!strcmp(extension, files[i].extension))
+			return files[i].max;
+	return 0;
+}
+
+/* Read what --estimate names: a file, or the topology itself. */
+static int read_topology(struct estimate *e, struct pf_err *err)
+{
+	const char *word = e->options->estimate, *extension = strrchr(word, '.');
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	size_t max = max_of_file(word);
+	int r;
+
+	if (!max)
+		return pf_topology_request_parse(false, word, strlen(word), &e->request,
+						 err);
+	r = read_file(word, max, &text, err);
+	if (r < 0)
+		return r;
+	if (!text.len)
+		return pf_err_set(err, -EINVAL,
+				  "%s: expected a topology, found an empty file", word);
+	if (!strcmp(extension, ".pb")) {
+		e->bytes = text;
+		text = (struct pf_buf)PF_BUF_INIT;
+		return 0;
+	}
+	r = pf_topology_request_parse(!strcmp(extension, ".json"), text.data, text.len,
+				      &e->request, err);
+	return r < 0 ? pf_err_wrap(err, r, "%s", word) : 0;
+}
 
 static int read_program(struct estimate *e, struct pf_err *err)
 {
 	const char *path = e->options->program, *slash = strrchr(path, '/');
-	pf_autoclose int fd = -1;
-	int r;
 
 	e->format = pf_program_format_of(slash ? slash + 1 : path, NULL);
 	if (e->format == PF_PROGRAM_NONE || e->format == PF_PROGRAM_NATIVE)
@@ -48,10 +110,10 @@ static int read_program(struct estimate *e, struct pf_err *err)
 			"%s: expected a program, a file .mlir, .mlirbc, .hlo.pb "
 			"or .jax_exported",
 			path);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	r = fd < 0 ? -errno : pf_read_all(fd, SIZE_MAX, &e->program);
-	return r < 0 ? pf_err_set(err, r, "%s: %s", path, strerror(-r)) : 0;
+	return read_file(path, SIZE_MAX - 1, &e->program, err);
 }
+
+/* --- the compile --------------------------------------------------------------------------- */
 
 static int await(struct pf_executable *x, struct pf_err *err)
 {
@@ -115,29 +177,26 @@ static int start_worker(struct estimate *e, const struct pf_candidate *p,
 	return r < 0 ? pf_err_wrap(err, r, "plugin %s", p->name) : 0;
 }
 
-/* Have P's plugin make the topology. */
+/* Have P's plugin make the topology, or read its bytes. */
 static int make_topology(struct estimate *e, const struct pf_candidate *p,
 			 struct pf_err *err)
 {
 	PF_CLEANUP(pf_bytes_unrefp) struct pf_bytes *bytes = NULL;
-	struct json_object *request = json_object_new_object();
-	const char *text;
+	const struct pf_buf *from = e->bytes.len ? &e->bytes : &e->facts.bytes;
 	int r = start_worker(e, p, err);
 
-	pf_json_add_string(request, "name", e->options->estimate);
-	text = pf_json_text(request);
-	if (r == 0 && !text)
-		r = no_memory(err);
+	if (r == 0 && e->bytes.len)
+		r = pf_topology_check(e->compiler, &e->worker, 1, getuid(), e->bytes.data,
+				      e->bytes.len, &e->facts, err);
+	else if (r == 0)
+		r = pf_topology_create(e->compiler, &e->worker, 1, NULL, getuid(),
+				       e->request.text, &e->facts, err);
 	if (r == 0)
-		r = pf_topology_create(e->compiler, &e->worker, 1, NULL, getuid(), text,
-				       &e->facts, err);
-	json_object_put(request);
-	if (r == 0)
-		r = pf_bytes_new(e->arena, NULL, e->facts.bytes.len, &bytes, err);
+		r = pf_bytes_new(e->arena, NULL, from->len, &bytes, err);
 	if (r < 0)
 		return r;
-	memcpy(pf_bytes_at(bytes, 0), e->facts.bytes.data, e->facts.bytes.len);
-	return pf_topology_set(e->compiler, topology, bytes, e->facts.bytes.len, err);
+	memcpy(pf_bytes_at(bytes, 0), from->data, from->len);
+	return pf_topology_set(e->compiler, topology, bytes, from->len, err);
 }
 
 /* The worker's plugin is not the one. */
@@ -149,22 +208,44 @@ static void drop_worker(struct estimate *e)
 	pf_worker_free(pf_steal(&e->worker));
 }
 
-/* Estimate on the first plugin that makes the topology; if none does, all but the last one's reason are
- * logged. */
+/* None of the plugins is the one that the topology's file names. */
+static int refuse_plugin(const struct estimate *e, struct pf_err *err)
+{
+	const struct options *o = e->options;
+	pf_autobuf struct pf_buf names = PF_BUF_INIT;
+
+	for (unsigned i = 0; i < o->n_plugins; i++)
+		pf_buf_printf(&names, "%s%s", i ? ", " : "", o->plugins[i].name);
+	return pf_err_set(
+		err, -EINVAL,
+		"%s: there is no plugin %s here (there are: %s): name it on the "
+		"command line, as --plugin %s=PATH, or leave \"plugin\" out",
+		o->estimate, e->request.plugin, names.failed ? "" : names.data,
+		e->request.plugin);
+}
+
+/* Estimate on the first plugin that makes the topology, or on the one that its file names; if none does, all
+ * but the last one's reason are logged. */
 static int try_all(struct estimate *e, struct json_object **ret, struct pf_err *err)
 {
 	const struct options *o = e->options;
+	const char *only = e->request.plugin;
 	struct pf_err why[MAX_PLUGINS];
+	unsigned n = 0;
 
 	for (unsigned i = 0; i < o->n_plugins; i++) {
-		why[i] = (struct pf_err)PF_ERR_INIT;
-		if (make_topology(e, &o->plugins[i], &why[i]) == 0)
+		if (only && strcmp(o->plugins[i].name, only) != 0)
+			continue;
+		why[n] = (struct pf_err)PF_ERR_INIT;
+		if (make_topology(e, &o->plugins[i], &why[n++]) == 0)
 			return compile(e, ret, err);
 		drop_worker(e);
 	}
-	for (unsigned i = 0; i + 1 < o->n_plugins; i++)
+	if (!n)
+		return refuse_plugin(e, err);
+	for (unsigned i = 0; i + 1 < n; i++)
 		pf_log(PF_LOG_ERROR, "%s", why[i].text);
-	*err = why[o->n_plugins - 1];
+	*err = why[n - 1];
 	return err->code;
 }
 
@@ -194,6 +275,8 @@ static void end(struct estimate *e)
 	pf_libraries_free(e->libraries);
 	pf_arena_free(e->arena);
 	pf_buf_release(&e->program);
+	pf_buf_release(&e->bytes);
+	pf_topology_request_release(&e->request);
 }
 
 int estimate_make(const struct options *o, struct json_object **ret, struct pf_err *err)
@@ -202,6 +285,8 @@ int estimate_make(const struct options *o, struct json_object **ret, struct pf_e
 	int r = read_program(&e, err);
 
 	*ret = NULL;
+	if (r == 0)
+		r = read_topology(&e, err);
 	if (r == 0)
 		r = begin(&e, err);
 	if (r == 0)

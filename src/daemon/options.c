@@ -787,7 +787,7 @@ const struct option_row option_rows[] = {
 	  "load a plugin, show what it can do, run a program on it", AT(check_plugin) },
 	{ "estimate", 0, OPTION_WORD, IN_COMMAND_LINE, "TOPOLOGY",
 	  "show what the program, which is the last word, costs on devices\n"
-	  "that need not be here, as v5e:2x2",
+	  "that need not be here, as v5e:2x2, or a file as h100.json",
 	  AT(estimate) },
 	{ "status", 0, OPTION_WORD, IN_COMMAND_LINE, "MOUNT",
 	  "show how a mount is; exit status 0: well, 1: not well,\n"

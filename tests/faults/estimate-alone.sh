@@ -30,6 +30,22 @@ estimates "faulty=$so" "$add" --json
 equal 'the facts' "$(jq -c '[.plugin, .topology, .program, .for_topology, .fits, .memory_bytes]' out)" \
 	"[\"faulty\",\"v5e:2x2\",\"$add\",true,true,4096]"
 
+# -- a topology's file, as in topologies/: its bytes, a name, a name and options
+costs() # FILE ARGUMENT...
+{
+	"$patient" $((patience * 6)) "$pjrtfs" --estimate "$@" "$add" --json >out 2>err || fail "status $?: $(cat err)"
+	equal "the facts of $1" "$(jq -c '[.plugin, .topology, .devices[].devices]' out)" "[\"faulty\",\"$1\",2]"
+}
+printf 'faulty: two devices\0' >two.pb
+echo two >two.txt
+echo '{"plugin":"faulty","name":"","options":{"target_config":"h100_sxm"},"platform":"ignored"}' >two.json
+any=$PJRTFS_FAULTY
+export PJRTFS_FAULTY=${any/topologies=any/topologies=two}
+costs two.pb --plugin "faulty=$so"
+costs two.txt --plugin "faulty=$so"
+costs two.json --plugin "first=$so" --plugin "faulty=$so"
+export PJRTFS_FAULTY=$any
+
 # -- the plugin is searched for: those that make no such topology are of no matter if one does
 ln -s "$so" d/other_pjrt.so
 PJRT_PLUGIN_PATH=$work/d estimates "$add" --plugin-env faulty:PJRTFS_FAULTY=init=error:INTERNAL --json
@@ -49,6 +65,17 @@ PJRTFS_FAULTY_CALLS=yes fails PJRT_TopologyDescription_Create=error:INVALID_ARGU
 	'a plugin makes: faulty: no such name' --estimate two "$add"
 fails topologies=any,compile=error:INVALID_ARGUMENT:'no such thing' \
 	"plugin faulty: compile $add: no such thing" --estimate two "$add"
+echo one >one.pb
+fails topologies=any 'a plugin reads: faulty: faulty: that is no topology' --estimate one.pb "$add"
+fails topologies=any 'none.pb: No such file' --estimate none.pb "$add"
+: >empty.json
+fails topologies=any 'empty.json: expected a topology, found an empty file' --estimate empty.json "$add"
+head -c 5000 /dev/zero >long.txt
+fails topologies=any 'long.txt: expected at most 4096 bytes' --estimate long.txt "$add"
+echo '{"nom":"two"}' >wrong.json
+fails topologies=any 'wrong.json: expected the members plugin, name and options, found "nom"' --estimate wrong.json "$add"
+echo '{"plugin":"tpu","name":"two"}' >tpu.json
+fails topologies=any 'tpu.json: there is no plugin tpu here .there are: faulty.: .*--plugin tpu=PATH' --estimate tpu.json "$add"
 fails topologies=any 'none.mlir: No such file' --estimate two none.mlir
 fails topologies=any 'x.npy: expected a program' --estimate two "$data/x.npy"
 fails init=error:INTERNAL:'no driver' 'plugin faulty: .*no driver' --estimate two "$add"

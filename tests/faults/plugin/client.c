@@ -162,11 +162,11 @@ static PJRT_Error *create_two(const PJRT_TopologyDescription_Create_Args *args)
 PJRT_Error *faulty_TopologyDescription_Create(PJRT_TopologyDescription_Create_Args *args)
 {
 	PJRT_Error *e;
-	char how[TEXT_LEN];
+	char how[TEXT_LEN] = "";
 
-	if (find_named("topologies", how))
+	if (find_named("topologies", how) && !fault_arg(how, "two"))
 		e = create_as(args, how);
-	else if (has_client)
+	else if (has_client || fault_arg(how, "two"))
 		e = create_two(args);
 	else
 		e = error_new(PJRT_Error_Code_UNIMPLEMENTED,

@@ -43,8 +43,8 @@
  *                hides a fault of compile; serialize=works)
  *   load         PJRT_Executable_DeserializeAndLoad
  *   topologies   PJRT_TopologyDescription_Create (when left alone, UNIMPLEMENTED without a client, else it
- *                makes "two"; with topologies=any one by any name, with =named not by an empty one,
- *                with =hang never)
+ *                makes "two", as with topologies=two; with =any one by any name, with =named not by an
+ *                empty one, with =hang never)
  *   optimized    PJRT_Executable_OptimizedProgram, whose faults are other formats
  *   api          GetPjrtApi
  *   open         the library's constructor: dlopen(3)
