@@ -351,7 +351,7 @@ char *options_cache_dir(const struct options *o);
 
 /*
  * Add LIBRARY to O's: {"path", "plugin", "targets", "platform", "traits"}, all but the path
- * optional; or that of WORD, [PLUGIN:]PATH.  Those of a later source precede others.  -EINVAL;
+ * optional; or that of WORD, [PLUGIN:]PATH[:TARGET=SYMBOL,...].  Those of a later source precede others.  -EINVAL;
  * -ENOMEM.
  */
 int libraries_take(struct options *o, struct json_object *library, struct pf_err *err);

@@ -629,9 +629,11 @@ const struct option_row option_rows[] = {
 	  "plugins print from level N on: 0 all, 3 only fatal errors",
 	  AT(settings.all.log_level), 0, MAX_LOG_LEVEL, NO_LOG_LEVEL,
 	  SOURCE(settings.all.log_at) },
-	{ "ffi_library", 0, OPTION_WORD, IN_COMMAND_LINE | IN_MOUNT, "[NAME:]PATH",
+	{ "ffi_library", 0, OPTION_WORD, IN_COMMAND_LINE | IN_MOUNT,
+	  "[NAME:]PATH[:TARGET=SYMBOL,...]",
 	  "programs on plugin NAME, or all, can call the handlers of\n"
-	  "this library; may be repeated",
+	  "this library, or those symbols of one that lists none; may\n"
+	  "be repeated",
 	  .set = set_ffi_library },
 	{ .name = "ffi_libraries",
 	  .type = OPTION_FFI_LIBRARIES,

@@ -378,26 +378,73 @@ int libraries_take(struct options *o, struct json_object *library, struct pf_err
 	return no_memory(err);
 }
 
+/* What follows the path in WORD, TARGET=SYMBOL[,TARGET=SYMBOL...], or NULL.  A path may have ':' and '='; a
+ * symbol has no '/'. */
+static const char *find_map(const char *word)
+{
+	const char *colon = strrchr(word, ':'), *equals = strrchr(word, '=');
+
+	return colon && equals > colon && !strchr(equals, '/') ? colon + 1 : NULL;
+}
+
+/* Make *RET, the caller's, of MAP. */
+static int read_map(const char *map, struct json_object **ret, struct pf_err *err)
+{
+	*ret = json_object_new_object();
+	for (const char *at = map; *ret;) {
+		size_t len = strcspn(at, ","), n = strcspn(at, "=");
+		pf_autofree char *target = n < len ? strndup(at, n) : NULL;
+		pf_autofree char *symbol =
+			n < len ? strndup(at + n + 1, len - n - 1) : NULL;
+
+		if (!n || n + 1 >= len)
+			return pf_err_set(err, -EINVAL,
+					  "expected TARGET=SYMBOL, found \"%.*s\"",
+					  len < 80 ? (int)len : 80, at);
+		if (!target || !symbol)
+			break;
+		if (json_object_object_get_ex(*ret, target, NULL))
+			return pf_err_set(err, -EINVAL, "target %.80s is there twice",
+					  target);
+		pf_json_add_string(*ret, target, symbol);
+		if (!at[len])
+			return 0;
+		at += len + 1;
+	}
+	return no_memory(err);
+}
+
 int libraries_take_word(struct options *o, const char *word, struct pf_err *err)
 {
-	size_t len = strcspn(word, ":/");
-	bool named = word[len] == ':';
-	pf_autofree char *plugin = strndup(word, len);
-	pf_autofree char *path = pf_absolute_path(word + (named ? len + 1 : 0));
-	struct json_object *library = json_object_new_object();
+	const char *map = find_map(word);
+	pf_autofree char *before =
+		map ? strndup(word, (size_t)(map - 1 - word)) : strdup(word);
+	size_t len = before ? strcspn(before, ":/") : 0;
+	bool named = before && before[len] == ':';
+	const char *file = before ? before + (named ? len + 1 : 0) : "";
+	pf_autofree char *plugin = before ? strndup(before, len) : NULL;
+	pf_autofree char *path = pf_absolute_path(file);
+	struct json_object *library = json_object_new_object(), *targets = NULL;
 	int r = plugin && path ? 0 : pf_err_set(err, -ENOMEM, "no memory for a path");
 
-	if (r == 0 && !word[named ? len + 1 : 0])
-		r = pf_err_set(err, -EINVAL, "expected [PLUGIN:]PATH, found \"%.80s\"",
+	if (r == 0 && !*file)
+		r = pf_err_set(err, -EINVAL,
+			       "expected [PLUGIN:]PATH[:TARGET=SYMBOL,...], found "
+			       "\"%.80s\"",
 			       word);
 	if (r == 0 && named)
 		r = pf_plugin_name_check(plugin, err);
+	if (r == 0 && map)
+		r = read_map(map, &targets, err);
 	if (r == 0) {
 		pf_json_add_string(library, "path", path);
 		if (named)
 			pf_json_add_string(library, "plugin", plugin);
+		if (targets)
+			pf_json_add_copy(library, "targets", targets);
 		r = libraries_take(o, library, err);
 	}
+	json_object_put(targets);
 	json_object_put(library);
 	return r;
 }

@@ -201,7 +201,7 @@ static int take_list(const struct pj_plugin *plugin, const struct library *l,
 		return pf_err_set(
 			err, -ENOEXEC,
 			"expected a function pjrtfs_ffi_library, which lists its "
-			"handlers, or \"targets\" in the configuration, found "
+			"handlers, or a map (--ffi-library PATH:TARGET=SYMBOL), found "
 			"neither");
 	targets = list(why);
 	if (!targets) {

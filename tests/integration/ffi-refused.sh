@@ -23,7 +23,7 @@ refused "FFI library $work/none.so: No such file or directory" --ffi-library non
 refused "FFI library $work/directory.so: expected a regular file, found a directory" \
 	--ffi-library directory.so
 refused "FFI library $work/fifo.so: expected a regular file, found a FIFO" --ffi-library fifo.so
-refused "expected \[PLUGIN:\]PATH, found \"$name:\"" --ffi-library "$name:"
+refused "expected \[PLUGIN:\]PATH\[:TARGET=SYMBOL,...\], found \"$name:\"" --ffi-library "$name:"
 refused 'is for plugin other, which is not loaded' --ffi-library other:good.so
 
 cp good.so loose.so
@@ -55,6 +55,10 @@ map() # SYMBOL
 }
 map missing
 refused 'target a: expected a function missing in the library, found none' --config config.json
+refused 'target a: expected a function missing in the library, found none' --ffi-library good.so:a=missing
+refused 'expected TARGET=SYMBOL, found "b"' --ffi-library good.so:b,a=missing
+refused 'expected TARGET=SYMBOL, found "a="' --ffi-library "$name:good.so:a="
+refused 'target a is there twice' --ffi-library "$work/good.so:a=b,a=c"
 
 # Its constructor, or its list, is not as it should be.
 ends=(crash exit)

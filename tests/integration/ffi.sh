@@ -130,6 +130,15 @@ bounded cp "$jax/cholesky.jax_exported" "$mnt/programs/"
 bounded cat "$mnt/executables/cholesky/optimized.hlo.pb" >module.hlo.pb
 unmount_pjrtfs
 
+# -- the map of the command line
+mount_pjrtfs --no-lapack --ffi-library "$name:mapped.so:leaky_relu=leaky_relu,my.op=leaky_relu"
+tells "$mnt/plugins/$name/custom_calls" $'^leaky_relu\tmapped$' $'^my\.op\tmapped$'
+bounded cp leaky_relu.mlir "$mnt/programs/"
+say "$mnt/buffers/x.txt" '1 -2 3 -4'
+run leaky_relu 'x -> y'
+shows "$mnt/buffers/y.txt" '1 -1 3 -2'
+unmount_pjrtfs
+
 # -- in every format a well-known target is refused before the plugin compiles
 events_of() # EVENT EXECUTABLE: how many there are
 {
