@@ -10,7 +10,6 @@
 #define PJRTFS_VALUE_H
 
 #include <stdatomic.h>
-#include <sys/queue.h>
 
 #include "pjrtfs/array.h"
 #include "pjrtfs/base.h"
@@ -65,96 +64,16 @@ enum pf_value_state {
 	PF_VALUE_ERROR,        /* the device refused it */
 };
 
-/*
- * The copies that a value has, and what they can be made of:
- *
- *	made by               it begins with
- *	pf_value_of_bytes     bytes
- *	pf_value_of_backing   backing, until the first fetch or transfer: then bytes
- *	pf_value_of_result    the device's copy; and small, the pool, or no host copy
- *	pf_value_at, _for,    source, until the device has a copy; and a host copy, where the source
- *	  _laid_out             has bytes or small that it can have, too
- *	pf_value_blank        blank, until the device has a copy
- *	pf_value_received     the same, and from
- *	a restarted daemon    bytes, small, the pool or blank, as its record says; or it is lost
- *
- * An upload adds the device's copy, and bytes if there were none in its worker's arena; a fetch adds a
- * block of the pool.  A host copy that can be made again of the device's (bytes_again, pool_block) is
- * dropped when memory is short; the device's dies with its instance.
- *
- *	state          host copy          source, backing, blank    device's copy
- *	READY          maybe              maybe                     maybe; but one of the three
- *	TRANSFERRING   as before          stay until the end        not yet
- *	DONATED        as before          as before                 yes; once it is consumed, and not
- *	                                                            pinned any more, nothing is left
- *	LOST           none (readers may have a damaged pool's pinned)
- *	ERROR          stays for readers  stay, unused              no
- *
- * bytes_again is only with bytes, pool_block with pool_instance, alias_off with bytes and the device's
- * copy, fetching with that or with backing; consumed, replaced and taken are only in DONATED; from is
- * used as long as blank is set.  A source is pinned, so that its bytes are there until it is dropped.
- */
-struct pf_value {
-	_Atomic unsigned refs;
-	/* Never change: */
-	enum pf_dtype dtype;
-	uint64_t len; /* host bytes: dense, row-major, sub-byte types one per byte */
-	struct pf_layout layout; /* of the device's copy; changed before others have it */
-	struct pf_worker *worker; /* borrowed */
-	unsigned device;          /* index of the worker's device */
-	unsigned memory;          /* index of the device's memory, or PF_DEFAULT_MEMORY */
+/* Its fields are the store's. */
+struct pf_value;
 
-	pthread_mutex_t lock; /* rank 4; protects the fields below */
-	/* Borrowed: charged for its copies; or NULL. */
-	struct pf_account *_Atomic account; /* changes with the lock */
-	/* Host copies: any of three, or none. */
-	struct pf_bytes *bytes; /* owned reference: a user's bytes, from bytes_off on */
-	uint64_t bytes_off;
-	void *small;                       /* owned: a result that came with the reply */
-	struct pf_instance *pool_instance; /* owned reference: at pool_off of its pool */
-	uint64_t pool_off;
-	uint64_t own;     /* bytes of host memory that the device's copy takes */
-	uint64_t charged; /* bytes charged to the arena for that and for the pool */
-	/* The value it is a copy of: owned reference, pinned, until the device has a copy. */
-	struct pf_value *source;
-	/* For the journal: the source's bytes are at source_off of these bytes, or of the pool of
-	 * this instance; 0: elsewhere. */
-	uint64_t source_bytes, source_pool, source_off;
-	/* Owned reference, or NULL: a fetch or the transfer reads the bytes there. */
-	struct pf_backing *backing;
-	struct pf_peer *from; /* owned: with blank, its bytes come from there; or NULL */
-	/* The device's copy. */
-	struct pf_instance *instance; /* owned reference: the one that has id */
-	uint64_t id;
-	uint64_t alias_off; /* where in the arena the device reads, or PF_NO_OFFSET */
-	uint64_t on_device_bytes;
-	struct pf_kept_err err; /* why an upload or a fetch failed last */
-	enum pf_value_state state;
-	bool pool_block;  /* a block that must be freed, not the device copy's memory */
-	bool bytes_again; /* bytes were copied for an upload, and can be dropped */
-	bool blank;       /* to be made on the device, without bytes */
-	bool fetching;
-	bool consumed; /* by an execution: freed when it is not pinned any more */
-	bool replaced; /* by a result of the execution that consumes it, soon */
-	bool taken;    /* donated, and a plugin may overwrite its memory in the pool */
-	uint64_t state_id; /* in the journal; 0: it was not there yet */
-	unsigned pins;     /* readers and executions that use its memory, which stays */
-	_Atomic unsigned holders; /* buffers that have it: see PF_DONATION_SHARED */
-	uint64_t text_len;        /* bytes of its text; 0 until it was rendered */
-	/* Among those whose host copies can be dropped, if it is listed there: value.c's. */
-	TAILQ_ENTRY(pf_value) reclaimable;
-	bool listed;
-	struct pf_wait *waiters; /* for a transfer to end */
+/* What VALUE is, and where it lives, which never change: they take no lock.  The shape is borrowed as
+ * long as VALUE is. */
+struct pf_array_type pf_value_type(const struct pf_value *value);
+struct pf_place pf_value_place(const struct pf_value *value);
 
-	struct pf_shape
-		shape; /* never changes; last: only the extents of its rank are there */
-};
-
-/* Where VALUE lives. */
-static inline struct pf_place pf_value_place(const struct pf_value *value)
-{
-	return (struct pf_place){ value->worker, value->device, value->memory };
-}
+/* The device's copy of VALUE, which no other thread has yet, is to have LAYOUT. */
+void pf_value_set_layout(struct pf_value *value, const struct pf_layout *layout);
 
 /* A value of the host bytes at OFF of BYTES (a reference is taken; bytes in another arena than
  * the worker's are copied), which are frozen from now on, to live at PLACE.  NULL: no memory. */
@@ -194,9 +113,10 @@ struct pf_value *pf_value_of_result(const struct pf_shape *shape,
  * VALUE, if it lives at PLACE (which may be another plugin's, in PF_ANY_MEMORY); else a copy that
  * does.  The transfer copies on the device if it can (PJRT_Buffer_CopyToDevice,
  * _CopyToMemory); host bytes are shared, never stored twice.  Until then VALUE's memory
- * stays, and readers get VALUE's bytes.  A reference; NULL: no memory.
+ * stays, and readers get VALUE's bytes.  A copy is ACCOUNT's.  A reference; NULL: no memory.
  */
-struct pf_value *pf_value_at(struct pf_value *value, struct pf_place place);
+struct pf_value *pf_value_at(struct pf_value *value, struct pf_place place,
+			     struct pf_account *account);
 
 /*
  * The same for a file of ACCOUNT: VALUE itself only if that is charged for it, so that no user
@@ -205,10 +125,10 @@ struct pf_value *pf_value_at(struct pf_value *value, struct pf_place place);
 struct pf_value *pf_value_for(struct pf_value *value, struct pf_place place,
 			      struct pf_account *account);
 
-/* A copy of VALUE where that lives, but of SHAPE, with as many elements, in LAYOUT there, which the
- * transfer makes of host bytes.  A reference; NULL: no memory. */
-struct pf_value *pf_value_laid_out(struct pf_value *value, const struct pf_shape *shape,
-				   const struct pf_layout *layout);
+/* VALUE, if its device's copy has LAYOUT; else a copy in that layout where VALUE lives, which the transfer
+ * makes of host bytes.  A reference; NULL: no memory. */
+struct pf_value *pf_value_in_layout(struct pf_value *value,
+				    const struct pf_layout *layout);
 
 /* A value that the transfer makes on its device, with undefined contents (zeros in host memory).
  * NULL: no memory. */
@@ -218,6 +138,9 @@ struct pf_value *pf_value_blank(const struct pf_array_type *type, struct pf_plac
  * NULL: no memory. */
 struct pf_value *pf_value_received(const struct pf_array_type *type,
 				   struct pf_place place, const struct pf_peer *from);
+
+/* Where VALUE is received from, borrowed; NULL: it is not. */
+const struct pf_peer *pf_value_from(const struct pf_value *value);
 
 /*
  * Send VALUE, which has been transferred, TO a device of another member.  0: it is pinned until the
@@ -251,6 +174,10 @@ int pf_value_on_device(struct pf_value *value, struct pf_err *err);
  * cannot be transferred.  Does not block.
  */
 int pf_value_transfer(struct pf_value *value, struct pf_wait *waiter, struct pf_err *err);
+
+/* Is VALUE a copy of another worker's array, so that its transfer may copy bytes, which needs a thread of
+ * its own? */
+bool pf_value_transfer_is_slow(struct pf_value *value);
 
 /* Need VALUE not be transferred before a use?  Its worker has no process now, and its bytes are
  * there. */

@@ -938,7 +938,8 @@ bool pf_buffer_take(struct pf_buffer *b, const struct pf_snapshot *snapshot,
 		return false;
 	if (snapshot->array && pf_value_state(snapshot->array, NULL) != PF_VALUE_DONATED)
 		v = pf_value_at(snapshot->array,
-				pf_location_place(b->location, b->memory));
+				pf_location_place(b->location, b->memory),
+				snapshot->array->account);
 	if (!v && !snapshot->content)
 		return false;
 	PF_CHANGE_SCOPE(buffer, b);
@@ -981,7 +982,8 @@ int pf_buffer_move(struct pf_buffer *b, const struct pf_location *location,
 	*ret = NULL;
 	PF_CHANGE_SCOPE(buffer, b);
 	if (b->value) {
-		*ret = pf_value_at(b->value, pf_location_place(location, memory));
+		*ret = pf_value_at(b->value, pf_location_place(location, memory),
+				   b->value->account);
 		if (!*ret)
 			return pf_err_set(err, -ENOMEM, "no memory for a value");
 		old = b->value;

@@ -21,6 +21,11 @@ struct pf_value *pf_value_received(const struct pf_array_type *type,
 	return v;
 }
 
+const struct pf_peer *pf_value_from(const struct pf_value *v)
+{
+	return v->from;
+}
+
 int pf_value_send(struct pf_value *v, const struct pf_peer *to, struct pf_call *call,
 		  struct pf_err *err)
 {

@@ -282,8 +282,98 @@ int pf_content_value(struct pf_buffer *buffer, struct pf_value **ret, struct pf_
 
 /* --- value.c --------------------------------------------------------------------------- */
 
+/*
+ * The copies that a value has, and what they can be made of:
+ *
+ *	made by               it begins with
+ *	pf_value_of_bytes     bytes
+ *	pf_value_of_backing   backing, until the first fetch or transfer: then bytes
+ *	pf_value_of_result    the device's copy; and small, the pool, or no host copy
+ *	pf_value_at, _for,    source, until the device has a copy; and a host copy, where the source
+ *	  _laid_out             has bytes or small that it can have, too
+ *	pf_value_blank        blank, until the device has a copy
+ *	pf_value_received     the same, and from
+ *	a restarted daemon    bytes, small, the pool or blank, as its record says; or it is lost
+ *
+ * An upload adds the device's copy, and bytes if there were none in its worker's arena; a fetch adds a
+ * block of the pool.  A host copy that can be made again of the device's (bytes_again, pool_block) is
+ * dropped when memory is short; the device's dies with its instance.
+ *
+ *	state          host copy          source, backing, blank    device's copy
+ *	READY          maybe              maybe                     maybe; but one of the three
+ *	TRANSFERRING   as before          stay until the end        not yet
+ *	DONATED        as before          as before                 yes; once it is consumed, and not
+ *	                                                            pinned any more, nothing is left
+ *	LOST           none (readers may have a damaged pool's pinned)
+ *	ERROR          stays for readers  stay, unused              no
+ *
+ * bytes_again is only with bytes, pool_block with pool_instance, alias_off with bytes and the device's
+ * copy, fetching with that or with backing; consumed, replaced and taken are only in DONATED; from is
+ * used as long as blank is set.  A source is pinned, so that its bytes are there until it is dropped.
+ */
+struct pf_value {
+	_Atomic unsigned refs;
+	/* Never change: */
+	enum pf_dtype dtype;
+	uint64_t len; /* host bytes: dense, row-major, sub-byte types one per byte */
+	struct pf_layout layout; /* of the device's copy; changed before others have it */
+	struct pf_worker *worker; /* borrowed */
+	unsigned device;          /* index of the worker's device */
+	unsigned memory;          /* index of the device's memory, or PF_DEFAULT_MEMORY */
+
+	pthread_mutex_t lock; /* rank 4; protects the fields below */
+	/* Borrowed: charged for its copies; or NULL. */
+	struct pf_account *_Atomic account; /* changes with the lock */
+	/* Host copies: any of three, or none. */
+	struct pf_bytes *bytes; /* owned reference: a user's bytes, from bytes_off on */
+	uint64_t bytes_off;
+	void *small;                       /* owned: a result that came with the reply */
+	struct pf_instance *pool_instance; /* owned reference: at pool_off of its pool */
+	uint64_t pool_off;
+	uint64_t own;     /* bytes of host memory that the device's copy takes */
+	uint64_t charged; /* bytes charged to the arena for that and for the pool */
+	/* The value it is a copy of: owned reference, pinned, until the device has a copy. */
+	struct pf_value *source;
+	/* For the journal: the source's bytes are at source_off of these bytes, or of the pool of
+	 * this instance; 0: elsewhere. */
+	uint64_t source_bytes, source_pool, source_off;
+	/* Owned reference, or NULL: a fetch or the transfer reads the bytes there. */
+	struct pf_backing *backing;
+	struct pf_peer *from; /* owned: with blank, its bytes come from there; or NULL */
+	/* The device's copy. */
+	struct pf_instance *instance; /* owned reference: the one that has id */
+	uint64_t id;
+	uint64_t alias_off; /* where in the arena the device reads, or PF_NO_OFFSET */
+	uint64_t on_device_bytes;
+	struct pf_kept_err err; /* why an upload or a fetch failed last */
+	enum pf_value_state state;
+	bool pool_block;  /* a block that must be freed, not the device copy's memory */
+	bool bytes_again; /* bytes were copied for an upload, and can be dropped */
+	bool blank;       /* to be made on the device, without bytes */
+	bool fetching;
+	bool consumed; /* by an execution: freed when it is not pinned any more */
+	bool replaced; /* by a result of the execution that consumes it, soon */
+	bool taken;    /* donated, and a plugin may overwrite its memory in the pool */
+	uint64_t state_id; /* in the journal; 0: it was not there yet */
+	unsigned pins;     /* readers and executions that use its memory, which stays */
+	_Atomic unsigned holders; /* buffers that have it: see PF_DONATION_SHARED */
+	uint64_t text_len;        /* bytes of its text; 0 until it was rendered */
+	/* Among those whose host copies can be dropped, if it is listed there: value.c's. */
+	TAILQ_ENTRY(pf_value) reclaimable;
+	bool listed;
+	struct pf_wait *waiters; /* for a transfer to end */
+
+	struct pf_shape
+		shape; /* never changes; last: only the extents of its rank are there */
+};
+
 /* A value without any copy yet.  NULL: no memory. */
 struct pf_value *pf_value_new(const struct pf_array_type *type, struct pf_place place);
+
+/* A copy of VALUE where that lives, but of SHAPE, with as many elements, in LAYOUT there, which the
+ * transfer makes of host bytes.  A reference; NULL: no memory. */
+struct pf_value *pf_value_laid_out(struct pf_value *value, const struct pf_shape *shape,
+				   const struct pf_layout *layout);
 
 /* VALUE's own host copy, or NULL. */
 const void *pf_value_host_locked(const struct pf_value *value);

@@ -771,6 +771,12 @@ int pf_value_transfer(struct pf_value *v, struct pf_wait *waiter, struct pf_err 
 	return 0;
 }
 
+bool pf_value_transfer_is_slow(struct pf_value *v)
+{
+	PF_LOCK_SCOPE(&v->lock);
+	return v->source && v->source->worker != v->worker;
+}
+
 bool pf_value_can_wait(struct pf_value *v)
 {
 	PF_LOCK_SCOPE(&v->lock);

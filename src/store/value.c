@@ -68,6 +68,21 @@ struct pf_value *pf_value_new(const struct pf_array_type *type, struct pf_place 
 	return v;
 }
 
+struct pf_array_type pf_value_type(const struct pf_value *v)
+{
+	return (struct pf_array_type){ v->dtype, &v->shape, v->len };
+}
+
+struct pf_place pf_value_place(const struct pf_value *v)
+{
+	return (struct pf_place){ v->worker, v->device, v->memory };
+}
+
+void pf_value_set_layout(struct pf_value *v, const struct pf_layout *layout)
+{
+	v->layout = *layout;
+}
+
 struct pf_value *pf_value_of_bytes(const struct pf_array_type *type,
 				   struct pf_bytes *bytes, uint64_t off,
 				   struct pf_place place)
@@ -250,9 +265,10 @@ static void note_source_locked(struct pf_value *v, struct pf_value *from)
 	}
 }
 
-/* A copy of VALUE, of SHAPE, that the transfer makes.  SHARES: it has VALUE's bytes and account. */
+/* A copy of VALUE, of SHAPE and of ACCOUNT, that the transfer makes.  SHARES: it has VALUE's bytes. */
 static struct pf_value *copy_of(struct pf_value *value, const struct pf_shape *shape,
-				struct pf_place place, bool shares)
+				struct pf_place place, struct pf_account *account,
+				bool shares)
 {
 	const struct pf_array_type type = { value->dtype, shape, value->len };
 	struct pf_value *v = pf_value_new(&type, place);
@@ -262,8 +278,8 @@ static struct pf_value *copy_of(struct pf_value *value, const struct pf_shape *s
 	v->layout = value->layout;
 	pf_value_pin(value);
 	v->source = pf_value_ref(value);
+	v->account = account;
 	PF_LOCK_SCOPE(&value->lock);
-	v->account = value->account;
 	/* Another user's worker does not see them: its transfer copies them. */
 	if (value->bytes && shares &&
 	    value->bytes->arena == pf_worker_arena(place.worker)) {
@@ -284,37 +300,41 @@ static bool is_on(const struct pf_value *v, struct pf_place place)
 	return v->worker == place.worker && v->device == place.device;
 }
 
-struct pf_value *pf_value_at(struct pf_value *value, struct pf_place place)
+struct pf_value *pf_value_at(struct pf_value *value, struct pf_place place,
+			     struct pf_account *account)
 {
 	if (is_on(value, place) &&
 	    (place.memory == PF_ANY_MEMORY || place.memory == value->memory))
 		return pf_value_ref(value);
-	return copy_of(value, &value->shape, place, true);
+	return copy_of(value, &value->shape, place, account, true);
 }
 
 struct pf_value *pf_value_for(struct pf_value *value, struct pf_place place,
 			      struct pf_account *account)
 {
-	struct pf_value *v;
-
 	if (value->account == account)
-		return pf_value_at(value, place);
+		return pf_value_at(value, place, account);
 	if (place.memory == PF_ANY_MEMORY && is_on(value, place))
 		place.memory = value->memory;
-	v = copy_of(value, &value->shape, place, false);
-	if (v)
-		v->account = account; /* no other thread has it yet */
-	return v;
+	return copy_of(value, &value->shape, place, account, false);
 }
 
 struct pf_value *pf_value_laid_out(struct pf_value *value, const struct pf_shape *shape,
 				   const struct pf_layout *layout)
 {
-	struct pf_value *v = copy_of(value, shape, pf_value_place(value), true);
+	struct pf_value *v =
+		copy_of(value, shape, pf_value_place(value), value->account, true);
 
 	if (v)
 		v->layout = *layout;
 	return v;
+}
+
+struct pf_value *pf_value_in_layout(struct pf_value *v, const struct pf_layout *layout)
+{
+	return pf_layout_equal(&v->layout, layout)
+		       ? pf_value_ref(v)
+		       : pf_value_laid_out(v, &v->shape, layout);
 }
 
 struct pf_value *pf_value_blank(const struct pf_array_type *type, struct pf_place place)

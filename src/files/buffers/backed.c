@@ -20,7 +20,7 @@ static bool reads_as_file(struct backed *b, const struct pf_value *value,
 		return false;
 	pf_snapshot_head(&head, value, format, stem);
 	b->skip = head.len;
-	if (head.failed || head.len + value->len != b->size)
+	if (head.failed || head.len + pf_value_type(value).len != b->size)
 		return false;
 	at = pf_buf_reserve(&begin, head.len + 1);
 	return at && pread(b->fd, at, head.len, 0) == (ssize_t)head.len &&

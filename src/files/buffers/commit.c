@@ -120,7 +120,7 @@ static void commit_begin(struct commit *c, bool slow, bool never_here)
 		commit_run(c);
 	}
 	if (waits && c->value && !atomic_load(&c->ended))
-		instance = pf_worker_instance(c->value->worker, NULL);
+		instance = pf_worker_instance(pf_value_place(c->value).worker, NULL);
 	if (instance)
 		pf_instance_spin(instance, &c->ended, SPIN_US);
 	pf_instance_unref(instance);
@@ -158,6 +158,5 @@ void buffer_transfer_start(struct pf_buffer *buffer, struct pf_value *value, boo
 		return;
 	c->value = pf_value_ref(value);
 	c->moved = moved;
-	/* A transfer to another plugin may have to copy bytes. */
-	commit_begin(c, value->source && value->source->worker != value->worker, false);
+	commit_begin(c, pf_value_transfer_is_slow(value), false);
 }

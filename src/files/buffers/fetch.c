@@ -26,7 +26,7 @@ static void await(struct fetch *f, struct pf_value *value)
 
 	if (sem_clockwait(&f->done, CLOCK_MONOTONIC, &end) == 0)
 		return;
-	pf_worker_restart(value->worker);
+	pf_worker_restart(pf_value_place(value).worker);
 	while (sem_wait(&f->done))
 		;
 }

@@ -50,7 +50,8 @@ static bool print_slow(const struct device *d, const struct pf_cred *cred,
 		       struct pf_buf *out)
 {
 	struct pf_slow_transfer slow;
-	bool here = pf_value_slowest(d->worker, &slow) && slow.value->device == d->index;
+	bool here = pf_value_slowest(d->worker, &slow) &&
+		    pf_value_place(slow.value).device == d->index;
 
 	if (here) {
 		print_name(d->fs, slow.value, cred, out);

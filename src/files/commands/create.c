@@ -56,7 +56,7 @@ static void creation_end(struct creation *c, int r, struct pf_err *err)
 {
 	bool excl = !strcmp(c->op, "create"); /* the name must be free */
 
-	if (c->value->from)
+	if (pf_value_from(c->value))
 		task_wait_end(c->task);
 	if (r >= 0 && task_answered(c->task))
 		r = pf_err_set(err, -ECANCELED, "nobody waits for it any more");
@@ -89,7 +89,7 @@ static bool creation_leave(struct task_wait *wait)
 {
 	struct creation *c = pf_container_of(wait, struct creation, wait);
 
-	pf_peer_cancel(c->value->worker, c->value->from);
+	pf_peer_cancel(pf_value_place(c->value).worker, pf_value_from(c->value));
 	return false;
 }
 
@@ -135,7 +135,7 @@ int command_put_value(struct task *task, const char *op, struct pf_value *value,
 	c->target = *target;
 	memset(target, 0, sizeof(*target));
 	c->transferred.wake = creation_wake;
-	if (value->from) {
+	if (pf_value_from(value)) {
 		c->wait = (struct task_wait){ .task = task_ref(task),
 					      .leave = creation_leave };
 		task_wait_begin(&c->wait);
@@ -143,7 +143,7 @@ int command_put_value(struct task *task, const char *op, struct pf_value *value,
 	r = pf_value_transfer(value, &c->transferred, err);
 	if (r != 0)
 		creation_end(c, r, err);
-	if (value->from) {
+	if (pf_value_from(value)) {
 		task_wait_check(task);
 		task_unref(task);
 	}
@@ -265,13 +265,16 @@ static int check_free(const struct target *target, struct pf_err *err)
 /* Give VALUE, which is new, the layout that O names; NULL: the buffer stays empty. */
 static int lay_out_new(struct json_object *o, struct pf_value *value, struct pf_err *err)
 {
+	struct pf_layout layout;
 	int r;
 
 	if (!value && json_object_object_get_ex(o, "layout", NULL))
 		return pf_err_set(err, -EINVAL,
 				  "\"layout\" needs \"fill\" or \"uninitialized\": what "
 				  "files write is row-major");
-	r = value ? get_layout(o, &value->shape, &value->layout, err) : 0;
+	r = value ? get_layout(o, pf_value_type(value).shape, &layout, err) : 0;
+	if (r > 0)
+		pf_value_set_layout(value, &layout);
 	return r < 0 ? r : 0;
 }
 
@@ -401,16 +404,16 @@ static int lay_out_copy(struct json_object *o, struct pf_value *value,
 			struct pf_value **copy, struct pf_err *err)
 {
 	struct pf_layout layout;
-	int r = get_layout(o, &value->shape, &layout, err);
+	int r = get_layout(o, pf_value_type(value).shape, &layout, err);
 
-	if (r <= 0 || pf_layout_equal(&layout, &value->layout))
-		return r < 0 ? r : 0;
+	if (r <= 0)
+		return r;
 	if (*copy != value) {
-		(*copy)->layout = layout; /* no other thread has it yet */
+		pf_value_set_layout(*copy, &layout);
 		return 0;
 	}
 	pf_value_unref(*copy);
-	*copy = pf_value_laid_out(value, &value->shape, &layout);
+	*copy = pf_value_in_layout(value, &layout);
 	return *copy ? 0 : pf_err_set(err, -ENOMEM, "no memory for a value");
 }
 

@@ -102,7 +102,7 @@ static bool sending_leave(struct task_wait *wait)
 {
 	struct sending *s = pf_container_of(wait, struct sending, wait);
 
-	pf_peer_cancel(s->value->worker, &s->to);
+	pf_peer_cancel(pf_value_place(s->value).worker, &s->to);
 	return false;
 }
 
@@ -127,18 +127,10 @@ static void sending_wake(struct pf_wait *placed)
 	sending_begin(pf_container_of(placed, struct sending, placed));
 }
 
-/* VALUE, or a copy of it in the order in which receivers expect the elements; a reference. */
-static struct pf_value *row_major(struct pf_value *value)
-{
-	static const struct pf_layout layout;
-
-	return pf_layout_is_row_major(&value->layout)
-		       ? pf_value_ref(value)
-		       : pf_value_laid_out(value, &value->shape, &layout);
-}
-
 int op_send(struct task *task, struct json_object *o, struct pf_err *err)
 {
+	/* The order in which receivers expect the elements. */
+	static const struct pf_layout row_major;
 	const struct device *device;
 	struct named named = { 0 };
 	const char *name;
@@ -159,12 +151,12 @@ int op_send(struct task *task, struct json_object *o, struct pf_err *err)
 		r = files_find_value(device, name, &task->cred, R_OK, &buffer, &value,
 				     err);
 	if (r == 0)
-		r = find_peer(task, o, &named, value->worker, &to, err);
+		r = find_peer(task, o, &named, pf_value_place(value).worker, &to, err);
 	if (r < 0)
 		return r;
 	s = calloc(1, sizeof(*s));
 	if (s)
-		s->value = row_major(value);
+		s->value = pf_value_in_layout(value, &row_major);
 	if (!s || !s->value) {
 		free(s);
 		return pf_err_set(err, -ENOMEM, "no memory for a transfer");

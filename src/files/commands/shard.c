@@ -428,19 +428,19 @@ static int get_shard(const struct sharded *about, const char *name, struct part 
 		     struct pf_err *err)
 {
 	PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
-	const struct pf_value *v;
+	struct pf_array_type type;
 	char want[128], got[128];
 	int r = files_find_value(shard->device, name, &shard->all->task->cred, R_OK,
 				 &buffer, &shard->value, err);
 
 	if (r < 0)
 		return r;
-	v = shard->value;
-	if (v->dtype == about->dtype && pf_shape_equal(&v->shape, &about->shard))
+	type = pf_value_type(shard->value);
+	if (type.dtype == about->dtype && pf_shape_equal(type.shape, &about->shard))
 		return 0;
 	return pf_err_set(err, -EINVAL, "expected %s, found %s",
 			  pf_shape_str(want, sizeof(want), about->dtype, &about->shard),
-			  pf_shape_str(got, sizeof(got), v->dtype, &v->shape));
+			  pf_shape_str(got, sizeof(got), type.dtype, type.shape));
 }
 
 /* Find the arrays NAME, the sources, which must be the shards of ABOUT. */
@@ -607,14 +607,16 @@ static int get_whole(struct shards *all, const char *name, const struct device *
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = NULL;
 	struct pf_sharding one = { .n = 1 };
 	struct task *task = all->task;
+	struct pf_array_type type;
 	int r = files_find_value(*device, name, &task->cred, R_OK, &buffer, &value, err);
 
 	if (r < 0)
 		return r;
 	all->perm = files_mode_of_buffer(*device, name, &task->cred);
-	all->about.dtype = value->dtype;
-	pf_shape_copy(&all->about.whole, &value->shape);
-	one.rank = value->shape.rank;
+	type = pf_value_type(value);
+	all->about.dtype = type.dtype;
+	pf_shape_copy(&all->about.whole, type.shape);
+	one.rank = type.shape->rank;
 	r = parts_new(all, &one, 1, &all->from, err);
 	if (r < 0)
 		return r;
@@ -684,8 +686,8 @@ static int get_part_type(struct shards *all, const char *name,
 			   : -ENODEV;
 		if (r < 0)
 			continue;
-		all->about.dtype = value->dtype;
-		pf_shape_copy(&all->about.shard, &value->shape);
+		all->about.dtype = pf_value_type(value).dtype;
+		pf_shape_copy(&all->about.shard, pf_value_type(value).shape);
 	}
 	return r;
 }

@@ -365,11 +365,12 @@ static int describe(const struct named_exec *run, const struct pf_execution *e, 
 {
 	const struct pf_param *param = &run->is.signature->outputs[i];
 	const struct pf_tiles *tiles = tiles_of(run, param);
+	const struct pf_array_type shard = pf_value_type(e->outs[i].value);
 	struct pf_sharding only = { .n = (unsigned)run->n_rows, .devices = run->devices };
 
 	memset(sh, 0, sizeof(*sh));
-	sh->dtype = e->outs[i].value->dtype;
-	pf_shape_copy(&sh->shard, &e->outs[i].value->shape);
+	sh->dtype = shard.dtype;
+	pf_shape_copy(&sh->shard, shard.shape);
 	if (tiles &&
 	    pf_sharding_of_tiles(tiles, only.n, only.devices,
 				 run->mesh ? &run->mesh->s : NULL, &sh->s, NULL) == 0) {
@@ -651,29 +652,28 @@ static int check_twice(struct named_exec *run, struct pf_execution *e, struct pf
 	return 0;
 }
 
-/* Is V on device D, but of another user's worker? */
-static bool is_next_door(const struct pf_value *v, const struct device *d)
+/* Is AT on device D, but of another user's worker? */
+static bool is_next_door(struct pf_place at, const struct device *d)
 {
-	return v->worker != d->worker && v->device == d->index &&
-	       pf_worker_shared(v->worker) == pf_worker_shared(d->worker);
+	return at.worker != d->worker && at.device == d->index &&
+	       pf_worker_shared(at.worker) == pf_worker_shared(d->worker);
 }
 
 int run_move(struct pf_value **value, const struct device *d, bool move,
 	     struct pf_account *account, struct pf_err *err)
 {
-	bool next_door = is_next_door(*value, d);
+	const struct pf_place at = pf_value_place(*value);
+	bool next_door = is_next_door(at, d);
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *v = NULL;
 
 	if (!move && !next_door)
 		return 0;
 	v = pf_steal(value);
-	*value = pf_value_at(v, pf_location_place(&d->location,
-						  next_door ? v->memory : PF_ANY_MEMORY));
-	if (!*value)
-		return pf_err_set(err, -ENOMEM, "no memory for an argument");
-	if (*value != v)
-		(*value)->account = account;
-	return 0;
+	*value = pf_value_at(v,
+			     pf_location_place(&d->location,
+					       next_door ? at.memory : PF_ANY_MEMORY),
+			     account);
+	return *value ? 0 : pf_err_set(err, -ENOMEM, "no memory for an argument");
 }
 
 static int move_arguments(const struct named_exec *run, struct pf_execution *e,

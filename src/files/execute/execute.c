@@ -13,11 +13,12 @@
 static struct json_object *describe(const char *name, const struct pf_value *v,
 				    const struct device *device)
 {
+	const struct pf_array_type type = pf_value_type(v);
 	struct json_object *o = json_object_new_object();
 
 	pf_json_add_string(o, "name", name);
-	pf_json_add_string(o, "dtype", pf_dtype_name(v->dtype));
-	pf_json_add(o, "shape", pf_shape_json(&v->shape));
+	pf_json_add_string(o, "dtype", pf_dtype_name(type.dtype));
+	pf_json_add(o, "shape", pf_shape_json(type.shape));
 	pf_json_add_string(o, "device", device->name);
 	return o;
 }

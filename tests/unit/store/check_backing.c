@@ -77,7 +77,7 @@ TEST(bytes_are_read_by_the_first_execution)
 TEST(a_copy_reads_them_too)
 {
 	struct pf_value *copy =
-		pf_value_at(v, (struct pf_place){ worker, 1, PF_ANY_MEMORY });
+		pf_value_at(v, (struct pf_place){ worker, 1, PF_ANY_MEMORY }, NULL);
 
 	place_value(copy);
 	ck_assert_uint_eq(file.reads, 1);
