@@ -135,6 +135,13 @@ struct pf_execution *pf_execution_new(struct pf_executable *executable, size_t n
 				      size_t n_rows);
 void pf_execution_free(struct pf_execution *execution); /* NULL is allowed */
 
+/* Argument I of the run after those of EXECUTION: the result that replaces it, or the same value; borrowed. */
+struct pf_value *pf_execution_next_value(const struct pf_execution *execution, size_t i);
+
+/* The execution of the runs after those of EXECUTION, which has results, on these arguments, of which it may
+ * consume those that replaced others.  NULL: no memory. */
+struct pf_execution *pf_execution_next(const struct pf_execution *execution);
+
 /*
  * Can LOADED be executed with arguments that are lent, LENT (N) of those that it takes?  0;
  * -EOPNOTSUPP: it is for several devices; -E2BIG: what it takes and gives has no room in one message.

@@ -170,6 +170,28 @@ void pf_execution_free(struct pf_execution *e)
 	pf_execution_unref(e);
 }
 
+struct pf_value *pf_execution_next_value(const struct pf_execution *e, size_t i)
+{
+	const struct pf_exec_arg *arg = &e->args[i];
+	size_t row = i / args_in_row(e);
+
+	return e->runs && arg->carry != PF_NO_CARRY
+		       ? e->outs[row * (e->n_outs / e->n_rows) + arg->carry].value
+		       : arg->value;
+}
+
+struct pf_execution *pf_execution_next(const struct pf_execution *e)
+{
+	struct pf_execution *next = pf_execution_new(e->executable, e->n_args, e->n_rows);
+
+	for (size_t i = 0; next && i < e->n_args; i++) {
+		next->args[i] = e->args[i];
+		next->args[i].value = pf_value_ref(pf_execution_next_value(e, i));
+		next->args[i].donate = e->args[i].donate_carried;
+	}
+	return next;
+}
+
 void pf_execution_lend(struct pf_execution *e, struct pf_loaded *loaded,
 		       struct pf_bytes *bytes, const uint64_t *offs)
 {

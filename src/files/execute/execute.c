@@ -155,18 +155,6 @@ static int publish(struct named_exec *run, struct pf_execution *e, struct pf_err
 	return r < 0 ? pf_err_wrap(err, r, "%s", run->name) : 0;
 }
 
-/* Argument I of the run after those of E: the result that replaces it, or the same
- * value. */
-static struct pf_value *next_value(const struct named_exec *run,
-				   const struct pf_execution *e, size_t i)
-{
-	const struct pf_exec_arg *arg = &e->args[i];
-
-	return e->runs && arg->carry != PF_NO_CARRY
-		       ? e->outs[i / run->n_in * run->n_out + arg->carry].value
-		       : arg->value;
-}
-
 /*
  * A repetition failed, or was cancelled: name the results that earlier repetitions made
  * of consumed inputs, so that they are not lost.
@@ -180,8 +168,9 @@ static void keep_state(struct named_exec *run, struct pf_execution *e, struct pf
 		size_t row = i / run->n_in, k = row * run->n_out + e->args[i].carry;
 
 		if (e->args[i].carry != PF_NO_CARRY &&
-		    files_put_value_locked(&run->targets[k], next_value(run, e, i),
-					   run->name, &run->task->cred, NULL) == 0)
+		    files_put_value_locked(&run->targets[k],
+					   pf_execution_next_value(e, i), run->name,
+					   &run->task->cred, NULL) == 0)
 			kept = true;
 	}
 	pf_tree_unlock_names(run->task->fs->tree);
@@ -193,21 +182,6 @@ static void keep_state(struct named_exec *run, struct pf_execution *e, struct pf
 }
 
 static void start(struct named_exec *run, struct pf_execution *e);
-
-/* The repetitions after those that E made; NULL: no memory. */
-static struct pf_execution *next_execution(const struct named_exec *run,
-					   const struct pf_execution *e)
-{
-	struct pf_execution *next =
-		pf_execution_new(run->program->x, e->n_args, e->n_rows);
-
-	for (size_t i = 0; next && i < e->n_args; i++) {
-		next->args[i] = e->args[i];
-		next->args[i].value = pf_value_ref(next_value(run, e, i));
-		next->args[i].donate = e->args[i].donate_carried;
-	}
-	return next;
-}
 
 /* The first repetition has ended: forget the arrays that it consumed and no result
  * replaces. */
@@ -241,7 +215,7 @@ static void run_done(struct pf_execution *e, int code, const struct pf_err *why)
 		note_consumed(run, e);
 	run->done += e->runs;
 	if (code == 0 && run->done < run->spec.repeat) {
-		next = next_execution(run, e);
+		next = pf_execution_next(e);
 		if (next) {
 			pf_execution_free(e);
 			start(run, next);
