@@ -114,7 +114,7 @@ struct pf_execution {
 	size_t lent_len;   /* bytes of them that describe what is lent */
 	size_t n_pinned;   /* arguments */
 	uint64_t extra;    /* bytes charged for results of runs before the last */
-	struct pf_sched_request slot; /* but for work.done, of and began: the caller's */
+	struct pf_sched_request slot;
 	struct pf_sched
 		*_Atomic sched; /* borrowed: where it has slots or waits; or NULL */
 	bool counted;           /* among the account's executions, */
@@ -160,6 +160,11 @@ int pf_execution_check_lent(const struct pf_loaded *loaded, const struct pf_para
  */
 void pf_execution_lend(struct pf_execution *execution, struct pf_loaded *loaded,
 		       struct pf_bytes *bytes, const uint64_t *offs);
+
+/* Lists of its device (pf_sched_list) say of EXECUTION, before it is started, that it is of the executable
+ * NAME, and part DONE of OF (0: of one), of which the first BEGAN, as in struct pf_sched_work. */
+void pf_execution_describe(struct pf_execution *execution, const char *name,
+			   uint64_t done, uint64_t of, int64_t began);
 
 /*
  * Check the arguments against the signature, bring everything to the device that is not there

@@ -14,7 +14,6 @@
 #include "pjrtfs/json.h"
 #include "pjrtfs/kind.h"
 #include "pjrtfs/tree.h"
-#include "pjrtfs/scheduler.h"
 #include "pjrtfs/telemetry.h"
 #include "pjrtfs/wait.h"
 
@@ -261,9 +260,6 @@ struct device *files_find_device(struct pf_fs *fs, const char *name, size_t len,
  * command's, JSON text, or NULL.  Does not block. */
 void files_abandon(const struct pf_fs *fs, struct pf_worker *worker,
 		   const char *executable, uid_t user, const char *id);
-
-/* WORK is of the executable NAME. */
-void files_name_work(struct pf_sched_work *work, const char *name);
 
 /* Append a line for each trouble that CRED may see, what loses most first.  -ENOMEM. */
 int files_troubles(struct pf_fs *fs, const struct pf_cred *cred, struct pf_buf *out);

@@ -27,12 +27,6 @@ bool files_may_see(struct pf_node *node, struct pf_node *top, const struct pf_cr
 	return may;
 }
 
-void files_name_work(struct pf_sched_work *work, const char *name)
-{
-	if (strlen(name) < sizeof(work->name))
-		strcpy(work->name, name);
-}
-
 /* Append the name of the executable of E, as far as CRED may see it; of one that was removed, its user
  * may. */
 static void print_name(struct pf_fs *fs, const struct pf_sched_entry *e,

@@ -192,6 +192,18 @@ struct pf_execution *pf_execution_next(const struct pf_execution *e)
 	return next;
 }
 
+void pf_execution_describe(struct pf_execution *e, const char *name, uint64_t done,
+			   uint64_t of, int64_t began)
+{
+	struct pf_sched_work *work = &e->slot.work;
+
+	if (strlen(name) < sizeof(work->name))
+		strcpy(work->name, name);
+	work->done = done;
+	work->of = of ? of : 1;
+	work->began = began;
+}
+
 void pf_execution_lend(struct pf_execution *e, struct pf_loaded *loaded,
 		       struct pf_bytes *bytes, const uint64_t *offs)
 {

@@ -256,7 +256,7 @@ static struct pf_execution *prepare_locked(struct call *c)
 		return NULL;
 	}
 	pf_execution_lend(e, c->loaded, c->in.bytes, c->in.offs);
-	files_name_work(&e->slot.work, c->name.data ? c->name.data : "");
+	pf_execution_describe(e, c->name.data ? c->name.data : "", 0, 0, 0);
 	e->user = call_ref(c);
 	e->uid = c->cred.uid;
 	e->account = c->in.account;

@@ -276,11 +276,8 @@ static void note_progress(const struct named_exec *run, struct pf_execution *e)
 		task_progress(task, run->done, run->spec.repeat);
 	else if (task->whole)
 		task = task->whole;
-	if (atomic_load(&task->of)) {
-		e->slot.work.done = atomic_load(&task->done);
-		e->slot.work.of = atomic_load(&task->of);
-	}
-	e->slot.work.began = run->began;
+	pf_execution_describe(e, run->name, atomic_load(&task->done),
+			      atomic_load(&task->of), run->began);
 }
 
 /* Start E, which has its arguments, for the repetitions that are left. */
@@ -293,7 +290,6 @@ static void start(struct named_exec *run, struct pf_execution *e)
 	e->launch_id = (int32_t)run->spec.launch_id;
 	note_progress(run, e);
 	e->name = strdup(run->name);
-	files_name_work(&e->slot.work, run->name);
 	e->want_outs = run->n_out;
 	e->user = run;
 	e->uid = run->task->cred.uid;

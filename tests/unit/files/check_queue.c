@@ -51,11 +51,10 @@ static struct pf_sched_request *execute(uid_t uid, int left_s)
 		.queues = &first_device,
 		.n_queues = 1,
 		.granted = granted,
-		.work = { .done = 1, .of = 3, .stage = PF_STAGE_RUNNING }
+		.work = { .done = 1, .of = 3, .stage = PF_STAGE_RUNNING, .name = "add" }
 	};
 	if (left_s)
 		r->work.left = pf_now_ms() - left_s * 1000;
-	files_name_work(&r->work, "add");
 	return r;
 }
 
@@ -132,18 +131,6 @@ TEST_EACH(a_name_is_for_those_who_may_see_it, names)
 	r->work.subject = secret->ino;
 	start(r);
 	expect_queue(names[_i].cred, names[_i].line);
-}
-
-TEST(a_name_that_is_too_long_is_not_known)
-{
-	struct pf_sched_work work = { .done = 0 };
-	char name[PF_SCHED_NAME + 1] = "";
-
-	memset(name, 'n', PF_SCHED_NAME);
-	files_name_work(&work, name);
-	ck_assert_str_eq(work.name, "");
-	files_name_work(&work, name + 1);
-	ck_assert_str_eq(work.name, name + 1);
 }
 
 /* An execution that no client has waited for during LEFT_S (0: one waits), and --abandoned-timeout. */

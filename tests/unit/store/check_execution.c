@@ -82,6 +82,18 @@ TEST_ON_PLUGINS(an_execution_computes)
 	}
 }
 
+TEST(lists_have_no_name_that_is_too_long)
+{
+	char name[PF_SCHED_NAME + 1] = "";
+
+	prepare(plugins[0]);
+	memset(name, 'n', PF_SCHED_NAME);
+	pf_execution_describe(again(), name, 0, 0, 0);
+	ck_assert_str_eq(run.e->slot.work.name, "");
+	pf_execution_describe(run.e, name + 1, 0, 0, 0);
+	ck_assert_str_eq(run.e->slot.work.name, name + 1);
+}
+
 TEST(an_execution_waits_for_the_compile)
 {
 	start_worker(plugins[0]);
