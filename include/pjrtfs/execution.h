@@ -52,7 +52,8 @@ enum pf_execution_stage {
 
 /*
  * One execution.  The caller makes it, fills in the arguments, starts it, and gets it back in
- * done, where it takes the results and frees it.
+ * done, where it takes the results and frees it.  Beside functions it uses nothing but what is the
+ * caller's, and the results.
  */
 struct pf_execution {
 	/* The caller's. */
@@ -93,7 +94,9 @@ struct pf_execution {
 	size_t n_outs;               /* results of all rows; valid if runs is not 0 */
 	struct pf_exec_result *outs; /* of the last of these runs */
 	struct pf_loaded *loaded;    /* owned reference: the program that ran */
-	double seconds;              /* from start to end */
+	unsigned first_device;       /* index of the worker's: where the first row ran */
+	struct timespec start;       /* CLOCK_MONOTONIC */
+	double seconds;              /* from then to its end */
 	double transfer_seconds;     /* until all arguments were on their devices */
 	double queue_seconds;        /* from then until it had its slots */
 	double device_seconds;       /* in the plugin */
@@ -105,7 +108,7 @@ struct pf_execution {
 	bool calls_end; /* its callbacks fail; the lock of the executable's protects it */
 	struct pf_call call;
 	struct pf_wait waiter;
-	struct timespec start, loaded_at, queued_at;
+	struct timespec loaded_at, queued_at;
 	enum pf_execution_stage stage;
 	size_t n_transferred; /* arguments on their devices so far */
 	unsigned tries;
@@ -119,7 +122,6 @@ struct pf_execution {
 		*_Atomic sched; /* borrowed: where it has slots or waits; or NULL */
 	bool counted;           /* among the account's executions, */
 	size_t n_counted;       /* and those of the devices of so many rows */
-	unsigned first_device;  /* index of the worker's: where the first row runs */
 	struct pf_exec_arg args[];
 };
 
@@ -189,21 +191,8 @@ void pf_execution_cancel_calls(struct pf_execution *execution);
 void pf_execution_left(struct pf_execution *execution);
 
 /* A reference, with which only pf_execution_cancel_calls may be called once the caller has freed E. */
-static inline struct pf_execution *pf_execution_ref(struct pf_execution *execution)
-{
-	atomic_fetch_add(&execution->refs, 1);
-	return execution;
-}
-
-static inline void pf_execution_unref(struct pf_execution *execution)
-{
-	if (atomic_fetch_sub(&execution->refs, 1) != 1)
-		return;
-	pf_instance_unref(execution->instance);
-	pf_executable_unref(execution->executable);
-	free(execution->message);
-	free(execution);
-}
+struct pf_execution *pf_execution_ref(struct pf_execution *execution);
+void pf_execution_unref(struct pf_execution *execution);
 
 /* Where it stands: PF_STAGE_UPLOADING, _WAITING or _RUNNING; PF_STAGE_NONE: no worker has its program. */
 enum pf_stage pf_execution_shown_stage(struct pf_execution *execution);
