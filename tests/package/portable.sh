@@ -22,10 +22,10 @@ lacks()
 }
 program=lib/pjrtfs/pjrtfs
 cp $program kept
-sed 's/GLIBC_2\.34/GLIBC_9.34/g' kept >$program
-lacks "the C library is too old: expected glibc 2.34 or newer, found glibc 2."
+sed 's/GLIBC_2\.3/GLIBC_9.3/g' kept >$program
+lacks "the C library is too old: expected glibc 2."
 sed 's|/lib64/ld-linux-x86-64\.so\.2|/lib64/ld-linux-x86-64.so.0|' kept >$program
-lacks 'this system has no GNU C library (Alpine has musl): expected glibc 2.34 or newer; a container of Debian has it'
+lacks 'this system has no GNU C library (Alpine has musl): expected glibc 2.'
 cp kept $program
 mkdir stub
 printf '#!/bin/sh\necho aarch64\n' >stub/uname
