@@ -11,6 +11,6 @@ command -v pyflakes3 >/dev/null || {
 }
 cd "$srcdir"
 {
-	find tests docs demo scripts -name '*.py'
+	find tests docs demo python scripts -name '*.py'
 	grep -rlE '^#!.*\bpython3?\b' scripts tests completions demo
 } | sort -u | xargs pyflakes3
