@@ -52,5 +52,5 @@ installs()
 installs '## Install' 'On Debian 12, as a package' /mnt/pjrt
 shows last $'ok\n/usr/local/bin/pjrtfs\nok'
 # shellcheck disable=SC2088 # the other shell expands it
-installs 'On Debian 12, as a package' '## Where' '~/pjrt'
+installs 'On Debian 12, as a package' 'As a wheel' '~/pjrt'
 shows last $'ok\n/usr/bin/pjrtfs\nok'
