@@ -620,6 +620,12 @@ lib_end()
 			exit 1
 		}
 	done
+	# rm would empty a folder of this system that the test has bound there.
+	cut -d ' ' -f 5 /proc/self/mountinfo | grep "^$work/" | tac | xargs -r umount -l
+	if grep -q " $work/" /proc/self/mountinfo; then
+		echo "still mounted below $work" >&2
+		exit 1
+	fi
 	rm -rf --one-file-system "$work"
 	exit "$lib_status"
 }

@@ -92,3 +92,9 @@ tells out '^tests/run: there is no build in .*: scripts/setup --tests makes one$
 test_of unknown '# TIER: daily'
 runs 2 good
 tells out '^tests/run: tests/integration/unknown.sh: its head '
+
+# A folder that a test has bound in its own is not emptied with that.
+mkdir bound
+touch bound/file
+bash -c '. "$srcdir/tests/lib.sh"; mkdir here; mount --bind "$1" here; exit 3' - "$work/bound" || equal status $? 3
+[ -e bound/file ] || fail "the end of a test removed what it had not made"
