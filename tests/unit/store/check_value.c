@@ -250,7 +250,7 @@ TEST(small_results_are_in_the_reply)
 {
 	struct pf_shape shape = { .rank = 0 };
 	struct pf_out out = { .where = PF_WHERE_INLINE, .len = 4, .off = 8 };
-	char reply[12] = "01234567abcd";
+	char reply[] = "01234567abcd";
 
 	start_worker(faulty_plugin());
 	instance = pf_worker_instance(worker, NULL);
