@@ -191,8 +191,21 @@ void pf_execution_cancel_calls(struct pf_execution *execution);
 void pf_execution_left(struct pf_execution *execution);
 
 /* A reference, with which only pf_execution_cancel_calls may be called once the caller has freed E. */
-struct pf_execution *pf_execution_ref(struct pf_execution *execution);
-void pf_execution_unref(struct pf_execution *execution);
+static inline struct pf_execution *pf_execution_ref(struct pf_execution *execution)
+{
+	atomic_fetch_add(&execution->refs, 1);
+	return execution;
+}
+
+static inline void pf_execution_unref(struct pf_execution *execution)
+{
+	if (atomic_fetch_sub(&execution->refs, 1) != 1)
+		return;
+	pf_instance_unref(execution->instance);
+	pf_executable_unref(execution->executable);
+	free(execution->message);
+	free(execution);
+}
 
 /* Where it stands: PF_STAGE_UPLOADING, _WAITING or _RUNNING; PF_STAGE_NONE: no worker has its program. */
 enum pf_stage pf_execution_shown_stage(struct pf_execution *execution);

@@ -139,17 +139,6 @@ struct pf_execution *pf_execution_new(struct pf_executable *executable, size_t n
 	return e;
 }
 
-/* The caller has freed it. */
-static void execution_drop(struct pf_execution *e)
-{
-	pf_instance_unref(e->instance);
-	pf_executable_unref(e->executable);
-	free(e->message);
-	free(e);
-}
-
-PF_DEFINE_REF(struct pf_execution, pf_execution, execution_drop)
-
 /* Drop the value of result I, or free what the worker holds of its bytes. */
 static void drop_result(struct pf_execution *e, size_t i)
 {
