@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# All files of a mount are in pjrtfs(5), and all files there are in a mount; STABILITY.md names
-# what is at the root.
+# All files of a mount are in pjrtfs(5), and all files there are in a mount and described in some page;
+# STABILITY.md names what is at the root.
 . "$srcdir/tests/words.sh"
 requires test "$(id -u)" = 0 # another user has a worker, too
 mount_pjrtfs -o allow_other,mode=1777 --isolate user
@@ -26,14 +26,14 @@ redis-server --bind 127.0.0.1 --save '' --daemonize yes --pidfile "$work/redis.p
 at_end "xargs kill <$work/redis.pid"
 eventually test -s redis.pid
 mount_pjrtfs faulty --group redis://127.0.0.1 --group-name names --group-process 0/1
-"$patient" $((patience * 3)) python3 -B "$top/tests/tools/names.py" "$top/docs/pjrtfs.5.pod" \
+"$patient" $((patience * 3)) python3 -B "$top/tests/tools/names.py" "$top/docs" \
 	"$all" "$mnt" >out || fail "$(cat out)"
 
 # -- a new file is found
 mkdir -p copy/devices/x/0
 touch copy/devices/x/0/new copy/new
 fails_with 'SYNOPSIS: devices/x/0/new' \
-	python3 -B "$top/tests/tools/names.py" "$top/docs/pjrtfs.5.pod" copy
+	python3 -B "$top/tests/tools/names.py" "$top/docs" copy
 
 for name in $(bounded ls "$mnt"); do
 	grep -q "\`${name}[\`/]" "$top/docs/STABILITY.md" || fail "docs/STABILITY.md does not name $name"

@@ -65,7 +65,7 @@ eventually all 1002
 equal "names in a private directory" "$(cut -d' ' -f 1,6- list | sort -u)" $'0 add\n1001 -'
 
 # -- the manual's example
-example=$(sed -n 's/^    \(awk .*devices.*queue\)$/\1/p' "$top/docs/pjrtfs.5.pod")
+example=$(sed -n 's/^    \(awk .*devices.*queue\)$/\1/p' "$top"/docs/*.pod)
 (cd "$mnt" && bounded bash -c "$example") >sums
 tells sums '^0 [1-9][0-9]* [0-9]+$' '^1001 [0-9]+ [0-9]+$'
 cp "$q" copied

@@ -39,7 +39,7 @@ make -s -C "$build" DESTDIR="$work/inst" pkgdatadir=/share install-dist_pkgdataD
 same "$top/docs/commands.schema.json" inst/share/commands.schema.json
 diff -r "$top/docs/schema" inst/share/schema || fail "the installed schemas are others"
 
-"$patient" $((patience * 3)) python3 -B "$top/tests/tools/schemas.py" "$mnt" "$top/docs/pjrtfs.5.pod"
+"$patient" $((patience * 3)) python3 -B "$top/tests/tools/schemas.py" "$mnt" "$top"/docs/*.pod
 shows "$mnt/health" ok
 mount_pjrtfs
 "$patient" $((patience * 6)) python3 -B "$top/tests/tools/commands_schema.py" "$mnt"

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""names.py MANUAL MOUNT...: the names in the mounts are those of the manual's SYNOPSIS.
+"""names.py DOCS MOUNT...: the names in the mounts are those of the SYNOPSIS of pjrtfs(5).
 
-Each file and directory of a mount must be named there, and each name there must be in one of the mounts.
+Each file and directory of a mount must be named there, and each name there must be in one of the mounts,
+and in the text of one of the pages in DOCS.
 """
 
+import glob
 import itertools
 import os
 import re
@@ -13,10 +15,14 @@ import sys
 GIVEN = re.compile(r"^(programs|topologies|buffers|devices/NAME/N/buffers)/")
 
 
-def synopsis(manual):
+def read(page):
+    with open(page, encoding="utf-8") as f:
+        return f.read()
+
+
+def synopsis(docs):
     """The names there: "plugins/NAME/path"."""
-    with open(manual, encoding="utf-8") as f:
-        text = f.read().split("=head1 SYNOPSIS\n")[1].split("\n=head1")[0]
+    text = read(f"{docs}/pjrtfs.5.pod").split("=head1 SYNOPSIS\n")[1].split("\n=head1")[0]
     directory = ""
     for line in text.splitlines():
         words = line.split()
@@ -35,6 +41,20 @@ def expanded(word):
     """a/{b,c}: a/b a/c."""
     parts = [p.split(",") for p in re.split(r"[{}]", word) if p]
     return ["".join(p) for p in itertools.product(*parts)]
+
+
+def own(name):
+    """The parts of a name that pjrtfs gives, as ".max" of RESOURCE.max."""
+    parts = [re.sub(r"(?!README)[A-Z]{3,}|\bN\b", "", part) for part in name.split("/")]
+    return [part for part in parts if part]
+
+
+def described(docs):
+    """The names in the text of the pages, outside of a SYNOPSIS."""
+    text = "".join(re.sub(r"=head1 SYNOPSIS\n.*?(?==head1)", "", read(page), flags=re.S)
+                   for page in glob.glob(f"{docs}/*.pod"))
+    return {part for words in re.findall(r"[BF]<([^<>]+)>", text) for word in words.split()
+            for part in own(word)}
 
 
 def pattern(name):
@@ -67,6 +87,9 @@ def main():
                 wrong.append(f"not in the manual's SYNOPSIS: {path}")
     wrong += [f"in the manual's SYNOPSIS, and in no mount: {n}" for n in files
               if n not in seen and not GIVEN.match(n)]
+    words = described(sys.argv[1])
+    wrong += [f"in the manual's SYNOPSIS, and in the text of no page: {n}" for n in files
+              if own(n)[-1] not in words]
     print(*wrong, f"{len(seen)} names", sep="\n")
     sys.exit(1 if wrong or len(seen) < 50 else 0)
 
