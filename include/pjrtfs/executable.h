@@ -306,7 +306,7 @@ void pf_executable_fact(struct pf_executable *executable, const char *key,
 			struct pf_buf *out);
 
 /*
- * What the program costs on the devices that it is compiled for, as pjrtfs(5) describes estimate.json: an
+ * What the program costs on the devices that it is compiled for, as pjrtfs-topologies(7) describes estimate.json: an
  * object, empty if nothing is compiled; the caller's; NULL: no memory.  Asks the worker for the memory of
  * devices of this mount: blocks.
  */
