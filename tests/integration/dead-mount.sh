@@ -139,7 +139,7 @@ chown "$user" "$work/cache-${#as[@]}"
 	exit 0
 }
 use
-# That of libfuse 3.14 leaves a dead mount, as pjrtfs(1) says, which the next daemon replaces.
+# That of libfuse 3.14 leaves a dead mount, as mount.pjrtfs(8) says, which the next daemon replaces.
 start -o auto_unmount
 kill_daemon
 case $(fusermount3 --version) in
