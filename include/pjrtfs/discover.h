@@ -2,7 +2,7 @@
 /*
  * The search for plugins: files where PJRT's users put them, found by name and never loaded.
  *
- * The order of the places is part of the interface (pjrtfs(1)): a plugin in an earlier place
+ * The order of the places is part of the interface (pjrtfs-plugins(7)): a plugin in an earlier place
  * precedes one in a later place.
  */
 #ifndef PJRTFS_DISCOVER_H
@@ -64,7 +64,7 @@ struct pf_discover_config {
 };
 
 /*
- * Search all places, in the order of pjrtfs(1).
+ * Search all places, in the order of pjrtfs-plugins(7).
  * ret   on success, the caller's; pf_discovery_free
  * -ENOMEM.  Any other error is the note of its place.  Reads directories, the first bytes of
  * regular files and ld.so.conf(5); loads and runs nothing.  Reads the environment.

@@ -488,7 +488,7 @@ static void look_in_python(const struct searching *s, char *prefix)
 
 #define LIST(field) offsetof(struct pf_discover_config, field)
 
-/* In the order of pjrtfs(1).  Earlier places have precedence. */
+/* In the order of pjrtfs-plugins(7).  Earlier places have precedence. */
 static const struct search searches[] = {
 	{ "--plugin", NULL, add_words, LOOK_NAMES, LIST(words) },
 	{ "--plugin-dir", NULL, look_in_dirs, PJRTFS | MUST, LIST(dirs) },
