@@ -18,8 +18,8 @@
 
 /*
  * By extension: what to do instead of writing such a file to buffers/, and to programs/; NULL: it may be
- * written there.  buffers/ also refuses files that a program in Python converts, which the manual and
- * the mount's README show, too; TO is the extension of what it makes, if it takes a name for that.
+ * written there.  buffers/ also refuses files that a program in Python converts, which the mount's
+ * README shows, too; TO is the extension of what it makes, if it takes a name for that.
  */
 static const struct foreign {
 	const char *ext, *buffers, *programs, *python, *to;
