@@ -1093,7 +1093,7 @@ void options_help(struct pf_buf *out)
 			help_row(row, out);
 	pf_buf_puts(out, "\n"
 			 "The mount ends with: fusermount3 -u MOUNTPOINT\n"
-			 "The manual: pjrtfs(1), and pjrtfs(5) for the files.\n");
+			 "The manual: pjrtfs(1), pjrtfs(5), man -k pjrtfs.\n");
 }
 
 /* Does store keep an owned string for ROW? */

@@ -129,7 +129,7 @@ static int readme_show(struct pf_node *node, struct pf_buf *out, struct pf_err *
 		files_print_conversions(out);
 		pf_buf_puts(out, "\n");
 	}
-	pf_buf_puts(out, "The manual: man 1 pjrtfs, man 5 pjrtfs.\n");
+	pf_buf_puts(out, "The manual: man 1 pjrtfs, man 5 pjrtfs, man -k pjrtfs.\n");
 	return 0;
 }
 
