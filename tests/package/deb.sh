@@ -43,7 +43,7 @@ dpkg-deb -x "$deb" root
 mount -t overlay -o "lowerdir=$work/root/usr:/usr" overlay /usr
 for file in lib/systemd/system/pjrtfs@.service share/bash-completion/completions/pjrtfs \
 	share/doc/pjrtfs/docs/HACKING.md share/doc/pjrtfs/docs/serving.md share/doc/pjrtfs/tests/data/x.npy share/doc/pjrtfs/demo/mlp/w1.npy share/doc/pjrtfs/examples/call.py share/pjrtfs/commands.schema.json share/pjrtfs/schema/info.schema.json \
-	share/man/man1/pjrtfs-fetch-plugins.1.gz \
+	share/man/man1/pjrtfs-fetch-plugins.1.gz share/man/man5/pjrtfs-control.5.gz share/man/man8/umount.fuse.pjrtfs.8.gz \
 	share/zsh/vendor-completions/_pjrtfs; do
 	test -e "root/usr/$file" || test -e "root/$file" || fail "not in the package: $file"
 done
