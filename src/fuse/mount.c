@@ -397,6 +397,12 @@ static int begin(struct pf_mount *mount, const struct pf_mount_config *config,
 	if (!is_fd && !mount->resumed)
 		mount->dev = mountpoint_dev(path);
 	r = fuse_session_custom_io(mount->session, &pf_device_io, mount->io_fd);
+	/* From 3.18.3 on, unless it is built with -Denable-custom-io=true. */
+	if (r == -ENOTSUP)
+		return pf_err_set(err, r,
+				  "%s: libfuse %s is built without custom I/O: use the "
+				  "portable archive, which has its own",
+				  path, fuse_pkgversion());
 	if (r < 0)
 		return pf_err_set(err, r, "%s: libfuse: %s", path, strerror(-r));
 	return mount->resumed ? pf_device_resume(mount, err) : 0;

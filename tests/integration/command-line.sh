@@ -37,6 +37,8 @@ if [ -w /dev/fuse ]; then
 	refused 2 'unknown option.*-o nothing_known' "$name" m -f --plugin-dir "$plugins" -o nothing_known
 	refused 2 'unknown option.*-o nothing_known' "$name" m --plugin-dir "$plugins" -o nothing_known
 	refused 2 'did you mean "allow_other"' "$name" m --plugin-dir "$plugins" -o allowother
+	LD_PRELOAD=$build/tests/tools/no_custom_io.so refused 1 'libfuse 3.* without custom I/O.*: use the portable' \
+		"$name" m -f --plugin-dir "$plugins"
 	# root without the right to mount, as in containers
 	if [ "$(id -u)" = 0 ] && setpriv --bounding-set -sys_admin true 2>/dev/null; then
 		mount_without()
