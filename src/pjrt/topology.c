@@ -10,7 +10,8 @@
 #include "pjrtfs/json.h"
 
 /* How the bytes of a topology begin that its plugin could not read again, by PJRT_TopologyDescription_Deserialize, which
- * API 0.69 lacks: what it was made of follows, {"name", "options"}, and the plugin makes it anew. */
+ * API 0.69 lacks: what it was made of follows, and what it was, {"name", "options", "kinds"}, and the plugin makes it
+ * anew. */
 static const char made_of[] = "pjrtfs makes this topology of ";
 
 int pj_topology_of(const struct pj_client *client, struct pj_topology *ret,
@@ -51,6 +52,8 @@ static int note_source(struct pj_topology *t, const char *name,
 	pf_json_add_string(o, "name", name);
 	if (options)
 		pf_json_add_copy(o, "options", options);
+	/* A name may stand for what this machine has; and the bytes are in keys of the cache. */
+	pf_json_add(o, "kinds", pj_topology_kinds(t));
 	t->source = pf_json_complete(o) ? pf_json_text_copy(o) : NULL;
 	json_object_put(o);
 	return t->source ? 0 : pf_err_set(err, -ENOMEM, "no memory for a topology");
@@ -77,7 +80,30 @@ int pj_topology_create(const struct pj_plugin *plugin, const char *name,
 	if (r < 0)
 		return r;
 	ret->handle = args.topology;
-	return note_source(ret, name, options, err);
+	r = note_source(ret, name, options, err);
+	if (r < 0)
+		pj_topology_release(ret);
+	return r;
+}
+
+/* Is T what it was, by the text O, which made it again? */
+static int check_kinds(const struct pj_topology *t, struct json_object *o,
+		       struct pf_err *err)
+{
+	struct json_object *was = pf_json_get(o, "kinds", json_type_array),
+			   *is = pj_topology_kinds(t);
+	int r = 0;
+
+	if (!json_object_equal(was, is))
+		r = pf_err_set(
+			err, -EINVAL,
+			"the plugin makes another topology of the name \"%s\" than "
+			"it was, expected %.200s, found %.200s: write the name to "
+			"topologies/NAME.txt again",
+			pf_json_get_string(o, "name"), pf_json_text(was),
+			pf_json_text(is));
+	json_object_put(is);
+	return r;
 }
 
 /* Make the topology of the LEN bytes at TEXT, a note_source. */
@@ -92,6 +118,11 @@ static int make_again(const struct pj_plugin *plugin, const char *text, size_t l
 		r = pj_topology_create(plugin, pf_json_get_string(o, "name"),
 				       pf_json_get(o, "options", json_type_object), ret,
 				       err);
+	if (r == 0) {
+		r = check_kinds(ret, o, err);
+		if (r < 0)
+			pj_topology_release(ret);
+	}
 	json_object_put(o);
 	return r;
 }

@@ -117,7 +117,11 @@ kill_worker faulty
 bounded cp "$t/older.pb" "$t/newer.pb"
 say "$x/options.json" '{"topology":"newer"}'
 shows "$x/state" compiled
-bounded rm "$t/older.pb" "$t/newer.pb"
+# of a name that means something else by now, it makes another one, which is refused
+sed 's/"devices":2/"devices":3/' "$t/older.pb" >other.pb
+fails_with 'Invalid argument' cp other.pb "$t/other.pb"
+tells "$mnt/error" 'another topology of the name "" than it was, expected .*"devices":3.*, found .*"devices":2.*: write the name'
+bounded rm "$t/older.pb" "$t/newer.pb" "$t/other.pb"
 
 # -- names
 fails_with 'not supported' bounded mv "$t/v5e.txt" "$t/v5e2.json"
