@@ -13,7 +13,7 @@ static int take(const char *text, size_t len, struct options *o, struct pf_err *
 	memset(o, 0, sizeof(*o));
 	settings_init(&o->settings);
 	o->memory_limit = 1 << 20;
-	o->isolate_idle_s = o->isolate_max = 1;
+	o->start_timeout_s = o->isolate_idle_s = o->isolate_max = 1;
 	o->group_timeout_s = o->group_lost_s = 1;
 	return config_take(o, "f", text, len, err);
 }
