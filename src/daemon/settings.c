@@ -378,13 +378,13 @@ int libraries_take(struct options *o, struct json_object *library, struct pf_err
 	return no_memory(err);
 }
 
-/* What follows the path in WORD, TARGET=SYMBOL[,TARGET=SYMBOL...], or NULL.  A path may have ':' and '='; a
- * symbol has no '/'. */
+/* What follows the path in WORD, TARGET=SYMBOL[,TARGET=SYMBOL...], or NULL.  A path may have ':' and '=': a map
+ * has no '/'. */
 static const char *find_map(const char *word)
 {
 	const char *colon = strrchr(word, ':'), *equals = strrchr(word, '=');
 
-	return colon && equals > colon && !strchr(equals, '/') ? colon + 1 : NULL;
+	return colon && equals > colon && !strchr(colon, '/') ? colon + 1 : NULL;
 }
 
 /* Make *RET, the caller's, of MAP. */
