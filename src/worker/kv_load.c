@@ -13,8 +13,10 @@
 static int explain(const char *said, struct pf_err *err)
 {
 	char name[64], version[32];
+	int all = 0;
 
-	if (sscanf(said, "%63[^.].so.%31[0-9.]: cannot open", name, version) == 2)
+	(void)sscanf(said, "%63[^./].so.%31[0-9.]: cannot open%n", name, version, &all);
+	if (all)
 		return pf_err_set(err, -EOPNOTSUPP,
 				  "%s.so.%s, which groups need, is missing: apt install "
 				  "%s%s",
