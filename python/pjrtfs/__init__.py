@@ -11,7 +11,7 @@ import contextlib
 import errno
 import json
 import os
-import shlex
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +25,7 @@ __all__ = ["Error", "Mount", "Program"]
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 IOV_MAX = os.sysconf("SC_IOV_MAX")
+WORD = re.compile(r'"(?:[^"\\]|\\.)*"|\S+')
 
 
 class Error(OSError):
@@ -171,16 +172,24 @@ class Program:
 
     def _free_inputs(self) -> List["_Array"]:
         """The inputs that call() takes: those that are a star in the file bind, or all."""
-        words = shlex.split(self.mount._text(f"{self.folder}/bind").partition("->")[0])
+        inputs = [_Array(one) for one in self.signature["inputs"]]
+        line = self.mount._text(f"{self.folder}/bind").partition("->")[0]
+        words = [word for word in WORD.findall(line) if word != "positional"]
+        if not words:
+            return inputs
+        folders = {}  # a directory stands for the arrays in it
+        named = [word for word in words if word != "*"]
+        more = len(inputs) - len(words)
+        for word in named if more else ():
+            path = os.path.join(self.mount.path, "buffers", re.sub(r'^"|"$|\\(.)', r"\1", word))
+            if os.path.isdir(path):
+                folders[word] = sum(name.endswith(".npy") for _, _, names in os.walk(path) for name in names)
+        if len(folders) == 1 or (more and len(named) == 1):  # the only one, maybe of another device: all that is left
+            folders = {word: more + 1 for word in folders or named}
         bound: List[bool] = []
         for word in words:
-            folder = os.path.join(self.mount.path, "buffers", word)
-            if word != "*" and os.path.isdir(folder):  # stands for the arrays in it
-                bound += [True] * sum(len(files) for _, _, files in os.walk(folder))
-            elif word != "positional":
-                bound.append(word != "*")
-        inputs = [_Array(one) for one in self.signature["inputs"]]
-        return [one for i, one in enumerate(inputs) if not bound[i:i + 1] == [True]]
+            bound += [word != "*"] * folders.get(word, 1)
+        return [one for i, one in enumerate(inputs) if bound[i:i + 1] != [True]]
 
     def call(self, *arrays: Any, **params: Any) -> Any:
         """Call with the inputs that are not bound, in order or by their names; an array, or a tuple of them.
@@ -258,10 +267,17 @@ class _Array:
         if array.dtype != self.dtype:
             fits = self.RANKS.get(array.dtype.kind, 4) <= self.rank
             before, array = array, array.astype(self.dtype) if fits else array
-            if not fits or (self.rank < 2 and (array.astype(before.dtype) != before).any()):
+            if not fits or self._changes(before, array):
                 raise TypeError(f"{self.name}: expected {self.type}, found {before.dtype}, whose values can be "
                                 "lost: convert it with astype")
         return self.numpy.ascontiguousarray(array)
+
+    def _changes(self, before: Any, array: Any) -> Any:
+        """Are values of ARRAY others than those BEFORE, by more than precision?"""
+        if self.rank >= 2:
+            return (self.numpy.isfinite(before) & ~self.numpy.isfinite(array)).any()
+        # Of integers as wide as each other only the sign tells.
+        return ((array.astype(before.dtype) != before) | ((array < 0) != (before < 0))).any()
 
 
 def _dtype(name: str) -> "numpy.dtype[Any]":
@@ -291,7 +307,7 @@ def _move_all(move: Callable[[int, List[Any]], int], fd: int, arrays: List[Any],
             if before + array.nbytes > done:
                 rest.append(array.reshape(-1).view("u1")[max(0, done - before):])
             before += array.nbytes
-        moved = move(fd, rest[:IOV_MAX])
+        moved = move(fd, (rest if more is None else [*rest, more])[:IOV_MAX])
         if not moved:
             break
         done += moved
@@ -337,6 +353,7 @@ def _unmount(path: str, made: Optional[str], idle: Dict[str, List[int]], pid: in
     if os.getpid() != pid:
         return
     _close_all(idle)
-    _run("fusermount3", "-u", path)
+    # Root mounts without fusermount3.
+    _run(*(["umount"] if os.geteuid() == 0 else ["fusermount3", "-u"]), path)
     if made:
         os.rmdir(made)

@@ -59,6 +59,8 @@ text = "func.func @main(%i: tensor<i8>, %b: tensor<2xi1>) -> (tensor<i8>, tensor
 types = mount.compile("types", text)
 assert [str(one.dtype) for one in types.call(-3, [True, False])] == ["int8", "bool", "float32"]
 fails(TypeError, "i: expected S8, found int64", types.call, 300, [True, False])
+fails(TypeError, "i: expected S8, found uint8", types.call, np.uint8(200), [True, False])
+fails(TypeError, "arg1: expected F32, found float64", add.call, x, np.full((2, 3), 1e300))
 one = mount.compile("one", "func.func @main() -> tensor<f32> {\n"
                     "%z = stablehlo.constant dense<4.0> : tensor<f32>\nreturn %z : tensor<f32> }")
 assert one.call() == 4
@@ -78,6 +80,9 @@ assert (mount.get("folder/x") == x).all()
 add.bind("folder *")  # the folder's only array
 assert (add.call(10 * x) == 11 * x).all()
 assert (mount.program("add").call(x) == 2 * x).all()
+mount.put("it's", 3 * x)
+add.bind("it's *")
+assert (add.call(x) == 4 * x).all()
 add.bind("")
 
 # -- the mount's sentences, and a call after one
