@@ -15,7 +15,7 @@
 #include "pjrtfs/engine.h"
 #include "pjrtfs/json.h"
 
-enum { TIMEOUT_S = 60, MAX_THREADS = 4 };
+enum { MAX_THREADS = 4 };
 
 /* LIBRARIES and PRINTED may be NULL. */
 static int inspect(const struct pf_candidate *p, unsigned timeout_s, bool run,
@@ -28,8 +28,7 @@ static int inspect(const struct pf_candidate *p, unsigned timeout_s, bool run,
 	*ret = NULL;
 	config.libraries = libraries;
 	config.printed = printed;
-	config.start_timeout_ms = (int)(timeout_s ? timeout_s : TIMEOUT_S) * 1000;
-	config.start_option = "--timeout";
+	plugin_choice_timeout(&config, timeout_s);
 	return r < 0 ? r : pf_inspect(&config, run, ret, err);
 }
 

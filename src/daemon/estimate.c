@@ -18,8 +18,6 @@
 
 #define POOL_SIZE (UINT64_C(32) << 30)
 
-enum { TIMEOUT_S = 60 };
-
 /* Plugins take any name; options name the topology by this one. */
 static const char topology[] = "estimate";
 
@@ -170,8 +168,7 @@ static int start_worker(struct estimate *e, const struct pf_candidate *p,
 	config.arena = e->arena;
 	config.libraries = e->libraries;
 	config.pool_size = POOL_SIZE;
-	config.start_timeout_ms = (int)(o->timeout_s ? o->timeout_s : TIMEOUT_S) * 1000;
-	config.start_option = "--timeout";
+	plugin_choice_timeout(&config, o->timeout_s);
 	if (r == 0)
 		r = pf_worker_new(&config, &e->worker, err);
 	return r < 0 ? pf_err_wrap(err, r, "plugin %s", p->name) : 0;

@@ -452,6 +452,12 @@ int plugin_choice_list(const struct options *o, struct pf_discovery **ret,
 int plugin_choice_config(const struct pf_candidate *p, struct pf_worker_config *ret,
 			 struct pf_err *err);
 
+/* How long CONFIG's plugin may take to start: in a mount, by O's --start-timeout; where nothing is mounted, the
+ * S seconds of --timeout (0: 60). */
+void plugin_choice_start_timeout(struct pf_worker_config *config,
+				 const struct options *o);
+void plugin_choice_timeout(struct pf_worker_config *config, unsigned s);
+
 /* Find the file of the plugin called NAME, where O's plugins are looked for: *RET, the caller's.
  * -ENOENT: the sentence says where. */
 int plugin_choice_find(const struct options *o, const char *name, char **ret,

@@ -160,8 +160,7 @@ static int try(const struct served *s, struct pf_library *l, struct pf_err *err)
 		n_tried++;
 		r = plugin_choice_config(candidate_find(s->options, name), &config, err);
 		config.libraries = with;
-		config.start_timeout_ms = (int)s->options->start_timeout_s * 1000;
-		config.start_option = "--start-timeout";
+		plugin_choice_start_timeout(&config, s->options);
 		if (r == 0)
 			r = pf_inspect_library(&config, l, err);
 		if (r < 0)

@@ -183,11 +183,10 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 		};
 		config.own_most = d->options->isolate_max;
 		config.own_idle_s = d->options->isolate_idle_s;
-		config.start_timeout_ms = (int)d->options->start_timeout_s * 1000;
+		plugin_choice_start_timeout(&config, d->options);
 		if (config.group) /* it waits for the others, too */
 			config.start_timeout_ms +=
 				(int)d->options->group_timeout_s * 1000;
-		config.start_option = "--start-timeout";
 		plugins_require_client(&config);
 		config.on_failed = plugin_failed;
 		config.arg = d;

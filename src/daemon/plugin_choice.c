@@ -10,6 +10,8 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/engine.h"
 
+enum { TIMEOUT_S = 60 }; /* of --timeout, if it is not given */
+
 /* Where to look for the plugins of some options. */
 struct search {
 	struct pf_discover_config config;
@@ -341,4 +343,16 @@ int plugin_choice_config(const struct pf_candidate *p, struct pf_worker_config *
 							    ? PF_CLIENT_NONE
 							    : PF_CLIENT_OPTIONAL };
 	return p->refused ? pf_err_set(err, -EINVAL, "%s", p->refused) : 0;
+}
+
+void plugin_choice_start_timeout(struct pf_worker_config *config, const struct options *o)
+{
+	config->start_timeout_ms = (int)o->start_timeout_s * 1000;
+	config->start_option = "--start-timeout";
+}
+
+void plugin_choice_timeout(struct pf_worker_config *config, unsigned s)
+{
+	config->start_timeout_ms = (int)(s ? s : TIMEOUT_S) * 1000;
+	config->start_option = "--timeout";
 }

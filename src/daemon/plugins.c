@@ -284,8 +284,7 @@ int plugins_try(void *arg, const char *name, const char *word,
 	if (r == 0)
 		r = plugin_choice_config(&p, &config, err);
 	config.libraries = s->fs->libraries;
-	config.start_timeout_ms = (int)s->options->start_timeout_s * 1000;
-	config.start_option = "--start-timeout";
+	plugin_choice_start_timeout(&config, s->options);
 	if (r == 0) {
 		plugins_require_client(&config);
 		r = pf_inspect(&config, false, ret, err);
