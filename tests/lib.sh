@@ -131,6 +131,18 @@ eventually()
 	done
 }
 
+# make_alone TARGET [PATTERN]: make what writes archives in the build folder, one test at a time, and copy the
+# files of the build folder that PATTERN matches here.
+make_alone()
+{
+	exec 9>"$build/.dist.lock"
+	flock 9
+	make -C "$build" "$1" >out 2>&1 || fail "make $1: $(tail -n 40 out)"
+	# shellcheck disable=SC2086 # a pattern
+	[ -z "${2-}" ] || cp "$build"/$2 .
+	exec 9>&-
+}
+
 # fails_with MESSAGE COMMAND...: the command must fail and print the message.
 fails_with()
 {

@@ -42,14 +42,10 @@ in_root()
 		${https_proxy:+"https_proxy=$https_proxy"} "${@:2}" bash -euc "$1"
 }
 
-# portable: make $archive.  One make portable at a time in the build folder.
+# portable: make $archive.
 portable()
 {
-	exec 9>"$build/.dist.lock"
-	flock 9
-	make -C "$build" portable >out 2>&1 || fail "make portable: $(tail -n 40 out)"
-	cp "$build"/portable/pjrtfs-*.tar.xz .
-	exec 9>&-
+	make_alone portable 'portable/pjrtfs-*.tar.xz'
 	archive=$(echo "$work"/pjrtfs-*-linux-*.tar.xz)
 }
 

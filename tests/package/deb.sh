@@ -13,11 +13,7 @@ requires isolated
 # ccache can write paths into what it compiles.
 export CCACHE_DISABLE=1
 
-# One make dist at a time in the build folder.
-exec 9>"$build/.dist.lock"
-flock 9
-make -C "$build" deb >out 2>&1 || fail "make deb: $(tail -n 40 out)"
-exec 9>&-
+make_alone deb
 deb=$(echo "$build"/deb/pjrtfs_*.deb)
 
 # -- again, elsewhere, by somebody with other habits

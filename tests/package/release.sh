@@ -12,12 +12,7 @@ check='unit/discover integration/setup integration/completions style/architectur
 check+=' style/includes style/makefile style/spdx'
 [ "$times" = 1 ] || check=check
 
-# One make dist at a time in the build folder.
-exec 9>"$build/.dist.lock"
-flock 9
-make -C "$build" dist >out 2>&1 || fail "make dist: $(tail -n 40 out)"
-cp "$build"/pjrtfs-*.tar.xz .
-exec 9>&-
+make_alone dist 'pjrtfs-*.tar.xz'
 tar -xf pjrtfs-*.tar.xz
 if git -C "$top" ls-files >files; then # a checkout, not an unpacked release
 	grep -v '\.gitignore$' files | sort >wanted

@@ -23,12 +23,7 @@ if find_version 3.9 || find_version 3.10; then pythons+=("$python"); fi
 if find_version 3.13; then pythons+=("$python"); fi
 [ ${#pythons[@]} != 0 ] || pythons=(/usr/bin/python3)
 
-# One make dist, or what else writes in the build folder, at a time.
-exec 9>"$build/.dist.lock"
-flock 9
-make -C "$build" wheel >out 2>&1 || fail "make wheel: $(tail -n 40 out)"
-cp "$build"/wheel/pjrtfs-*.whl .
-exec 9>&-
+make_alone wheel 'wheel/pjrtfs-*.whl'
 [ "$(wc -c <pjrtfs-*.whl)" -lt 6000000 ] || fail "the wheel is large: $(ls -l pjrtfs-*.whl)"
 
 cp "$data/add.mlir" .
@@ -79,8 +74,7 @@ END
 for python in "${pythons[@]}"; do
 	echo "$python"
 	requires "$patient" $((patience * 6)) "$python" -m pip download -q -d . numpy
-	# An ordinary user may not read root's Python.  It is mounted to read only, and not in $work: what is there
-	# is removed at the end of the test, also through a mount.
+	# An ordinary user may not read root's Python: it is mounted, to read only.
 	mount --bind "$("$python" -c 'import sys; print(sys.base_prefix)')" /mnt
 	mount -o remount,bind,ro /mnt
 	libraries=$(case $python in /usr/bin/*) ;; *) echo /mnt/lib ;; esac)
