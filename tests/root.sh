@@ -24,7 +24,6 @@ new_root()
 	root=$work/$1
 	mkdir "$root"
 	mount -t tmpfs -o mode=755 tmpfs "$root"
-	at_end "umount -l '$root'" # and what is mounted in it
 	part "debootstrap $1" debootstrap --variant=minbase ${2:+"--include=$2"} "${@:5}" "$1" "$root" "${3:-$mirror}" "${@:4:1}"
 	ln -sfn ../proc/self/mounts "$root/etc/mtab" # as systemd and containers make it
 	mkdir "$root/old"
