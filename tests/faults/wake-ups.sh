@@ -108,7 +108,7 @@ while read -r _ at type options _; do
 		;;
 	*) continue ;;
 	esac
-	group=$group/wake-ups-$$
+	group=$group/${work##*/}
 	if mkdir "$group" 2>/dev/null; then
 		rmdir "$group"
 		freezers+=("$group $words")

@@ -32,7 +32,7 @@ make_group()
 	else
 		return 1
 	fi 2>/dev/null
-	group=$work/cgroups/pjrtfs-test-$$
+	group=$work/cgroups/${work##*/}
 	mkdir "$group" && [ -e "$group/$limit" ]
 }
 if make_group; then

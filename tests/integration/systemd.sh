@@ -113,7 +113,7 @@ tail -n 1 out
 
 # -- start systemd, in a control group of its own
 requires mount -t cgroup2 cgroup2 cgroups
-name_of_group=$work/cgroups$(sed -n 's/^0:://p' /proc/self/cgroup)/pjrtfs-test-$$
+name_of_group=$work/cgroups$(sed -n 's/^0:://p' /proc/self/cgroup)/${work##*/}
 requires mkdir "$name_of_group"
 group=$name_of_group
 export group work

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
-# No test guesses a time: what a slow machine does late, a test must await.  Forbidden are, in tests/:
+# No test guesses a time: what a slow machine does late, a test must await; and none takes a name that another may
+# have.  Forbidden are, in tests/:
 #
 #   sleep N, time.sleep(), usleep(), nanosleep()   wait for the thing: eventually, reached; a process that
 #                                                  only stays runs sleep infinity
 #   timeout N                                      bounded, or timeout "$patience"
 #   slow:N, late:N, late-event:N                   the fault held, or held:WORD, until faults takes it away
 #   $$ %                                           a fixed port: each test has a network of its own
+#   NAME-$$                                        pids are each test's own, so others may have the same: ${work##*/}
 #
 # Allowed are pauses below 0.2 s within a loop that looks again (while or until; in C also for); and what is the subject
 # itself: a comment in the line, or in the one before, says "real time:" and why.
@@ -60,6 +62,8 @@ FNR == 1 {
 			wrong("a time in the plugin: use held, or held:WORD and reached")
 		if (/\$\$ %/)
 			wrong("a port by pid: use a fixed one, the network is the test'\''s own")
+		if (/[[:alnum:]]-\$\$/)
+			wrong("a name by pid: two tests have the same pid, each in its namespace; ${work##*/} differs")
 	}
 	if (!blank && !comment) {
 		at[++depth] = indent
