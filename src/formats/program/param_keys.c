@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of inputs and of arrays as lists of segments. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "param_keys.h"
+
+/* JAX writes a name in Python: "params['layers'][3].mu"; in a key, backslashes stand before quotes. */
+static const char separators[] = "./[]'\"\\";
+
+void pf_keys_release(struct pf_keys *keys)
+{
+	free(keys->at);
+	pf_buf_release(&keys->text);
+}
+
+/* Of structs pf_key. */
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(((const struct pf_key *)a)->text, ((const struct pf_key *)b)->text);
+}
+
+/* The N bytes of a segment: of a number, which JAX may write as "<flat index 3>", without zeros before
+ * it. */
+static void append_segment(struct pf_buf *out, const char *p, size_t n)
+{
+	static const char flat[] = "<flat index ";
+	const size_t before = sizeof(flat) - 1;
+	size_t zeros;
+
+	if (n > before + 1 && !memcmp(p, flat, before) && p[n - 1] == '>') {
+		p += before;
+		n -= before + 1;
+	}
+	zeros = strspn(p, "0");
+	if (n && strspn(p, "0123456789") >= n) {
+		zeros = zeros < n ? zeros : n - 1;
+		p += zeros;
+		n -= zeros;
+	}
+	pf_buf_append(out, p, n);
+}
+
+/* Append the segments of NAME; BARE: without a last one that is "value". */
+static void append_segments(struct pf_buf *out, const char *name, bool bare)
+{
+	size_t begin = out->len, last = begin, n;
+
+	for (const char *p = name; *p; p += n) {
+		p += strspn(p, separators);
+		n = strcspn(p, separators);
+		last = n ? out->len : last;
+		if (n && out->len > begin)
+			pf_buf_append(out, "/", 1);
+		append_segment(out, p, n);
+	}
+	pf_buf_append(out, "", 1);
+	if (bare && last > begin && !out->failed && !strcmp(out->data + last, "/value")) {
+		out->len = last;
+		pf_buf_append(out, "", 1);
+	}
+}
+
+/* Write and sort KEYS, whose names are set.  -ENOMEM. */
+int pf_keys_sort(struct pf_keys *keys, bool bare)
+{
+	pf_buf_consume(&keys->text, keys->text.len);
+	for (size_t i = 0; i < keys->n; i++) {
+		keys->at[i].off = keys->text.len;
+		append_segments(&keys->text, keys->at[i].name, bare);
+	}
+	if (keys->text.failed)
+		return -ENOMEM;
+	for (size_t i = 0; i < keys->n; i++)
+		keys->at[i].text = keys->text.data + keys->at[i].off;
+	qsort(keys->at, keys->n, sizeof(*keys->at), by_text);
+	return 0;
+}
+
+/* Room for N keys.  -ENOMEM. */
+int pf_keys_init(struct pf_keys *keys, size_t n)
+{
+	keys->at = calloc(n + 1, sizeof(*keys->at));
+	return keys->at ? 0 : -ENOMEM;
+}
+
+void pf_keys_add(struct pf_keys *keys, const char *name)
+{
+	keys->at[keys->n] = (struct pf_key){ .name = name, .at = keys->n };
+	keys->n++;
+}
+
+/* Are two of KEYS equal? */
+bool pf_keys_repeat(const struct pf_keys *keys)
+{
+	for (size_t i = 1; i < keys->n; i++)
+		if (!strcmp(keys->at[i - 1].text, keys->at[i].text))
+			return true;
+	return false;
+}
+
+/* The bytes before the number of NAME, if it is one word and a number, as "arg0" and "p0.2" are; else
+ * SIZE_MAX. */
+static size_t word_of_numbered(const char *name)
+{
+	size_t word = strcspn(name, "0123456789./[");
+	size_t digits = strspn(name + word, "0123456789.");
+
+	return isdigit((unsigned char)name[word]) && !name[word + digits] ? word
+									  : SIZE_MAX;
+}
+
+/* Are the names of all inputs numbers behind one word?  They say no more than their places do. */
+static bool all_numbered(const struct pf_signature *s)
+{
+	const char *first = s->inputs[0].name;
+	size_t word = word_of_numbered(first);
+
+	for (size_t i = 0; i < s->n_inputs; i++)
+		if (word_of_numbered(s->inputs[i].name) != word ||
+		    (word != SIZE_MAX && strncmp(s->inputs[i].name, first, word)))
+			return false;
+	return word != SIZE_MAX;
+}
+
+int pf_params_known(const struct pf_signature *s, size_t first, size_t n)
+{
+	PF_CLEANUP(pf_keys_release) struct pf_keys all = { 0 };
+	bool named = false;
+
+	for (size_t i = first; i < first + n; i++)
+		named = named || s->inputs[i].named;
+	if (!named || all_numbered(s))
+		return 0;
+	if (pf_keys_init(&all, s->n_inputs) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->n_inputs; i++)
+		pf_keys_add(&all, s->inputs[i].name);
+	return pf_keys_sort(&all, false) < 0 ? -ENOMEM : !pf_keys_repeat(&all);
+}
+
+void pf_keys_tell(struct pf_buf *out, const struct pf_keys *keys)
+{
+	size_t told = 0, left = 0;
+
+	for (size_t i = 0; i < keys->n; i++) {
+		const struct pf_key *key = &keys->at[i];
+
+		if (key->found)
+			continue;
+		if (told == PF_NAMES_TOLD)
+			left++;
+		else
+			pf_buf_printf(out, "%s%.80s", told++ ? ", " : "", key->name);
+	}
+	if (left)
+		pf_buf_printf(out, " and %zu more", left);
+}
