@@ -54,6 +54,7 @@ struct pf_signature {
 	struct pf_param *inputs;  /* owned, n_inputs of them */
 	struct pf_param *outputs; /* owned, n_outputs; a tuple result flattened */
 	bool lays_out;            /* an output is not row-major */
+	bool names_given;         /* users named the inputs */
 	size_t n_callbacks;
 	struct pf_callback_sig
 		*callbacks; /* owned, n_callbacks of them, in order of index */
@@ -95,12 +96,50 @@ int pf_hlo_unwrap(struct pf_shared_bytes proto, bool with_config,
  *
  * leaf   N numbers: on 1, leaf[i] is the path of input FIRST + i
  *
- * 1: all are matched by name.  0: S has no names, for none of the N is a framework's, two inputs have equal
- * lists, or all are numbers behind one word ("arg0", "arg1").  -EINVAL: the names differ, and *ERR
- * has some of both.  -ENOMEM.  Does not block.  Source: jax.tree_util.keystr.
+ * 1: all are matched by name; 0: they are not, or two names are equal; -ENOMEM.  Does not block.
+ * Source: jax.tree_util.keystr.
  */
 int pf_params_match(const struct pf_signature *s, size_t first, char *const *paths,
-		    size_t skip, size_t n, size_t *leaf, struct pf_err *err);
+		    size_t skip, size_t n, size_t *leaf);
+
+/* Have the inputs of S names, of a framework or of a user, that tell them apart?  Numbers behind one word
+ * ("arg0", "arg1") are none.  1 or 0; -ENOMEM. */
+int pf_params_known(const struct pf_signature *s);
+
+/* A word of a line of inputs: an array, or those of a directory. */
+struct pf_line_word {
+	const char *word; /* borrowed: as the user wrote it */
+	const char *
+		param; /* borrowed: the input that it shall be, or those below; NULL: not said */
+	char *const *paths; /* borrowed: of the arrays */
+	size_t first,
+		n;      /* the first array's number in the line, and how many there are */
+	size_t skip;    /* bytes of the directory's name before each path's own */
+	bool directory; /* of arrays that users named */
+};
+
+#define PF_NO_ARRAY SIZE_MAX
+
+/*
+ * Which arrays of N_WORDS words are the inputs of S?  Names are compared as pf_params_match does.  A
+ * word with a PARAM, or, if users gave the names of S, one that is a name, is that input.  The leaves
+ * of a directory are inputs below one prefix, that of the most of them, wherever these stand; those that
+ * no input is called as do not count.  What is left are the inputs that are left, in their order.
+ *
+ * array_of   for each input the number of its array
+ *
+ * 0; -EINVAL: *ERR says which input has no array, or which word is none, has two places or
+ * another one than its name; -ENOMEM.  Does not block.
+ */
+int pf_params_assign(const struct pf_signature *s, const struct pf_line_word *words,
+		     size_t n_words, size_t *array_of, struct pf_err *err);
+
+/*
+ * Refuse N arrays for S in their order, if their NAMES are those of its inputs in another order.  0; -EINVAL,
+ * -ENOMEM.  Does not block.
+ */
+int pf_params_check_order(const struct pf_signature *s, char *const *names, size_t n,
+			  struct pf_err *err);
 
 /*
  * Take the first input off SIGNATURE, which is not shared yet: it is the number of the

@@ -1,50 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Directories as arguments and results: which leaf is which.
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/scalars.sh"
 mount_pjrtfs
 b=$mnt/buffers
-
-# program NAME PATH...: of a scalar for each path, as JAX calls the leaves of its arguments,
-# each result is its argument times ten
-program()
-{
-	local name=$1 i=0 args='' body='' results='' types=''
-	shift
-	for path; do
-		args+="${args:+, }%arg$i: tensor<f32> loc(\"$path\")"
-		body+="  %$i = stablehlo.multiply %arg$i, %c : tensor<f32>"$'\n'
-		results+="${results:+, }%$i"
-		types+="${types:+, }tensor<f32>"
-		i=$((i + 1))
-	done
-	cat >"$mnt/programs/$name.mlir" <<-END
-		func.func @main($args) -> ($types) {
-		  %c = stablehlo.constant dense<10.0> : tensor<f32>
-		$body  return $results : $types
-		}
-	END
-	shows "$mnt/executables/$name/state" ready
-}
-
-# scalars DIRECTORY NAME=VALUE...
-scalars()
-{
-	local dir=$b/$1
-	shift
-	for scalar; do
-		mkdir -p "$(dirname "$dir/${scalar%=*}")"
-		echo "${scalar#*=}" >"$dir/${scalar%=*}.txt"
-	done
-}
-
-# values NAME...: of scalars, in one line
-values()
-{
-	for name; do
-		bounded cat "$b/$name.txt"
-	done | tr '\n' ' '
-}
 
 strings="p['0'] p['1'] p['10'] p['2'] p['3'] p['4'] p['5'] p['6'] p['7'] p['8'] p['9']"
 eleven='0=0 1=1 2=2 3=3 4=4 5=5 6=6 7=7 8=8 9=9 10=10'
@@ -133,8 +92,8 @@ equal 'tensors' "$(values a b c d e f g h i j k)" '0 10 20 30 40 50 60 70 80 90 
 tells "$mnt/executables/layers/run" ' s, by name$'
 bounded mv "$b/params/layers.10.w.txt" "$b/params/layers_10_w.txt"
 fails_with 'Invalid argument' say "$mnt/executables/layers/run" 'params -> a b c d e f g h i j k'
-sentence="params: 10 of its 11 arrays are named as the program's inputs 0 to 10 are: found layers_10_w, "
-sentence+="expected params\\['layers'\\]\\[10\\]\\['w'\\]; rename them, or add the word positional"
+sentence="input 10 \\(params\\['layers'\\]\\[10\\]\\['w'\\]\\) was not given; no input is called as params/layers_10_w is: "
+sentence+="rename them, or add the word positional"
 tells "$mnt/executables/layers/run" "$sentence"
 fails_with 'Invalid argument' say "$mnt/executables/layers/bind" 'params'
 say "$mnt/executables/layers/bind" 'params positional'

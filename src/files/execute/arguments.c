@@ -72,48 +72,12 @@ static int find_devices(struct named_exec *run, struct pf_err *err)
 
 /* --- lists -------------------------------------------------------------------------------- */
 
-/* Inputs by parameter: put them in order. */
-static int list_by_name(struct named_exec *run, struct row *row, struct pf_err *err)
-{
-	const struct exec_spec *q = &run->spec;
-	const struct pf_signature *s = run->is.signature;
-	const struct names *given = rows_at(&q->inputs, 0);
-
-	for (size_t i = 0; i < s->n_inputs; i++) {
-		size_t k = 0;
-
-		while (k < q->params.n && strcmp(q->params.at[k], s->inputs[i].name))
-			k++;
-		if (k == q->params.n)
-			return pf_err_set(err, -EINVAL, "input %zu (%s) was not given", i,
-					  s->inputs[i].name);
-		if (names_add(&row->inputs, given->at[k], strlen(given->at[k])) < 0)
-			return pf_err_set(err, -ENOMEM, "no memory for names");
-	}
-	for (size_t k = 0; k < q->params.n; k++) {
-		size_t i = 0;
-
-		while (i < s->n_inputs && strcmp(q->params.at[k], s->inputs[i].name))
-			i++;
-		if (i == s->n_inputs)
-			return pf_err_set(err, -EINVAL,
-					  "the program has no parameter called %.64s",
-					  q->params.at[k]);
-	}
-	return 0;
-}
-
 static int list_inputs(struct named_exec *run, size_t i, struct pf_err *err)
 {
-	struct row *row = &run->rows[i];
-	const struct names *given = rows_at(&run->spec.inputs, i);
-	int r = 0;
+	const struct exec_spec *q = &run->spec;
+	int r = run_list_inputs(run->is.signature, &run->rows[i], rows_at(&q->inputs, i),
+				&q->params, q->positional, false, &run->task->cred, err);
 
-	if (run->spec.by_name)
-		return list_by_name(run, row, err);
-	for (size_t k = 0; k < given->n && r == 0; k++)
-		r = run_list_input(run->is.signature, row, given->at[k],
-				   run->spec.positional, &run->task->cred, err);
 	return r == -ENOMEM ? pf_err_set(err, r, "no memory for names") : r;
 }
 

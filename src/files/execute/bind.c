@@ -65,14 +65,10 @@ static int list(const struct exec_spec *spec, bool all, const struct pf_loaded *
 		const struct pf_cred *cred, struct row *row, struct pf_err *err)
 {
 	const struct pf_signature *s = pf_loaded_facts(loaded).signature;
-	const struct names *words = spec->inputs.at;
 	size_t n_out = all ? s->n_outputs : spec->outputs.at->n;
-	int r = 0;
+	int r = run_list_inputs(s, row, spec->inputs.at, &spec->params, spec->positional,
+				true, cred, err);
 
-	for (size_t i = 0; i < words->n && r == 0; i++)
-		r = is_star(words->at[i]) ? names_add(&row->inputs, "*", 1)
-					  : run_list_input(s, row, words->at[i],
-							   spec->positional, cred, err);
 	if (r == -ENOMEM)
 		return pf_err_set(err, r, "no memory for names");
 	return r < 0 ? r : pf_execution_check_counts(loaded, row->inputs.n, n_out, err);
@@ -92,7 +88,7 @@ int bound_make(struct bound *b, const char *line, const struct program *program,
 	if (r == 0)
 		r = row.device ? list(&spec, all, loaded, cred, &row, err) : -ENODEV;
 	exec_spec_release(&spec);
-	free(row.leaves);
+	free(row.words);
 	b->device = row.device;
 	b->inputs = row.inputs;
 	b->params = calloc(is.signature->n_inputs + 1, sizeof(*b->params));

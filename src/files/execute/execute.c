@@ -36,17 +36,20 @@ static struct json_object *describe_row(const struct named_exec *run,
 	return list;
 }
 
-/* How the arrays of directories became arguments: "by name", or, if those of one did not, "by
- * position"; NULL: without a directory. */
+/* How arrays became inputs: "by name", or, if those of a directory did not, "by position"; NULL: arrays
+ * of no directory, in their order. */
 static const char *order_of(const struct named_exec *run)
 {
 	const char *order = NULL;
 
 	for (size_t i = 0; i < run->n_rows; i++)
-		for (size_t k = 0; k < run->rows[i].n_leaves; k++) {
-			if (!run->rows[i].leaves[k].by_name)
+		for (size_t k = 0; k < run->rows[i].n_words; k++) {
+			const struct line_word *w = &run->rows[i].words[k];
+
+			if (w->skip && w->n && !w->by_name)
 				return "by position";
-			order = "by name";
+			if (w->by_name)
+				order = "by name";
 		}
 	return order;
 }
@@ -96,7 +99,7 @@ static void run_free(struct named_exec *run)
 	for (size_t i = 0; run->rows && i < run->n_rows; i++) {
 		names_release(&run->rows[i].inputs);
 		names_release(&run->rows[i].outputs);
-		free(run->rows[i].leaves);
+		free(run->rows[i].words);
 		free(run->rows[i].directory);
 	}
 	for (size_t i = 0; run->targets && i < run->n_rows * run->n_out; i++)

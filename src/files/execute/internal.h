@@ -13,19 +13,23 @@
 #include "pjrtfs/array_files.h"
 #include "pjrtfs/execution.h"
 
-/* The inputs that are the leaves of one directory. */
-struct leaves {
-	size_t first, n;
-	size_t skip;  /* bytes of the directory's name at the start of each leaf's */
-	bool by_name; /* their names are the parameters'; else they keep their order */
+/* A word of the inputs. */
+struct line_word {
+	const char *word; /* borrowed from the request */
+	const char
+		*param; /* borrowed: the input's name that it was given with, or NULL */
+	enum files_expansion is; /* what it stands for */
+	size_t first, n;         /* its arrays among all that the words stand for */
+	size_t skip; /* of a directory: bytes of its name at the start of each array's; else 0 */
+	bool by_name; /* names said which inputs its arrays are; else their order did */
 };
 
 /* The arguments and results of one device. */
 struct row {
 	const struct device *device;  /* borrowed */
 	struct names inputs, outputs; /* owned: a name for each argument and result */
-	struct leaves *leaves;        /* owned: of each directory among the inputs */
-	size_t n_leaves;
+	struct line_word *words;      /* owned: of the inputs */
+	size_t n_words;
 	/* An output that is a directory which does not exist yet takes some of them. */
 	char *directory; /* owned, or NULL */
 	size_t first, n; /* outputs in it */
@@ -74,13 +78,16 @@ int run_move(struct pf_value **value, const struct device *d, bool move,
 	     struct pf_account *account, struct pf_err *err);
 
 /*
- * Append to ROW's inputs what WORD stands for, for a program with signature S.  The leaves of a
- * directory are put in the order of the next parameters, as pf_params_match says, unless POSITIONAL,
- * or if they are results that a command numbered.  -errno of files_expand and of pf_params_match.
- * (leaves.c)
+ * List in ROW, which has none yet, the inputs that WORDS stand for, for a program with signature S, in the
+ * order of its parameters; with PARAMS, the parameter of each word or "".  If the leaves of a
+ * directory have the names of parameters at its place, they are these; else names are compared as
+ * pf_params_assign says, unless POSITIONAL, if the program's inputs have names.  With STARS "*" stands for
+ * itself.  -errno of files_expand and of pf_params_assign.  (leaves.c)
  */
-int run_list_input(const struct pf_signature *s, struct row *row, const char *word,
-		   bool positional, const struct pf_cred *cred, struct pf_err *err);
+int run_list_inputs(const struct pf_signature *s, struct row *row,
+		    const struct names *words, const struct names *params,
+		    bool positional, bool stars, const struct pf_cred *cred,
+		    struct pf_err *err);
 
 /*
  * WORD, a directory among the outputs, stands for NAMES: sort them like the leaves of the

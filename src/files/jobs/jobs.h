@@ -183,8 +183,8 @@ const struct names *rows_at(const struct rows *rows, size_t i);
 /* The specification of an execution.  All zeros is an empty one. */
 struct exec_spec {
 	struct rows inputs, outputs;
-	struct names params; /* the parameters of inputs.at[0], if by_name */
-	bool by_name;
+	struct names
+		params; /* the parameter of each of inputs.at[0], or ""; none: no word has one */
 	struct names donate; /* inputs that may be consumed, by name, */
 	uint32_t *donate_at; /* by their number (owned), */
 	size_t n_donate_at;

@@ -101,13 +101,29 @@ static int unknown_option(const char *word, struct pf_err *err)
 	pf_similar_try_all(&similar, known);
 	return pf_err_set(err, -EINVAL,
 			  "%s%s: the options of run are donate=NAME, device=NAME, "
-			  "repeat=N, timeout_ms=N, move, positional and async; quote a "
-			  "name that is like an option",
+			  "repeat=N, timeout_ms=N, move, positional and async, and "
+			  "INPUT=NAME before the arrow gives an input; quote a name "
+			  "that is like an option",
 			  word, pf_similar_hint(&similar, hint));
 }
 
-/* "donate=x": an option of the run. */
-static int run_option(const char *word, struct exec_spec *spec, struct pf_err *err)
+/* Add the input NAME, of PARAM, or "": it has the next place.  -ENOMEM. */
+static int add_input(struct exec_spec *spec, const char *param, size_t param_len,
+		     const char *name)
+{
+	struct names *inputs = spec->inputs.at;
+	int r = 0;
+
+	while (param_len && r == 0 && spec->params.n < inputs->n)
+		r = names_add(&spec->params, "", 0);
+	if (r == 0 && (param_len || spec->params.n))
+		r = names_add(&spec->params, param, param_len);
+	return r < 0 ? r : names_add(inputs, name, strlen(name));
+}
+
+/* "donate=x": an option of the run; or, in front of the ARROW, an input of a name. */
+static int run_option(const char *word, bool arrow, struct exec_spec *spec,
+		      struct pf_err *err)
 {
 	const char *value = strchr(word, '=') + 1;
 
@@ -122,7 +138,9 @@ static int run_option(const char *word, struct exec_spec *spec, struct pf_err *e
 		return word_number(word, value, EXEC_MAX_REPEAT, &spec->repeat, err);
 	if (!strncmp(word, "timeout_ms=", 11))
 		return word_number(word, value, EXEC_MAX_TIMEOUT, &spec->timeout_ms, err);
-	return unknown_option(word, err);
+	if (arrow || value == word + 1 || !*value)
+		return unknown_option(word, err);
+	return add_input(spec, word, (size_t)(value - word) - 1, value);
 }
 
 int exec_spec_parse_line(const char *line, struct exec_spec *spec, struct pf_err *err)
@@ -145,16 +163,17 @@ int exec_spec_parse_line(const char *line, struct exec_spec *spec, struct pf_err
 			continue;
 		}
 		if (!quoted && strchr(w, '='))
-			r = run_option(w, spec, err);
+			r = run_option(w, arrow, spec, err);
 		else if (!quoted && !strcmp(w, "async"))
 			spec->async = true;
 		else if (!quoted && !strcmp(w, "move"))
 			spec->move = true;
 		else if (!quoted && !strcmp(w, "positional"))
 			spec->positional = true;
+		else if (arrow)
+			r = names_add(spec->outputs.at, w, word.len);
 		else
-			r = names_add(arrow ? spec->outputs.at : spec->inputs.at, w,
-				      word.len);
+			r = add_input(spec, "", 0, w);
 		if (r < 0)
 			return r;
 	}
@@ -400,8 +419,11 @@ static int parse_by_name(struct json_object *inputs, struct exec_spec *spec,
 {
 	int r = rows_alloc(&spec->inputs, 1);
 
-	spec->by_name = true;
 	json_object_object_foreach(inputs, param, name) {
+		if (r == 0 && !*param)
+			r = pf_err_set(err, -EINVAL,
+				       "\"inputs\": expected a parameter's name, found "
+				       "\"\"");
 		if (r == 0)
 			r = names_add(&spec->params, param, strlen(param));
 		if (r == 0)

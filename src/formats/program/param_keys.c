@@ -43,6 +43,19 @@ static void append_segment(struct pf_buf *out, const char *p, size_t n)
 	pf_buf_append(out, p, n);
 }
 
+/* Are the N bytes of a segment the name of one file of several of a model, as Hugging Face writes them,
+ * "model-00001-of-00002"?  The names of its tensors do not have it. */
+static bool is_shard(const char *p, size_t n)
+{
+	static const char digits[] = "0123456789", of[] = "-of-";
+	const char *at = memmem(p, n, of, strlen(of));
+	const char *last = at ? at + strlen(of) : p;
+	size_t number = at ? (size_t)(p + n - last) : 0;
+
+	return number && strspn(last, digits) >= number && at > p &&
+	       isdigit((unsigned char)at[-1]);
+}
+
 /* Append the segments of NAME; BARE: without a last one that is "value". */
 static void append_segments(struct pf_buf *out, const char *name, bool bare)
 {
@@ -51,6 +64,8 @@ static void append_segments(struct pf_buf *out, const char *name, bool bare)
 	for (const char *p = name; *p; p += n) {
 		p += strspn(p, separators);
 		n = strcspn(p, separators);
+		if (is_shard(p, n))
+			continue;
 		last = n ? out->len : last;
 		if (n && out->len > begin)
 			pf_buf_append(out, "/", 1);
@@ -125,12 +140,12 @@ static bool all_numbered(const struct pf_signature *s)
 	return word != SIZE_MAX;
 }
 
-int pf_params_known(const struct pf_signature *s, size_t first, size_t n)
+int pf_params_known(const struct pf_signature *s)
 {
 	PF_CLEANUP(pf_keys_release) struct pf_keys all = { 0 };
 	bool named = false;
 
-	for (size_t i = first; i < first + n; i++)
+	for (size_t i = 0; i < s->n_inputs; i++)
 		named = named || s->inputs[i].named;
 	if (!named || all_numbered(s))
 		return 0;

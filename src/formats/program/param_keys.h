@@ -44,7 +44,4 @@ bool pf_keys_repeat(const struct pf_keys *keys);
 /* Append the names of some of KEYS that were not found. */
 void pf_keys_tell(struct pf_buf *out, const struct pf_keys *keys);
 
-/* Do N inputs of S, from FIRST on, have names of a framework, which tell all inputs apart?  -ENOMEM. */
-int pf_params_known(const struct pf_signature *s, size_t first, size_t n);
-
 #endif

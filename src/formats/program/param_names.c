@@ -55,34 +55,11 @@ static size_t compare(struct pf_keys *params, struct pf_keys *leaves)
 	return mark(params, best, leaves);
 }
 
-static int differ(struct pf_keys *params, struct pf_keys *leaves, size_t first,
-		  struct pf_err *err)
-{
-	pf_autobuf struct pf_buf found = PF_BUF_INIT, expected = PF_BUF_INIT;
-	size_t n = leaves->n, same;
-
-	if (pf_keys_sort(params, false) < 0 || pf_keys_sort(leaves, false) < 0)
-		return -ENOMEM;
-	same = compare(params, leaves);
-	pf_keys_tell(&found, leaves);
-	pf_keys_tell(&expected, params);
-	if (found.failed || expected.failed)
-		return -ENOMEM;
-	return pf_err_set(
-		err, -EINVAL,
-		"%zu of its %zu arrays %s named as the program's inputs %zu to %zu "
-		"are: found %s, expected %s; rename them, or add the word "
-		"positional, which passes them in their order",
-		same, n, same == 1 ? "is" : "are", first, first + n - 1, found.data,
-		expected.data);
-}
-
 int pf_params_match(const struct pf_signature *s, size_t first, char *const *paths,
-		    size_t skip, size_t n, size_t *leaf, struct pf_err *err)
+		    size_t skip, size_t n, size_t *leaf)
 {
 	PF_CLEANUP(pf_keys_release) struct pf_keys params = { 0 };
 	PF_CLEANUP(pf_keys_release) struct pf_keys leaves = { 0 };
-	int r;
 
 	if (pf_keys_init(&params, n) < 0 || pf_keys_init(&leaves, n) < 0)
 		return -ENOMEM;
@@ -99,6 +76,5 @@ int pf_params_match(const struct pf_signature *s, size_t first, char *const *pat
 			leaf[params.at[i].at] = leaves.at[i].at;
 		return 1;
 	}
-	r = pf_params_known(s, first, n);
-	return r > 0 ? differ(&params, &leaves, first, err) : r;
+	return 0;
 }

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# COST: 3 CPU-s in 5 s
+# Inputs by name: a whole line is matched, wherever the inputs of a directory stand.
+. "$srcdir/tests/scalars.sh"
+mount_pjrtfs
+b=$mnt/buffers
+
+# A net whose weights stand around its input, in the order of their use, as PyTorch/XLA lists them.
+program net "w['l2.bias']" x "k['pos']" "w['l1.weight']" "w['l1.bias']"
+net=$mnt/executables/net
+scalars . x=2
+scalars attn l1.weight=4 l1.bias=5 l2.bias=1
+scalars c pos=3
+run net 'attn x c -> a b d e f'
+equal 'around an input' "$(values a b d e f)" '10 20 30 40 50 '
+tells "$net/run" ' s, by name$'
+# a tensor that the program does not use, and results in the place of the directory's own leaves
+scalars attn l1.num_batches_tracked=9
+run net 'attn x c -> attn/ b d'
+equal 'into the same directory' "$(values attn/l2.bias attn/l1.weight attn/l1.bias attn/l1.num_batches_tracked b d)" \
+	'10 20 30 9 40 50 '
+
+# -- a model in shards: a directory for each file
+scalars hf model-00001-of-00002/l1.bias=5 model-00001-of-00002/l2.bias=1 model-00002-of-00002/l1.weight=4
+run net 'hf x c -> a b d e f'
+equal 'shards' "$(values a b d e f)" '10 20 30 40 50 '
+
+# -- words that name their inputs, in any order
+run net 'x=x k=c w=hf -> a b d e f'
+equal 'all by name' "$(values a b d e f)" '10 20 30 40 50 '
+scalars . bias=7
+run net "w['l1.bias']=bias hf x c -> a b d e f"
+equal 'one of a directory' "$(values a b d e f)" '10 20 30 40 70 '
+say "$net/run" '{"inputs":{"w":"hf","x":"x","k[pos]":"c/pos"},"outputs":["a","b","d","e","f"]}'
+equal 'in JSON' "$(values a b d e f)" '10 20 30 40 50 '
+tells "$net/run" '"order":"by name"'
+# in bind, where calls bring the rest
+say "$net/bind" 'w=hf * k=c'
+calls=$(bounded python3 - "$net/call.raw" <<-'END'
+	import struct, sys
+	with open(sys.argv[1], "r+b", buffering=0) as call:
+	    call.write(struct.pack("f", 2))
+	    print(*struct.unpack("5f", call.read(20)))
+END
+)
+equal 'bound' "$calls" '10.0 20.0 30.0 40.0 50.0'
+say "$net/bind" ''
+
+# -- two inputs of the same leaves: the name of the directory decides, or the line says which
+program step "m['a']" "m['b']" "v['a']" "v['b']"
+scalars m a=1 b=2 unused=0
+scalars v a=3 b=4
+scalars other a=5 b=6 unused=0
+run step 'v=v m -> a b d e'
+equal 'one is said' "$(values a b d e)" '10 20 30 40 '
+run step 'm v -> a b d e'
+equal 'by their own names' "$(values a b d e)" '10 20 30 40 '
+
+# refused LINE SENTENCE: what is refused leaves no result
+refused()
+{
+	fails_with 'Invalid argument' say "$net/run" "$1 -> r1 r2 r3 r4 r5"
+	tells "$net/run" "$2"
+	gone "$b/r1.txt"
+}
+refused 'z=x attn c' 'the program has no input called z$'
+refused "w['l1.bais']=bias hf x c" "called w\\['l1.bais'\\] \\(did you mean \"w\\['l1.bias'\\]\"\\?\\)$"
+refused 'x=x x=bias hf c' 'input 1 \(x\) is given twice$'
+refused 'hf bias x c' 'the program takes 5 inputs, and x is one more$'
+refused 'hf c' 'input 1 \(x\) was not given$'
+refused 'hf x c positional x=x' 'positional: an input of a name was given, too$'
+refused 'other x c' "other: none of its 3 arrays is named as an input of the program is: found a, b, unused, expected .*; rename"
+refused 'x= hf c' 'INPUT=NAME before the arrow'
+bounded rm "$b/hf/model-00002-of-00002/l1.weight.txt"
+refused 'hf x c' "input 3 \\(w\\['l1.weight'\\]\\) was not given$"
+fails_with 'Invalid argument' say "$mnt/executables/step/run" 'other m -> a b d e'
+tells "$mnt/executables/step/run" \
+	'other: its arrays are named as .* below "m" are, and as those below "v": write which, as in m=other$'
+# an array of another input's name, where a directory leaves its place to it
+program two x "w['a']" y
+scalars w a=1 unused=0
+scalars . y=3
+fails_with 'Invalid argument' say "$mnt/executables/two/run" 'y w x -> a b d'
+tells "$mnt/executables/two/run" 'y would be input 0 \(x\), and input 2 has its name: write which, as in x=y, or positional$'
+run two 'y=y w x=x -> a b d'
+equal 'by names' "$(values a b d)" '20 10 30 '
+
+# -- arrays that are called as the inputs, in another order: x y -> z of a program that takes y, x
+program sub y x
+scalars . x=1 y=2
+fails_with 'Invalid argument' say "$mnt/executables/sub/run" 'x y -> a b'
+tells "$mnt/executables/sub/run" 'x would be input 0 \(y\), and input 1 has its name: write which, as in y=x, or positional$'
+fails_with 'Invalid argument' say "$mnt/executables/sub/bind" 'x y'
+run sub 'x=x y=y -> a b'
+equal 'by name' "$(values a b)" '20 10 '
+run sub 'x y positional -> a b'
+equal 'by position' "$(values a b)" '10 20 '
+run sub 'x x -> a b'
+equal 'one of the names' "$(values a b)" '10 10 '
