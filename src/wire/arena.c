@@ -22,7 +22,7 @@
 #define AHEAD (8 * MIB) /* by so much the heap's thread faults in ahead of a writer */
 #define SMALL_MIN (64 * MIB) /* bytes of the front part, of small extents */
 #define SMALL_MOST ((MIB << 16) - HUGE)
-#define LARGE_MIN (MIB << 16) /* bytes of all else */
+#define LARGE_MIN (MIB << 13) /* bytes of all else: eight times the limit, within these */
 #define LARGE_MOST (MIB << 23)
 
 /* The bytes that all arenas of a mount may use: the first one's. */

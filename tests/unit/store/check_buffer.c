@@ -288,7 +288,7 @@ TEST(a_small_buffer_takes_little_memory)
 		all[i] = pf_steal(&buffer);
 	}
 	takes = (mallinfo2().uordblks - before) / N;
-	ck_assert_uint_gt(takes, 0);
+	ck_assert(takes > 0 || !before); /* valgrind's malloc counts nothing */
 	ck_assert_uint_lt(takes, BYTES);
 	for (unsigned i = 0; i < N; i++)
 		pf_buffer_unref(all[i]);
