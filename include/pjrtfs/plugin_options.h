@@ -5,6 +5,7 @@
 #include <json-c/json.h>
 
 #include "pjrtfs/base.h"
+#include "pjrtfs/program.h"
 
 /* Compile options: JSON from users, CompileOptionsProto for plugins. */
 
@@ -76,6 +77,13 @@ int pf_options_debug(const char *bytes, size_t len, struct json_object **ret,
  * 0, also for what pf_options_encode refuses; -EPERM: the sentence names the flag.
  */
 int pf_options_check_flags(struct json_object *options, const char *const *more,
+			   struct pf_err *err);
+
+/*
+ * Name the inputs of S, which is not shared yet, as "input_names" of OPTIONS says; without it nothing
+ * changes.  -EINVAL: there are more or fewer inputs, or the names do not tell them apart; -ENOMEM.
+ */
+int pf_options_name_inputs(struct json_object *options, struct pf_signature *s,
 			   struct pf_err *err);
 
 /*

@@ -444,8 +444,8 @@ static bool lead(struct compile *c)
 			fail(c, &err);
 		return r == 0;
 	}
-	r = pf_flight_join(c->x->compiler, &c->key, c->plan.worker, &c->job, &c->flight,
-			   &loaded);
+	r = pf_flight_join(c->x->compiler, &c->key, c->plan.worker, c->plan.names,
+			   &c->job, &c->flight, &loaded);
 	switch (r) {
 	case PF_LEADER:
 		return true;

@@ -407,7 +407,11 @@ static struct json_object *describe_loaded(struct pf_compiler *compiler,
 	for (size_t i = 0; i < l->signature->n_inputs; i++)
 		pf_json_append(inputs,
 			       json_object_new_string(l->signature->inputs[i].name));
-	pf_json_add(o, "inputs", inputs);
+	/* The names of one user are not the next one's. */
+	if (l->signature->names_given)
+		json_object_put(inputs);
+	else
+		pf_json_add(o, "inputs", inputs);
 	return o;
 }
 

@@ -117,18 +117,21 @@ struct pf_flight {
 	struct pf_compile_jobs followers;
 	struct pf_loaded *loaded; /* owned reference; NULL: not known yet */
 	LIST_ENTRY(pf_flight) entry;
-	bool landed; /* it is not listed any more */
+	const char *names; /* borrowed from the leader's plan; "": none */
+	bool landed;       /* it is not listed any more */
 };
 
 int pf_flight_join(struct pf_compiler *c, const struct pf_cache_key *key,
-		   const struct pf_worker *worker, struct pf_compile_job *job,
-		   struct pf_flight **ret, struct pf_loaded **ret_loaded)
+		   const struct pf_worker *worker, const char *names,
+		   struct pf_compile_job *job, struct pf_flight **ret,
+		   struct pf_loaded **ret_loaded)
 {
 	struct pf_flight *f;
 
 	PF_LOCK_SCOPE(&c->lock);
 	LIST_FOREACH(f, &c->flights, entry)
-		if (f->worker == worker && !memcmp(&f->key, key, sizeof(*key)))
+		if (f->worker == worker && !memcmp(&f->key, key, sizeof(*key)) &&
+		    !strcmp(f->names, names ? names : ""))
 			break;
 	if (!f) {
 		f = calloc(1, sizeof(*f));
@@ -136,6 +139,7 @@ int pf_flight_join(struct pf_compiler *c, const struct pf_cache_key *key,
 			return -ENOMEM;
 		f->key = *key;
 		f->worker = worker;
+		f->names = names ? names : "";
 		STAILQ_INIT(&f->followers);
 		LIST_INSERT_HEAD(&c->flights, f, entry);
 		*ret = f;

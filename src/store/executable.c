@@ -489,10 +489,23 @@ static int encode(const struct pf_executable *x, struct json_object *o,
 	return pf_topology_append_named(x->compiler, topology, len, ret, err);
 }
 
+/* Keep the names that the options O give the inputs. */
+static int keep_names(struct json_object *o, struct pf_plan *ret, struct pf_err *err)
+{
+	struct json_object *names = json_object_new_object(), *list;
+
+	json_object_object_get_ex(o, "input_names", &list);
+	pf_json_add_copy(names, "input_names", list);
+	ret->names = pf_json_text_copy(names);
+	json_object_put(names);
+	return ret->names ? 0 : pf_err_set(err, -ENOMEM, "no memory for names");
+}
+
 void pf_plan_release(struct pf_plan *plan)
 {
 	pf_buf_release(&plan->options);
 	pf_bytes_unref(pf_steal(&plan->topology));
+	free(pf_steal(&plan->names));
 }
 
 int pf_executable_plan(const struct pf_executable *x, const char *text,
@@ -509,6 +522,8 @@ int pf_executable_plan(const struct pf_executable *x, const char *text,
 		r = find_worker(x, o, &ret->worker, err);
 	if (r == 0)
 		r = encode(x, o, facts, ret, err);
+	if (r == 0 && json_object_object_get_ex(o, "input_names", NULL))
+		r = keep_names(o, ret, err);
 	if (r < 0)
 		pf_plan_release(ret);
 	json_object_put(o);

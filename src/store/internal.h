@@ -524,18 +524,20 @@ void pf_compiler_end_put(struct pf_compiler *compiler);
 void pf_compiler_environment(struct pf_compiler *compiler, const struct pf_worker *worker,
 			     const struct pf_instance *instance, struct pf_buf *out);
 
-/* A flight: one compile for all concurrent jobs with the same key. */
+/* A flight: one compile for all concurrent jobs with the same key, and the same names for the inputs. */
 
 enum pf_flight_role { PF_LEADER, PF_FOLLOWER, PF_HIT };
 
 /*
- * JOB wants KEY on WORKER (the same plugin may have several workers).  PF_LEADER: JOB compiles;
+ * JOB wants KEY on WORKER (the same plugin may have several workers), and NAMES, borrowed until the flight
+ * is dropped, or NULL.  PF_LEADER: JOB compiles;
  * *RET is its flight, to be finished and dropped.  PF_FOLLOWER: the flight has JOB until its
  * leader finishes.  PF_HIT: *RET_LOADED is the leader's result, a reference.  -ENOMEM.
  */
 int pf_flight_join(struct pf_compiler *compiler, const struct pf_cache_key *key,
-		   const struct pf_worker *worker, struct pf_compile_job *job,
-		   struct pf_flight **ret, struct pf_loaded **ret_loaded);
+		   const struct pf_worker *worker, const char *names,
+		   struct pf_compile_job *job, struct pf_flight **ret,
+		   struct pf_loaded **ret_loaded);
 
 /* The leader made LOADED (NULL: it failed).  Its followers, now the caller's, are added to FOLLOWERS. */
 void pf_flight_finish(struct pf_compiler *compiler, struct pf_flight *flight,
@@ -633,6 +635,7 @@ struct pf_plan {
 	struct pf_buf options;
 	struct pf_bytes *topology; /* owned reference: where those are from; or NULL */
 	uint32_t topology_len;
+	char *names; /* owned: "input_names" of the options as text; or NULL */
 	struct pf_worker *worker; /* borrowed: of the plugin that compiles */
 	/* N: the worker passes N - 1 before all arguments, the platform's position among the
 	 * program's; 0: the program takes no such argument */

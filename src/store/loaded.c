@@ -9,6 +9,7 @@
 #include "internal.h"
 #include "pjrtfs/base.h"
 #include "pjrtfs/json.h"
+#include "pjrtfs/plugin_options.h"
 
 /* A program for any device counts on all of them. */
 static void count(struct pf_loaded *l, int change)
@@ -306,6 +307,23 @@ static int find_platform(const struct compile *c, struct pf_loaded *l, struct pf
 	return 0;
 }
 
+/* Name the inputs of L as a framework or a user did. */
+static int name_inputs(struct compile *c, struct pf_loaded *l, struct pf_err *err)
+{
+	struct json_object *options = NULL;
+	int r = pf_program_name_inputs(&c->facts, pf_bytes_at(c->module, 0),
+				       c->facts.off + c->facts.len, l->signature);
+
+	if (r < 0)
+		return pf_err_set(err, r, "no memory for the program's signature");
+	if (c->plan.names)
+		r = pf_json_parse(c->plan.names, strlen(c->plan.names), &options, err);
+	if (r == 0 && options)
+		r = pf_options_name_inputs(options, l->signature, err);
+	json_object_put(options);
+	return r;
+}
+
 int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_object *info,
 		       struct pf_shared_bytes optimized, enum pf_optimized_format format,
 		       struct pf_err *err)
@@ -329,10 +347,8 @@ int pf_loaded_describe(struct compile *c, struct pf_loaded *l, struct json_objec
 		r = pf_signature_drop_platform(l->signature, err);
 	if (r == 0 && l->platform)
 		drop_platform_kind(l, info);
-	if (r == 0 &&
-	    pf_program_name_inputs(&c->facts, pf_bytes_at(c->module, 0),
-				   c->facts.off + c->facts.len, l->signature) < 0)
-		r = pf_err_set(err, -ENOMEM, "no memory for the program's signature");
+	if (r == 0)
+		r = name_inputs(c, l, err);
 	if (r == 0 && hlo)
 		r = pf_hlo_unwrap(optimized, with_config, &optimized, err);
 	l->optimized = format;

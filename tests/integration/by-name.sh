@@ -98,3 +98,38 @@ run sub 'x y positional -> a b'
 equal 'by position' "$(values a b)" '10 20 '
 run sub 'x x -> a b'
 equal 'one of the names' "$(values a b)" '10 10 '
+
+# -- names that a user gives: PyTorch/XLA numbers the inputs, backwards for sin(x) + cos(y)
+cat >"$mnt/programs/numbered.mlir" <<-END
+	func.func @main(%arg0: tensor<f32>, %arg1: tensor<f32>, %arg2: tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+	  return %arg0, %arg1, %arg2 : tensor<f32>, tensor<f32>, tensor<f32>
+	}
+END
+numbered=$mnt/executables/numbered
+run numbered 'x y bias -> a b d'
+equal 'in their order' "$(values a b d)" '1 2 7 '
+say "$numbered/options.json" '{"input_names":["y","x","fc.bias"]}'
+shows "$numbered/state" ready
+run numbered 'x y fc.bias=bias -> a b d'
+equal 'by the names that a user gave' "$(values a b d)" '2 1 7 '
+tells "$numbered/run" ' s, by name$'
+tells "$numbered/signature.json" '"inputs":\[\{"name":"y",.*\{"name":"x",.*\{"name":"fc.bias",'
+fails_with 'Invalid argument' say "$numbered/options.json" '{"input_names":["y","x",""]}'
+tells "$numbered/error" 'option input_names: expected a list with a name for each input, found '
+shows "$numbered/state" ready
+say "$numbered/options.json" '{"input_names":["y","x"]}'
+shows "$numbered/state" 'ready, update failed: option input_names: expected 3 names, one for each input of the program, found 2'
+say "$numbered/options.json" '{"input_names":["y","x","x"]}'
+tells "$numbered/state" 'expected names that tell the inputs apart'
+# what ran runs on
+run numbered 'x y fc.bias=bias -> a b d'
+# the names are no one else's who has the same program from the cache
+bounded touch "$mnt/programs/early.mlir"
+say "$mnt/executables/early/options.json" '{"input_names":["y","x"]}'
+echo 'func.func @main(%arg0: tensor<f32>, %arg1: tensor<f32>) -> tensor<f32> { return %arg0 : tensor<f32> }' >two.mlir
+for name in early late; do
+	bounded cp two.mlir "$mnt/programs/$name.mlir"
+done
+tells "$mnt/executables/early/signature.json" '"inputs":\[\{"name":"y"'
+tells "$mnt/executables/late/signature.json" '"inputs":\[\{"name":"arg0"'
+tells "$mnt/executables/late/info.json" '"cache":"hit"'

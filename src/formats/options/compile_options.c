@@ -379,6 +379,8 @@ static int read_place(struct maker *mk)
 	     !json_object_get_string_len(value)))
 		return refuse(mk, "topology",
 			      "the name of a file in topologies/, without .pb", value);
+	if (pf_options_check_names(mk->options, mk->err) < 0)
+		return -EINVAL;
 	given = json_object_object_get_ex(mk->options, "device", &value);
 	if (given && !(json_object_is_type(value, json_type_string)
 			       ? split_device(json_object_get_string(value), &len, &id)
@@ -411,8 +413,10 @@ static int read_place(struct maker *mk)
 static int write_all(struct maker *mk, struct pf_buf *ret)
 {
 	/* They are no fields, or set before the others. */
-	static const char *const done[] = { "num_replicas", "num_partitions", "plugin",
-					    "device",       "topology",       NULL };
+	static const char *const done[] = {
+		"num_replicas", "num_partitions", "plugin", "device",
+		"topology",     "input_names",    NULL
+	};
 	Pjrtfs__Options__BuildOptions *build;
 	size_t len;
 	char *room;

@@ -32,6 +32,9 @@ int pf_options_check_key(const char *key, struct pf_err *err);
 int pf_options_refuse(const char *key, const char *want, struct json_object *found,
 		      struct pf_err *err);
 
+/* -EINVAL: "input_names" of OPTIONS is no list of names.  (input_names.c) */
+int pf_options_check_names(struct json_object *options, struct pf_err *err);
+
 /*
  * Shapes with a layout, as "F32[2,3]{0,1}": XLA's notation, with the dimension that varies fastest
  * first in the braces; without braces the layout is left open.  (layout_text.c)

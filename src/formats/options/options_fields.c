@@ -30,7 +30,8 @@ static const struct {
 };
 
 /* Keys that stand for no field of their own, for the list of keys. */
-static const char *const more_keys[] = { "plugin", "device", "topology", NULL };
+static const char *const more_keys[] = { "plugin", "device", "topology", "input_names",
+					 NULL };
 
 static const char shape_text[] = "\"F32[2,3]{0,1}\"";
 

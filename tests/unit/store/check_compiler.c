@@ -162,14 +162,21 @@ TEST(stopping_runs_the_queued_jobs)
 	pf_compiler_free(compiler);
 }
 
-/* The role of JOB in a flight of the program KEY on WORKER; as a leader it gets *FLIGHT. */
-static int joins(uint8_t key, const void *worker, struct note *note,
-		 struct pf_flight **flight)
+/* The role of JOB in a flight of the program KEY on WORKER, with NAMES of inputs; as a leader it gets
+ * *FLIGHT. */
+static int joins_named(uint8_t key, const void *worker, const char *names,
+		       struct note *note, struct pf_flight **flight)
 {
 	struct pf_cache_key k = { .bytes = { key } };
 	struct pf_loaded *loaded = NULL;
 
-	return pf_flight_join(compiler, &k, worker, &note->job, flight, &loaded);
+	return pf_flight_join(compiler, &k, worker, names, &note->job, flight, &loaded);
+}
+
+static int joins(uint8_t key, const void *worker, struct note *note,
+		 struct pf_flight **flight)
+{
+	return joins_named(key, worker, NULL, note, flight);
 }
 
 /* FLIGHT has failed; how many wait for it. */
@@ -209,6 +216,25 @@ TEST(a_flight_has_one_leader)
 	pf_flight_drop(compiler, again);
 	ck_assert_int_eq(joins(2, &places[0], &notes[1], &other), PF_LEADER);
 	pf_flight_drop(compiler, other);
+	pf_compiler_free(compiler);
+}
+
+TEST(a_flight_is_of_one_list_of_names)
+{
+	static struct note notes[4];
+	static const char worker;
+	struct pf_flight *none, *names, *others, *there;
+
+	open_compiler(1);
+	ck_assert_int_eq(joins(1, &worker, &notes[0], &none), PF_LEADER);
+	ck_assert_int_eq(joins_named(1, &worker, "xy", &notes[1], &names), PF_LEADER);
+	ck_assert_int_eq(joins_named(1, &worker, "yx", &notes[2], &others), PF_LEADER);
+	ck_assert_int_eq(joins_named(1, &worker, "xy", &notes[3], &there), PF_FOLLOWER);
+	ck_assert_uint_eq(land(none) + land(others), 0);
+	ck_assert_uint_eq(land(names), 1);
+	pf_flight_drop(compiler, none);
+	pf_flight_drop(compiler, names);
+	pf_flight_drop(compiler, others);
 	pf_compiler_free(compiler);
 }
 
