@@ -15,14 +15,22 @@
 #define LIKE_JAX                                                                         \
 	"export the model as StableHLO where it was made (jax.export, "                  \
 	"torch_xla.stablehlo)"
+#define BYTECODE "StableHLO as bytecode is called .mlirbc"
+/* Of a state_dict, or of a checkpoint that has one; tensors that share memory become copies. */
+#define LOAD_TORCH                                                                       \
+	"import torch,sys; from safetensors.torch import save_file; "                    \
+	"d = torch.load(sys.argv[1], map_location=lambda s, _: s, weights_only=True); "  \
+	"d = d.get(\"state_dict\") or d.get(\"model\") or d; "                           \
+	"save_file({k: v.clone().contiguous() for k, v in d.items()}, sys.argv[2])"
 
 /*
  * By extension: what to do instead of writing such a file to buffers/, and to programs/; NULL: it may be
- * written there.  buffers/ also refuses files that a program in Python converts, which the mount's
- * README shows, too; TO is the extension of what it makes, if it takes a name for that.
+ * written there.  buffers/ also refuses files that a program in Python converts, or one of its
+ * MODULEs, which the mount's README shows, too; TO is the extension of what it makes, if it takes a name for
+ * that.
  */
 static const struct foreign {
-	const char *ext, *buffers, *programs, *python, *to;
+	const char *ext, *buffers, *programs, *python, *module, *to;
 } foreign[] = {
 	{ ".npy", .programs = ARRAY },
 	{ ".raw", .programs = ARRAY },
@@ -36,15 +44,9 @@ static const struct foreign {
 	{ ".pjrtexe", .buffers = PROGRAM },
 	{ ".stablehlo", .buffers = "StableHLO goes to programs/, as .mlir or .mlirbc",
 	  .programs = "StableHLO is called .mlir as text, .mlirbc as bytecode" },
-	{ ".npz",
-	  .python = "import numpy,sys; [numpy.save(k, v) for k, v in "
-		    "numpy.load(sys.argv[1]).items()]",
-	  .programs = ARRAYS },
-	{ ".pt",
-	  .python = "import torch,sys; from safetensors.torch import save_file; "
-		    "save_file(torch.load(sys.argv[1], map_location=lambda s, _: s), "
-		    "sys.argv[2])",
-	  .to = ".safetensors", .programs = LIKE_JAX },
+	{ ".npz", .module = "zipfile -e", .to = "", .programs = ARRAYS },
+	{ ".pt", .python = LOAD_TORCH, .to = ".safetensors", .programs = LIKE_JAX },
+	{ ".pth", .python = LOAD_TORCH, .to = ".safetensors", .programs = LIKE_JAX },
 	{
 		".gguf",
 		.python = "import gguf,numpy,sys; [numpy.save(t.name, t.data) for t in "
@@ -66,7 +68,11 @@ static const struct foreign {
 	{ ".py", .programs = "write what jax.jit(f).lower(x).as_text() gives, as .mlir" },
 	{ ".tflite", .programs = LIKE_JAX },
 	{ ".pt2", .programs = LIKE_JAX },
-	{ ".pth", .programs = LIKE_JAX },
+	{ ".keras", .programs = LIKE_JAX },
+	{ ".h5", .programs = LIKE_JAX },
+	{ ".bytecode", .programs = BYTECODE },
+	{ ".bc", .programs = BYTECODE },
+	{ ".vhlo", .programs = BYTECODE },
 };
 
 /* Has NAME the extension of F? */
@@ -77,11 +83,20 @@ static bool is_one(const struct foreign *f, const char *name)
 	return len > n && !strcmp(name + len - n, f->ext);
 }
 
+static bool is_converted(const struct foreign *f)
+{
+	return f->python || f->module;
+}
+
 /* Append the line that converts the file called STEM (LEN bytes) and F's extension. */
 static void print_conversion(const struct foreign *f, const char *stem, int len,
 			     struct pf_buf *out)
 {
-	pf_buf_printf(out, "python3 -c '%s' %.*s%s", f->python, len, stem, f->ext);
+	if (f->module)
+		pf_buf_printf(out, "python3 -m %s", f->module);
+	else
+		pf_buf_printf(out, "python3 -c '%s'", f->python);
+	pf_buf_printf(out, " %.*s%s", len, stem, f->ext);
 	if (f->to)
 		pf_buf_printf(out, " %.*s%s", len, stem, f->to);
 }
@@ -91,7 +106,7 @@ int files_foreign_to_buffers(const char *name, struct pf_err *err)
 	pf_autobuf struct pf_buf line = PF_BUF_INIT;
 	const struct foreign *f = foreign, *end = f + PF_ARRAY_SIZE(foreign);
 
-	while (f < end && !((f->buffers || f->python) && is_one(f, name)))
+	while (f < end && !((f->buffers || is_converted(f)) && is_one(f, name)))
 		f++;
 	if (f == end)
 		return 0;
@@ -123,7 +138,7 @@ int files_foreign_to_programs(const char *name, struct pf_err *err)
 void files_print_conversions(struct pf_buf *out)
 {
 	for (size_t i = 0; i < PF_ARRAY_SIZE(foreign); i++) {
-		if (!foreign[i].python)
+		if (!is_converted(&foreign[i]))
 			continue;
 		pf_buf_puts(out, "  ");
 		print_conversion(&foreign[i], "NAME", 4, out);

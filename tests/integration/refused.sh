@@ -44,23 +44,34 @@ bounded cp "$data/x.npy" "$b/over.npy"
 run add 'x over -> z'
 
 # -- files of other formats: the line that converts them is in README, and is Python
-for ext in npz pt gguf onnx; do
+for ext in npz pt pth gguf onnx; do
 	fails_with 'Invalid argument' touch "$b/NAME.$ext"
 	line=$(bounded jq -r .error "$b/NAME.json" | sed "s/^.*made by: //")
 	bounded grep -qF -- "$line" "$mnt/README" || fail "the README has not: $line"
-	python3 -c 'import ast, shlex, sys; ast.parse(shlex.split(sys.argv[1])[2])' "$line"
+	[ "$ext" = npz ] || python3 -c 'import ast, shlex, sys; ast.parse(shlex.split(sys.argv[1])[2])' "$line"
 done
 equal "its inode" "$(bounded stat -c %i "$b/NAME.json")" "$(bounded stat -c %i "$b/NAME.json")"
 if find_numpy; then
 	"$python" -c 'import numpy as n
-n.savez("arrays.npz", first=n.arange(6, dtype="f4").reshape(2, 3), second=n.array([1, -2]))'
+n.savez("arrays.npz", **{"first": n.arange(6, dtype="f4").reshape(2, 3), "l1/second": n.array([1, -2])})'
 	fails_with 'Invalid argument' cp arrays.npz "$b/"
 	bounded jq -r .error "$b/arrays.json" | sed "s|^.*made by: python3|$python|" >convert.sh
 	bounded sh convert.sh
-	bounded cp first.npy second.npy "$b/"
-	shows "$b/first.txt" $'0 1 2\n3 4 5'
-	shows "$b/second.txt" '1 -2'
+	bounded cp -r arrays "$b/"
+	shows "$b/arrays/first.txt" $'0 1 2\n3 4 5'
+	shows "$b/arrays/l1/second.txt" '1 -2'
 fi
+
+# -- files without an array's name stay as they are, and a run says what they are
+mkdir -p data
+for f in l1.weight l1.bias; do
+	cp "$data/x.npy" "data/$f"
+done
+bounded cp -r data "$b/"
+for words in 'data y' 'data/l1.weight y'; do
+	fails_with '' say "$mnt/executables/add/run" "$words -> z"
+	tells "$mnt/executables/add/run" "ENOENT: add: .* array, which is called .npy, .txt, .raw or .safetensors"
+done
 
 # -- another login session has its own sentence, and else sees this one, marked
 fails_with '' mkdir "$mnt/x"
@@ -75,7 +86,7 @@ if [ -n "$others" ]; then
 	as 1001 cat "$mnt/error" >other
 	same other /dev/null
 	fails_with 'Invalid argument' as 1001 touch "$b/mine.npz"
-	as 1001 grep -q numpy "$b/mine.json"
+	as 1001 grep -q zipfile "$b/mine.json"
 	fails_with 'ermission denied' as 1002 cat "$b/mine.json"
 fi
 unharmed

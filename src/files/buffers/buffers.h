@@ -89,10 +89,12 @@ enum files_expansion {
 /*
  * Append to RET the names that NAME stands for: itself, or, for a directory ("weights", "ns/"), all
  * buffers below it ("weights/b"), depth first, by stem, or by number where all stems are decimal.
+ * *OTHERS (may be NULL) grows by the files there that are no buffers.
  * Returns an enum files_expansion, or -ENOENT, -EACCES, -E2BIG, -ENOMEM.
  */
 int files_expand(const struct device *device, const char *name,
-		 const struct pf_cred *cred, struct names *ret, struct pf_err *err);
+		 const struct pf_cred *cred, struct names *ret, size_t *others,
+		 struct pf_err *err);
 
 /* Is NAME a directory of buffers that CRED may search? */
 bool files_is_directory(const struct device *device, const char *name,

@@ -62,8 +62,9 @@ static int by_number(const void *a, const void *b)
 	return n != m ? (n < m ? -1 : 1) : strcmp(x, y);
 }
 
-/* The buffers and directories of DIR, sorted; NULL: no memory. */
-static struct member *list_members(struct pf_node *dir, size_t *n)
+/* The buffers and directories of DIR, sorted; NULL: no memory.  *OTHERS grows by the files that are no
+ * buffers. */
+static struct member *list_members(struct pf_node *dir, size_t *n, size_t *others)
 {
 	struct pf_node **list = pf_dir_list(dir);
 	struct member *members;
@@ -80,6 +81,7 @@ static struct member *list_members(struct pf_node *dir, size_t *n)
 
 		if (!m || (!is_buffer(list[i]) && !buffers_is_directory(list[i])) ||
 		    (is_buffer(list[i]) && view_of(list[i])->format == PF_FORMAT_NONE)) {
+			*others += is_buffer(list[i]);
 			pf_node_unref(list[i]);
 			continue;
 		}
@@ -98,9 +100,10 @@ static struct member *list_members(struct pf_node *dir, size_t *n)
 
 enum { MAX_NAMES = 100000 };
 
-/* Append the names below DIR.  *RESULTS becomes false at a buffer that no command numbered. */
+/* Append the names below DIR.  *RESULTS becomes false at a buffer that no command numbered, and *OTHERS
+ * grows by the files that are no buffers. */
 static int expand(struct pf_node *dir, const char *path, const struct pf_cred *cred,
-		  struct names *ret, bool *results, struct pf_err *err)
+		  struct names *ret, bool *results, size_t *others, struct pf_err *err)
 {
 	struct member *members;
 	size_t n;
@@ -108,7 +111,7 @@ static int expand(struct pf_node *dir, const char *path, const struct pf_cred *c
 
 	if (!pf_node_may(dir, cred, R_OK | X_OK))
 		return pf_err_set(err, -EACCES, "directory %s may not be listed", path);
-	members = list_members(dir, &n);
+	members = list_members(dir, &n, others);
 	if (!members)
 		return pf_err_set(err, -ENOMEM, "no memory for directory %s", path);
 	for (size_t i = 0; i < n; i++) {
@@ -120,7 +123,8 @@ static int expand(struct pf_node *dir, const char *path, const struct pf_cred *c
 		else if (r == 0 && ret->n >= MAX_NAMES)
 			r = pf_err_set(err, -E2BIG, "more than %d buffers", MAX_NAMES);
 		else if (r == 0 && buffers_is_directory(members[i].node))
-			r = expand(members[i].node, name.data, cred, ret, results, err);
+			r = expand(members[i].node, name.data, cred, ret, results, others,
+				   err);
 		else if (r == 0) {
 			r = names_add(ret, name.data, name.len);
 			*results = *results && view_of(members[i].node)->inode->numbered;
@@ -132,18 +136,21 @@ static int expand(struct pf_node *dir, const char *path, const struct pf_cred *c
 }
 
 int files_expand(const struct device *device, const char *name,
-		 const struct pf_cred *cred, struct names *ret, struct pf_err *err)
+		 const struct pf_cred *cred, struct names *ret, size_t *others,
+		 struct pf_err *err)
 {
 	PF_CLEANUP(pf_node_unrefp)
 	struct pf_node *dir = find_directory(device, name, cred);
 	pf_autofree char *path = NULL;
+	size_t n = 0;
 	bool results = true;
 	int r;
 
 	if (!dir)
 		return names_add(ret, name, strlen(name)) < 0 ? -ENOMEM : FILES_ITSELF;
 	path = strndup(name, files_path_len(name));
-	r = path ? expand(dir, path, cred, ret, &results, err) : -ENOMEM;
+	r = path ? expand(dir, path, cred, ret, &results, others ? others : &n, err)
+		 : -ENOMEM;
 	if (r < 0)
 		return r;
 	return results ? FILES_RESULTS : FILES_LEAVES;

@@ -88,6 +88,11 @@ int buffers_find_listed(const struct device *device, const char *name,
 	*ret = pf_dir_lookup(*dir, last);
 	if (*ret && buffers_is_directory(*ret))
 		r = pf_err_set(err, -EISDIR, "%s is a directory, not a buffer", name);
+	else if (*ret)
+		r = pf_err_set(err, -ENOENT,
+			       "%s is a file, and no array, which is called .npy, .txt, "
+			       ".raw or .safetensors",
+			       name);
 	else if (strchr(name, ','))
 		r = pf_err_set(
 			err, -ENOENT,

@@ -121,7 +121,7 @@ static int list_output(struct named_exec *run, struct row *row, const char *word
 	if (r < 0)
 		return r;
 	if (files_is_directory(row->device, word, &run->task->cred)) {
-		r = files_expand(row->device, word, &run->task->cred, &leaves, err);
+		r = files_expand(row->device, word, &run->task->cred, &leaves, NULL, err);
 		if (r >= 0 && leaves.n)
 			r = run_order_outputs(row, word, &leaves);
 		for (size_t i = 0; i < leaves.n && r >= 0; i++)

@@ -73,6 +73,7 @@ static int expand(struct row *row, const char *word, const char *param, bool sta
 		  const struct pf_cred *cred, struct pf_err *err)
 {
 	struct line_word *w = &row->words[row->n_words++];
+	size_t others = 0;
 	int r;
 
 	*w = (struct line_word){ .word = word,
@@ -81,10 +82,15 @@ static int expand(struct row *row, const char *word, const char *param, bool sta
 	if (stars && !strcmp(word, "*"))
 		r = names_add(&row->inputs, word, 1);
 	else
-		r = files_expand(row->device, word, cred, &row->inputs, err);
+		r = files_expand(row->device, word, cred, &row->inputs, &others, err);
 	w->n = row->inputs.n - w->first;
 	w->is = r < 0 ? FILES_ITSELF : (enum files_expansion)r;
 	w->skip = w->is == FILES_ITSELF ? 0 : files_path_len(word) + 1;
+	if (r >= 0 && !w->n && others)
+		r = pf_err_set(err, -ENOENT,
+			       "%s: none of the files in it (%zu) is an array, which is "
+			       "called .npy, .txt, .raw or .safetensors",
+			       word, others);
 	return r < 0 ? r : 0;
 }
 
