@@ -56,6 +56,10 @@ run step 'v=v m -> a b d e'
 equal 'one is said' "$(values a b d e)" '10 20 30 40 '
 run step 'm v -> a b d e'
 equal 'by their own names' "$(values a b d e)" '10 20 30 40 '
+bounded mkdir "$b/day2"
+bounded mv "$b/m" "$b/v" "$b/day2/"
+run step 'day2/m day2/v -> a b d e'
+equal 'below another directory' "$(values a b d e)" '10 20 30 40 '
 
 # refused LINE SENTENCE: what is refused leaves no result
 refused()
@@ -74,7 +78,7 @@ refused 'other x c' "other: none of its 3 arrays is named as an input of the pro
 refused 'x= hf c' 'INPUT=NAME before the arrow'
 bounded rm "$b/hf/model-00002-of-00002/l1.weight.txt"
 refused 'hf x c' "input 3 \\(w\\['l1.weight'\\]\\) was not given$"
-fails_with 'Invalid argument' say "$mnt/executables/step/run" 'other m -> a b d e'
+fails_with 'Invalid argument' say "$mnt/executables/step/run" 'other day2/m -> a b d e'
 tells "$mnt/executables/step/run" \
 	'other: its arrays are named as .* below "m" are, and as those below "v": write which, as in m=other$'
 # an array of another input's name, where a directory leaves its place to it

@@ -134,7 +134,7 @@ static int assign(const struct pf_signature *s, struct row *row, struct pf_err *
 	if (r == 0)
 		r = choose(row, array_of, s->n_inputs);
 	for (size_t i = 0; i < row->n_words && r == 0; i++)
-		row->words[i].by_name = true;
+		row->words[i].by_name = row->words[i].is != FILES_RESULTS;
 	return r;
 }
 

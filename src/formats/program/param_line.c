@@ -207,17 +207,20 @@ static size_t find_places(const struct line *l, const char *leaf, struct prefix 
 	return places;
 }
 
-/* Is PREFIX what W is called? */
+/* Are the last segments of PREFIX and of W equal? */
 static bool is_called(const struct prefix *prefix, const struct pf_line_word *w)
 {
 	PF_CLEANUP(pf_keys_release) struct pf_keys keys = { 0 };
+	const char *name, *slash;
 	size_t len;
 
 	if (segments_of(w->word, &keys) < 0)
 		return false;
-	len = strlen(keys.at[0].text);
+	slash = strrchr(keys.at[0].text, '/');
+	name = slash ? slash + 1 : keys.at[0].text;
+	len = strlen(name);
 	return prefix->len >= len &&
-	       !memcmp(prefix->text + prefix->len - len, keys.at[0].text, len) &&
+	       !memcmp(prefix->text + prefix->len - len, name, len) &&
 	       (prefix->len == len || prefix->text[prefix->len - len - 1] == '/');
 }
 
