@@ -143,7 +143,8 @@ TEST(rights_decide)
 	pf_node_set_attr(ns, &attr);
 	ck_assert_int_eq(others_right(R_OK, &err), -EACCES);
 	ck_assert_str_eq(err.text, "directory ns may not be searched");
-	ck_assert_int_eq(files_expand(&devices[0], "ns", &other, &names, &err), -EACCES);
+	ck_assert_int_eq(files_expand(&devices[0], "ns", &other, &names, NULL, &err),
+			 -EACCES);
 	ck_assert_str_eq(err.text, "directory ns may not be listed");
 	names_release(&names);
 }
@@ -212,7 +213,7 @@ TEST_EACH(a_directory_stands_for_its_buffers, expanded)
 	struct names names = { 0 };
 
 	ck_assert_int_eq(files_expand(&devices[0], expanded[_i].name, &owner, &names,
-				      NULL),
+				      NULL, NULL),
 			 expanded[_i].expansion);
 	for (size_t i = 0; i < names.n; i++)
 		pf_buf_printf(&list, "%s%s", i ? " " : "", names.at[i]);
