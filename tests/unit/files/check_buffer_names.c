@@ -42,13 +42,15 @@ static const struct {
 	{ "a.gguf", false, -EINVAL, NULL },
 	{ "a.onnx", false, -EINVAL, NULL },
 	{ "a.npz", false, -EINVAL,
-	  ".npz files are not read; files of their arrays are made by: python3 -c 'import "
-	  "numpy,sys; [numpy.save(k, v) for k, v in numpy.load(sys.argv[1]).items()]' "
-	  "a.npz" },
+	  ".npz files are not read; files of their arrays are made by: python3 -m zipfile "
+	  "-e a.npz a" },
 	{ "a.pt", false, -EINVAL,
 	  ".pt files are not read; files of their arrays are made by: python3 -c 'import "
-	  "torch,sys; from safetensors.torch import save_file; save_file(torch.load("
-	  "sys.argv[1], map_location=lambda s, _: s), sys.argv[2])' a.pt a.safetensors" },
+	  "torch,sys; from safetensors.torch import save_file; d = "
+	  "torch.load(sys.argv[1], map_location=lambda s, _: s, weights_only=True); d = "
+	  "d.get(\"state_dict\") or d.get(\"model\") or d; save_file({k: "
+	  "v.clone().contiguous() for k, v in d.items()}, sys.argv[2])' a.pt "
+	  "a.safetensors" },
 };
 
 TEST_EACH(a_new_name_is_valid_or_refused, made)
@@ -75,7 +77,9 @@ static const struct {
 	{ "ns/y", "y.txt", 0, NULL },
 	{ "cpu:1/z.npy", "z.raw", 0, NULL },
 	{ "none", NULL, -ENOENT, "there is no buffer none" },
-	{ "scratch", NULL, -ENOENT, "there is no buffer scratch" },
+	{ "scratch", NULL, -ENOENT,
+	  "scratch is a file, and no array, which is called .npy, .txt, .raw or "
+	  ".safetensors" },
 	{ "x,y", NULL, -ENOENT,
 	  "there is no buffer \"x,y\": names are separated by blanks, not by commas" },
 	{ "ns", NULL, -EISDIR, "ns is a directory, not a buffer" },

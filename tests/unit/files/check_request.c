@@ -101,7 +101,8 @@ TEST_EACH(a_run_line_is_parsed, lines)
 
 #define OPTIONS                                                                           \
 	"the options of run are donate=NAME, device=NAME, repeat=N, timeout_ms=N, move, " \
-	"positional and async; quote a name that is like an option"
+	"positional and async, and INPUT=NAME before the arrow gives an input; quote a "  \
+	"name that is like an option"
 
 static const char no_arrow[] =
 	"expected inputs, '->' and outputs, as in 'x y -> z', found no '->'";
@@ -122,9 +123,9 @@ static const struct {
 	{ "x -> \"y\\", "a name's closing quote is missing" },
 	{ "x -> y repat=2", "repat=2 (did you mean \"repeat\"?): " OPTIONS },
 	{ "x -> y wait=1", "wait=1: " OPTIONS },
-	{ "a=b -> y", "a=b: " OPTIONS },
+	{ "a= -> y", "a=: " OPTIONS },
 	{ "=-> x", "=->: " OPTIONS },
-	{ "Donate=x -> y", "Donate=x (did you mean \"donate\"?): " OPTIONS },
+	{ "x -> Donate=x y", "Donate=x (did you mean \"donate\"?): " OPTIONS },
 	{ "x -> y repeat=0", "repeat=0: expected a number from 1 to 1000000000" },
 	{ "x -> y repeat=1000000001",
 	  "repeat=1000000001: expected a number from 1 to 1000000000" },
@@ -231,8 +232,16 @@ TEST(json_may_donate_by_number)
 TEST(json_may_name_parameters)
 {
 	take_json("{'inputs':{'p1':'y','p0':'x'}}");
-	ck_assert(r.by_name);
 	ck_assert_str_eq(shown(&r.params), "[p1][p0]");
+}
+
+TEST(words_may_name_inputs)
+{
+	parse_line("x w=y z -> a");
+	ck_assert_str_eq(shown(rows_at(&r.inputs, 0)), "[x][y][z]");
+	ck_assert_str_eq(shown(&r.params), "[][w][]");
+	parse_line("x donate=y -> a");
+	ck_assert_uint_eq(r.params.n, 0);
 }
 
 #define KEYS                                                                             \
