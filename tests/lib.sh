@@ -585,7 +585,8 @@ lib_gone()
 {
 	local lib_begun=$SECONDS lib_before
 	lib_before=$(lib_waited)
-	while grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status"; do
+	# (a process whose first thread has ended has its files until the last one has)
+	while grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/task/"*/status; do
 		! lib_over "$lib_begun" "$lib_before" || return 1
 		sleep 0.05
 	done

@@ -307,7 +307,7 @@ def names(d):
     for code, why, other in (
             ("EINVAL", f"({params[2]}) was not given",
              dict(inputs={p: given[p] for p in params[:2]})),
-            ("EINVAL", "no parameter called nobody", dict(inputs={**given, "nobody": "names/p"})),
+            ("EINVAL", "no input called nobody", dict(inputs={**given, "nobody": "names/p"})),
             # a mismatch names the argument
             ("EINVAL", f"input 2 ({params[2]}): names/n is S32[], the program wants",
              dict(inputs=["names/p", "names/n", "names/n"])),
