@@ -27,8 +27,11 @@ enum {
 struct pf_library_spec {
 	const char *path;   /* absolute */
 	const char *plugin; /* the plugin that gets it; NULL: all */
-	/* From target to symbol, for a library without pjrtfs_ffi_library; or NULL. */
+	/* From target to symbol, or to "+0x..." for a handler at that address of the file, for a library without
+	 * pjrtfs_ffi_library; or NULL. */
 	struct json_object *targets;
+	const char *
+		sha256; /* that the file must have, in hexadecimal digits; NULL: any, if no target is an address */
 	const char *platform; /* of the map's handlers; NULL: the processors, "Host" */
 	uint32_t traits;      /* likewise */
 	bool builtin;         /* a part of pjrtfs: all others' handlers precede its own */
@@ -59,7 +62,8 @@ void pf_libraries_free(struct pf_libraries *libraries); /* NULL is allowed */
  * Read the library SPEC, whose name differs from those of LIBRARIES: *RET, the caller's.
  * -ENOENT, ...: the file cannot be opened; -EINVAL: it is not a regular file; -EPERM: others than root
  * and the user of this process own it or may write to it; -ENOEXEC: no shared object of this
- * machine; -EFBIG: PF_LIBRARY_BYTES; -ENOMEM.  Blocks while it reads.
+ * machine; -EFBIG: PF_LIBRARY_BYTES; -ESTALE: it has another SHA-256; -EINVAL: addresses without one; -ENOMEM.
+ * Blocks while it reads.
  */
 int pf_library_read(struct pf_libraries *libraries, const struct pf_library_spec *spec,
 		    struct pf_library **ret, struct pf_err *err);

@@ -309,7 +309,7 @@ static int take_plugin(struct taking *k, const char *key, struct json_object *va
 
 /* --- FFI libraries -------------------------------------------------------------------------- */
 
-/* Check the target KEY, whose VALUE is the name of its handler's symbol. */
+/* Check the target KEY, whose VALUE is the name of its handler's symbol, or its address. */
 static int check_symbol(struct taking *k, const char *key, struct json_object *value)
 {
 	(void)key;
@@ -320,7 +320,7 @@ static int check_library_key(struct taking *k, const char *key, struct json_obje
 {
 	if (!strcmp(key, "path"))
 		return text_of(k, value, OPTION_PATH, NULL) ? 0 : -EINVAL;
-	if (!strcmp(key, "plugin") || !strcmp(key, "platform"))
+	if (!strcmp(key, "plugin") || !strcmp(key, "platform") || !strcmp(key, "sha256"))
 		return text_of(k, value, OPTION_WORD, NULL) ? 0 : -EINVAL;
 	if (!strcmp(key, "targets"))
 		return take_members(k, value, check_symbol);
@@ -331,8 +331,8 @@ static int check_library_key(struct taking *k, const char *key, struct json_obje
 			       ? 0
 			       : refuse(k, "a number of 32 bits", value);
 	return pf_err_set(k->err, -EINVAL,
-			  "expected path, plugin, targets, platform or traits, found the "
-			  "key \"%.80s\"",
+			  "expected path, plugin, targets, sha256, platform or traits, "
+			  "found the key \"%.80s\"",
 			  key);
 }
 

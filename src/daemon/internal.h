@@ -350,7 +350,7 @@ char *options_cache_dir(const struct options *o);
 /* --- FFI libraries: settings.c takes and lists them, libraries.c opens them -------------------- */
 
 /*
- * Add LIBRARY to O's: {"path", "plugin", "targets", "platform", "traits"}, all but the path
+ * Add LIBRARY to O's: {"path", "plugin", "targets", "sha256", "platform", "traits"}, all but the path
  * optional; or that of WORD, [PLUGIN:]PATH[:TARGET=SYMBOL,...].  Those of a later source precede others.  -EINVAL;
  * -ENOMEM.
  */

@@ -29,6 +29,8 @@ static struct pf_library_spec spec_of(struct json_object *o)
 		spec.traits = (uint32_t)json_object_get_int64(field);
 	if (json_object_object_get_ex(o, "plugin", &field))
 		spec.plugin = json_object_get_string(field);
+	if (json_object_object_get_ex(o, "sha256", &field))
+		spec.sha256 = json_object_get_string(field);
 	return spec;
 }
 
@@ -75,25 +77,12 @@ static int note(const struct pf_library *l, struct pf_err *err)
 static int open_noted(struct json_object *record, struct pf_libraries *libs,
 		      struct pf_err *err)
 {
-	PF_CLEANUP(pf_library_freep) struct pf_library *l = NULL;
 	struct pf_library_spec spec = spec_of(record);
-	char hex[2 * PF_LIBRARY_SHA256 + 1];
-	int r;
 
 	if (pf_libraries_find(libs, spec.path, spec.plugin))
 		return pf_err_set(err, -EEXIST, "FFI library %s: the options name it",
 				  spec.path);
-	r = pf_library_read(libs, &spec, &l, err);
-	if (r < 0)
-		return r;
-	pf_hex(l->sha256, PF_LIBRARY_SHA256, hex);
-	if (strcmp(hex, pf_json_get_string(record, "sha256")) != 0)
-		return pf_err_set(err, -ESTALE, "FFI library %s: the file has changed",
-				  spec.path);
-	r = pf_libraries_take(libs, l, err);
-	if (r == 0)
-		l = NULL;
-	return r;
+	return pf_libraries_add(libs, &spec, NULL, err);
 }
 
 /* The mount goes on without a library that cannot be read again. */

@@ -175,6 +175,34 @@ static int read_library(struct pf_library *l, struct pf_err *err)
 	return copy_file(l, fd, err);
 }
 
+/* Is L, which has been read, the file that SPEC means?  Addresses in another one are those of anything. */
+static int check_sha256(const struct pf_library *l, const struct pf_library_spec *spec,
+			struct pf_err *err)
+{
+	char hex[2 * PF_LIBRARY_SHA256 + 1];
+
+	pf_hex(l->sha256, PF_LIBRARY_SHA256, hex);
+	if (spec->sha256 && strcasecmp(hex, spec->sha256) != 0)
+		return pf_err_set(err, -ESTALE,
+				  "the file has changed: expected SHA-256 %.64s, which "
+				  "stands beside its targets, found %s",
+				  spec->sha256, hex);
+	if (spec->sha256 || !spec->targets)
+		return 0;
+	json_object_object_foreach(spec->targets, target, place) {
+		const char *at = json_object_get_string(place);
+
+		if (*at == '+')
+			return pf_err_set(
+				err, -EINVAL,
+				"target %.80s is at %.32s: expected \"sha256\" of "
+				"the file that has it there, found none; that of "
+				"this file is %s",
+				target, at, hex);
+	}
+	return 0;
+}
+
 /* --- the list ------------------------------------------------------------------------------ */
 
 /* Is there a library called NAME? */
@@ -229,6 +257,8 @@ int pf_library_read(struct pf_libraries *libs, const struct pf_library_spec *spe
 	if (r < 0)
 		return pf_err_set(err, r, "no memory for an FFI library");
 	r = read_library(l, err);
+	if (r == 0)
+		r = check_sha256(l, spec, err);
 	if (r < 0)
 		return pf_err_wrap(err, r, "FFI library %s", spec->path);
 	*ret = pf_steal(&l);

@@ -7,6 +7,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,7 +131,7 @@ static void watch(struct sigaction old[N_FATAL], bool on)
 /* A library as the daemon's text describes it. */
 struct library {
 	const char *name, *path, *platform; /* borrowed; platform may be NULL */
-	struct json_object *targets;        /* borrowed: from target to symbol; or NULL */
+	struct json_object *targets;        /* borrowed: as in struct pf_library_spec */
 	uint32_t traits;
 	int index;    /* in that text */
 	void *object; /* dlopen(3)'s, which stays */
@@ -161,6 +162,74 @@ static int check_count(size_t n, struct pf_err *err)
 					     MAX_TARGETS, n);
 }
 
+/* An address of a library, and whether that has code there. */
+struct place {
+	ElfW(Addr) base, address;
+	bool is_code;
+};
+
+/* Look for the struct place ARG in the library INFO; 1: it is that one. */
+static int look(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct place *p = arg;
+
+	(void)size;
+	if (info->dlpi_addr != p->base)
+		return 0;
+	for (size_t i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+
+		if (segment->p_type == PT_LOAD && segment->p_flags & PF_X &&
+		    p->address >= segment->p_vaddr &&
+		    p->address - segment->p_vaddr < segment->p_filesz)
+			p->is_code = true;
+	}
+	return 1;
+}
+
+/* What is at WHERE, "+0x" and the digits of an address, of L: *RET. */
+static int find_address(const struct library *l, const char *where, void **ret,
+			struct pf_err *err)
+{
+	static const char begins[] = "+0x";
+	const size_t before = strlen(begins);
+	bool begun = !strncmp(where, begins, before);
+	size_t n = begun ? strspn(where + before, "0123456789abcdefABCDEF") : 0;
+	struct link_map *map;
+	struct place p = { 0 };
+
+	if (!n || n > 2 * sizeof(p.address) || where[before + n])
+		return pf_err_set(
+			err, -ENOEXEC,
+			"expected a symbol, or an address as +0x12ab, found %.80s",
+			where);
+	if (dlinfo(l->object, RTLD_DI_LINKMAP, &map))
+		return pf_err_set(err, -ENOEXEC, "where is it? %s", dlerror());
+	p.base = map->l_addr;
+	p.address = strtoull(where + before, NULL, 16);
+	(void)dl_iterate_phdr(look, &p);
+	if (!p.is_code)
+		return pf_err_set(err, -ENOEXEC,
+				  "expected an address in the library's code (an "
+				  "executable segment), found %s",
+				  where);
+	*ret = (void *)(p.base + p.address);
+	return 0;
+}
+
+/* The handler of L that is called, or is at, WHERE: *RET. */
+static int find_handler(const struct library *l, const char *where, void **ret,
+			struct pf_err *err)
+{
+	if (*where == '+')
+		return find_address(l, where, ret, err);
+	*ret = dlsym(l->object, where);
+	return *ret ? 0
+		    : pf_err_set(err, -ENOEXEC,
+				 "expected a function %s in the library, found none",
+				 where);
+}
+
 /* The handlers that the configuration names. */
 static int take_map(const struct pj_plugin *plugin, const struct library *l,
 		    struct pf_err *err)
@@ -169,7 +238,6 @@ static int take_map(const struct pj_plugin *plugin, const struct library *l,
 	size_t i = 0;
 
 	json_object_object_foreach(l->targets, target, value) {
-		const char *symbol = json_object_get_string(value);
 		struct pjrtfs_ffi_target t = { .name = target,
 					       .platform = l->platform,
 					       .traits = l->traits };
@@ -177,12 +245,10 @@ static int take_map(const struct pj_plugin *plugin, const struct library *l,
 		r = r < 0 ? r : check_target(target, i++, err);
 		if (r < 0)
 			return r;
-		*(void **)&t.handler = dlsym(l->object, symbol);
-		if (!t.handler)
-			return pf_err_set(err, -ENOEXEC,
-					  "target %s: expected a function %s in the "
-					  "library, found none",
-					  target, symbol);
+		r = find_handler(l, json_object_get_string(value), (void **)&t.handler,
+				 err);
+		if (r < 0)
+			return pf_err_wrap(err, r, "target %s", target);
 		offer(plugin, &t, l->index, l->name);
 	}
 	return r;

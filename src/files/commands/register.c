@@ -196,6 +196,7 @@ static int parse(struct registration *reg, struct json_object *o, struct pf_err 
 		{ "library", .string = &spec->path },
 		{ "plugin", .string = &spec->plugin, .optional = true },
 		{ "platform", .string = &spec->platform, .optional = true },
+		{ "sha256", .string = &spec->sha256, .optional = true },
 		{ "traits", .number = &traits, .max = UINT32_MAX },
 		{ .key = "targets" },
 		{ 0 },

@@ -55,9 +55,11 @@ static const struct {
 	const char *text, *want; /* NULL: the same */
 } good[] = {
 	{ "{'ffi_libraries':['/a.so',{'path':'/b.so','plugin':'cpu',"
-	  "'targets':{'t':'sym'},'platform':'CUDA','traits':1}],'no_lapack':true}",
+	  "'targets':{'t':'+0x1a'},'sha256':'ab','platform':'CUDA','traits':1}],"
+	  "'no_lapack':true}",
 	  "{'ffi_libraries':[{'path':'/a.so'},{'path':'/b.so','plugin':'cpu',"
-	  "'targets':{'t':'sym'},'platform':'CUDA','traits':1}],'no_lapack':true}" },
+	  "'targets':{'t':'+0x1a'},'sha256':'ab','platform':'CUDA','traits':1}],"
+	  "'no_lapack':true}" },
 	{ "", "{}" },
 	{ "{}", NULL },
 	{ "{'foreground':true,'debug':true,'allow_native':true,'no_cache':true}", NULL },
