@@ -318,8 +318,11 @@ static int check_symbol(struct taking *k, const char *key, struct json_object *v
 
 static int check_library_key(struct taking *k, const char *key, struct json_object *value)
 {
+	/* In a file of libraries, which has no options, it may be relative to that. */
 	if (!strcmp(key, "path"))
-		return text_of(k, value, OPTION_PATH, NULL) ? 0 : -EINVAL;
+		return text_of(k, value, k->o ? OPTION_PATH : OPTION_WORD, NULL)
+			       ? 0
+			       : -EINVAL;
 	if (!strcmp(key, "plugin") || !strcmp(key, "platform") || !strcmp(key, "sha256"))
 		return text_of(k, value, OPTION_WORD, NULL) ? 0 : -EINVAL;
 	if (!strcmp(key, "targets"))
@@ -464,23 +467,22 @@ int config_take(struct options *o, const char *file, const char *text, size_t le
 #define SYSTEM_CONFIG "/etc/pjrtfs.json"
 #endif
 
-/* May the file that ST is about be taken?  A configuration names plugins, which are code that
+/* May the file that ST is about be taken?  A configuration names NAMED, "plugins", which are code that
  * runs as the user. */
-static int check_owner(const struct stat *st, const char *file, struct pf_err *err)
+static int check_owner(const struct stat *st, const char *file, const char *named,
+		       struct pf_err *err)
 {
 	if (st->st_uid != 0 && st->st_uid != geteuid())
-		return pf_err_set(
-			err, -EPERM,
-			"the configuration %s can name plugins to run: expected "
-			"root or user %u for its owner, found user %u",
-			file, (unsigned)geteuid(), (unsigned)st->st_uid);
+		return pf_err_set(err, -EPERM,
+				  "the configuration %s can name %s to run: expected "
+				  "root or user %u for its owner, found user %u",
+				  file, named, (unsigned)geteuid(), (unsigned)st->st_uid);
 	if (st->st_mode & (S_IWGRP | S_IWOTH))
-		return pf_err_set(
-			err, -EPERM,
-			"the configuration %s can name plugins to run: expected "
-			"that only its owner may write to it, found mode %04o; "
-			"chmod go-w mends that",
-			file, (unsigned)st->st_mode & 07777);
+		return pf_err_set(err, -EPERM,
+				  "the configuration %s can name %s to run: expected "
+				  "that only its owner may write to it, found mode %04o; "
+				  "chmod go-w mends that",
+				  file, named, (unsigned)st->st_mode & 07777);
 	return 0;
 }
 
@@ -508,8 +510,79 @@ static int read_file(struct options *o, const char *file, bool must, struct pf_e
 		return pf_err_set(err, r, "read the configuration %s: %s", file,
 				  strerror(-r));
 	/* An empty file names no plugins: anyone may write to it, as to /dev/null. */
-	r = text.len ? check_owner(&st, file, err) : 0;
+	r = text.len ? check_owner(&st, file, "plugins", err) : 0;
 	return r < 0 ? r : config_take(o, file, text.data, text.len, err);
+}
+
+/* Make the path of LIBRARY, an object of FILE, absolute: it may be relative to FILE.  It is for PLUGIN, if that is
+ * not NULL. */
+static void settle(struct json_object *library, const char *file, const char *plugin)
+{
+	const char *path = pf_json_get_string(library, "path");
+	pf_autobuf struct pf_buf whole = PF_BUF_INIT;
+
+	if (*path && *path != '/') {
+		pf_buf_printf(&whole, "%.*s%s", (int)(strrchr(file, '/') + 1 - file),
+			      file, path);
+		pf_json_add_string(library, "path", whole.data);
+	}
+	if (plugin)
+		pf_json_add_string(library, "plugin", plugin);
+}
+
+/* Check VALUE, one of a list of libraries in a file of their own. */
+static int check_listed(struct taking *k, const char *key, struct json_object *value)
+{
+	(void)key;
+	return json_object_object_get_ex(value, "path", NULL)
+		       ? take_each(k, value, check_library_key)
+		       : refuse(k, "an object with a path", value);
+}
+
+/* Check the member KEY of such a file: a list of libraries is all that there is. */
+static int check_list(struct taking *k, const char *key, struct json_object *value)
+{
+	if (strcmp(key, "ffi_libraries") != 0)
+		return pf_err_set(k->err, -EINVAL,
+				  "expected the key ffi_libraries alone");
+	return json_object_is_type(value, json_type_array)
+		       ? take_each(k, value, check_listed)
+		       : refuse(k, "a list of libraries", value);
+}
+
+int config_read_libraries(const char *file, const char *plugin, struct json_object **ret,
+			  struct pf_err *err)
+{
+	pf_autobuf struct pf_buf text = PF_BUF_INIT;
+	struct taking k = { .file = file, .err = err };
+	struct json_object *json = NULL;
+	struct stat st;
+	size_t off;
+	int r = read_all(file, &st, &text);
+
+	*ret = NULL;
+	if (r < 0)
+		return pf_err_set(err, r, "read the FFI libraries of %s: %s", file,
+				  strerror(-r));
+	r = check_owner(&st, file, "libraries", err);
+	if (r == 0 && text.len > PF_CONFIG_MAX)
+		r = pf_err_set(err, -EINVAL, "%s: expected at most %d bytes", file,
+			       PF_CONFIG_MAX);
+	if (r < 0)
+		return r;
+	k.text = text.data ? text.data : "";
+	k.len = text.len;
+	r = pf_json_parse_at(k.text, k.len, &json, &off, err);
+	if (r < 0)
+		return locate_byte(&k, off, "", r);
+	r = take_each(&k, json, check_list);
+	if (r < 0)
+		r = locate(&k, r);
+	*ret = json_object_get(json_object_object_get(json, "ffi_libraries"));
+	for (size_t i = 0; r == 0 && *ret && i < json_object_array_length(*ret); i++)
+		settle(json_object_array_get_idx(*ret, i), file, plugin);
+	json_object_put(json);
+	return r;
 }
 
 int config_read_debug_options(struct options *o, struct pf_err *err)

@@ -360,7 +360,7 @@ int libraries_take_word(struct options *o, const char *word, struct pf_err *err)
 /* O's, the first one's handlers first.  The caller's; NULL or incomplete: no memory. */
 struct json_object *libraries_list(const struct options *o);
 
-/* Read all of them, those that the journal has, and LAPACK unless O says otherwise, in *RET, the caller's, also after an error:
+/* Read all of them, those that plugins bring, those that the journal has, and LAPACK unless O says otherwise, in *RET, the caller's, also after an error:
  * as pf_libraries_add; -EINVAL: one is for a plugin that is not loaded. */
 int libraries_open(const struct options *o, struct pf_libraries **ret,
 		   struct pf_err *err);
@@ -416,6 +416,13 @@ int config_read(struct options *o, const char *file, struct pf_err *err);
 /* Take the configuration TEXT (LEN bytes) of FILE, which errors name.  -EINVAL, -ENOMEM. */
 int config_take(struct options *o, const char *file, const char *text, size_t len,
 		struct pf_err *err);
+
+/*
+ * Read the FFI libraries that FILE, of an absolute path, lists: an object with "ffi_libraries" as in the configuration, but paths
+ * may be relative to FILE's.  *RET, the caller's, also after an error: the list, or NULL.  They are for PLUGIN, if that is not NULL.  As config_read.
+ */
+int config_read_libraries(const char *file, const char *plugin, struct json_object **ret,
+			  struct pf_err *err);
 
 /* --- cmdline.c ----------------------------------------------------------------------------- */
 

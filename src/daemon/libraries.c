@@ -34,21 +34,75 @@ static struct pf_library_spec spec_of(struct json_object *o)
 	return spec;
 }
 
-/* Read the library O of the options. */
-static int open_one(struct json_object *o, const struct options *options,
-		    struct pf_libraries *libs, struct pf_err *err)
+/* Is the file PATH a list of libraries? */
+static bool is_list(const char *path)
 {
-	struct pf_library_spec spec = spec_of(o);
+	static const char suffix[] = ".json";
+	size_t len = strlen(path);
 
-	if (!spec.plugin || candidate_find(options, spec.plugin))
-		return pf_libraries_add(libs, &spec, NULL, err);
+	return len > strlen(suffix) && !strcmp(path + len - strlen(suffix), suffix);
+}
+
+/* Read the library of SPEC, if its plugin is loaded. */
+static int open_library(const struct pf_library_spec *spec, const struct options *options,
+			struct pf_libraries *libs, struct pf_err *err)
+{
+	if (!spec->plugin || candidate_find(options, spec->plugin))
+		return pf_libraries_add(libs, spec, NULL, err);
 	/* The libraries of other plugins are not checked with one. */
 	return options->check_plugin || options->estimate
 		       ? 0
 		       : pf_err_set(
 				 err, -EINVAL,
 				 "FFI library %s is for plugin %s, which is not loaded",
-				 spec.path, spec.plugin);
+				 spec->path, spec->plugin);
+}
+
+/* Read the libraries that FILE lists. */
+static int open_list(const char *file, const char *plugin, const struct options *options,
+		     struct pf_libraries *libs, struct pf_err *err)
+{
+	struct json_object *list;
+	int r = config_read_libraries(file, plugin, &list, err);
+
+	for (size_t i = 0; r == 0 && list && i < json_object_array_length(list); i++) {
+		struct pf_library_spec spec = spec_of(json_object_array_get_idx(list, i));
+
+		r = open_library(&spec, options, libs, err);
+		if (r < 0)
+			pf_err_wrap(err, r, "%s", file);
+	}
+	json_object_put(list);
+	return r;
+}
+
+/* Read what O of the options names, a library or a list. */
+static int open_one(struct json_object *o, const struct options *options,
+		    struct pf_libraries *libs, struct pf_err *err)
+{
+	struct pf_library_spec spec = spec_of(o);
+
+	return is_list(spec.path) ? open_list(spec.path, spec.plugin, options, libs, err)
+				  : open_library(&spec, options, libs, err);
+}
+
+/* Read the libraries that the files of plugins bring, in PLUGIN.so.ffi.json.  Nobody has named them: the mount does
+ * without those that cannot be read. */
+static void open_brought(const struct options *o, struct pf_libraries *libs)
+{
+	for (unsigned i = 0; i < o->n_plugins; i++) {
+		const struct pf_candidate *p = &o->plugins[i];
+		struct pf_err why = PF_ERR_INIT;
+		char file[PATH_MAX];
+
+		if (p->refused || snprintf(file, sizeof(file), "%s.ffi.json", p->path) >=
+					  (int)sizeof(file))
+			continue;
+		if (access(file, F_OK) == 0 &&
+		    open_list(file, p->name, o, libs, &why) < 0)
+			pf_log(PF_LOG_WARNING, "plugin %s has fewer custom calls: %s",
+			       p->name, why.text);
+	}
 }
 
 /* --- the journal: those that were registered, as in the options, and "sha256" ---------------- */
@@ -123,6 +177,8 @@ int libraries_open(const struct options *o, struct pf_libraries **ret, struct pf
 	for (size_t i = 0; r == 0 && i < json_object_array_length(list); i++)
 		r = open_one(json_object_array_get_idx(list, i), o, *ret, err);
 	json_object_put(list);
+	if (r == 0)
+		open_brought(o, *ret);
 	if (r == 0)
 		restore(*ret);
 	if (r < 0 || o->no_lapack)

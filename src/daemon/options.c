@@ -632,8 +632,8 @@ const struct option_row option_rows[] = {
 	{ "ffi_library", 0, OPTION_WORD, IN_COMMAND_LINE | IN_MOUNT,
 	  "[NAME:]PATH[:TARGET=SYMBOL,...]",
 	  "programs on plugin NAME, or all, can call the handlers of\n"
-	  "this library, or those symbols of one that lists none; may\n"
-	  "be repeated",
+	  "this library, or those symbols of one that lists none, or\n"
+	  "what a .json file lists; may be repeated",
 	  .set = set_ffi_library },
 	{ .name = "ffi_libraries",
 	  .type = OPTION_FFI_LIBRARIES,
