@@ -7,6 +7,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <link.h>
 #include <signal.h>
 #include <stdio.h>
@@ -124,6 +125,50 @@ static void watch(struct sigaction old[N_FATAL], bool on)
 
 	for (int i = 0; i < N_FATAL; i++)
 		(void)sigaction(fatal[i], on ? &act : &old[i], on ? &old[i] : NULL);
+}
+
+/* --- stubs of Python's symbols --------------------------------------------------------------- */
+
+static const char stubs[] = "pjrtfs-python.so";
+
+/* dlopen(3)'s, local until a library needs the stubs; NULL: not loaded. */
+static void *python;
+
+/* A list of the library's own needs none: it was written for pjrtfs. */
+void pf_ffi_prepare(struct json_object *list)
+{
+	char path[PATH_MAX];
+	bool mapped = false;
+
+	for (size_t i = 0; list && i < json_object_array_length(list); i++)
+		mapped |= pf_json_get(json_object_array_get_idx(list, i), "targets",
+				      json_type_object) != NULL;
+	if (!mapped)
+		return;
+	pf_find_installed(stubs, PKGLIBEXECDIR, path, sizeof(path));
+	python = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+/* Did dlopen(3), which said TEXT, lack a symbol of Python? */
+static bool lacks_python(const char *text)
+{
+	static const char lacking[] = "undefined symbol: ";
+	const char *symbol = strstr(text, lacking);
+
+	if (!symbol)
+		return false;
+	symbol += strlen(lacking);
+	symbol += *symbol == '_';
+	return !strncmp(symbol, "Py", 2);
+}
+
+/* Have dlopen(3) find the stubs from now on, if they are here. */
+static void lend_python(void)
+{
+	struct link_map *map;
+
+	if (python && dlinfo(python, RTLD_DI_LINKMAP, &map) == 0)
+		(void)dlopen(map->l_name, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
 }
 
 /* --- libraries ----------------------------------------------------------------------------- */
@@ -305,8 +350,14 @@ static int load(const struct pj_plugin *plugin, struct library *l, int fd,
 	/* Descriptors differ, so dlopen(3) takes none for a library that it has. */
 	snprintf(place, sizeof(place), "/proc/self/fd/%d", fd);
 	l->object = dlopen(place, RTLD_NOW | RTLD_LOCAL);
-	if (!l->object) {
-		text = dlerror();
+	text = l->object ? NULL : dlerror();
+	/* Lazily: the stubs have no functions but those that must be there. */
+	if (text && lacks_python(text)) {
+		lend_python();
+		l->object = dlopen(place, RTLD_LAZY | RTLD_LOCAL);
+		text = l->object ? NULL : dlerror();
+	}
+	if (text) {
 		if (!strncmp(text, place, strlen(place)))
 			text += strlen(place) + strspn(text + strlen(place), ": ");
 		return pf_err_set(err, -ENOEXEC, "it cannot be loaded: %s", text);

@@ -26,6 +26,10 @@ struct pjrtfs_ffi_target;
 int pf_ffi_load(const struct pj_plugin *plugin, struct json_object *list, const int *fds,
 		struct pf_err *err);
 
+/* Load what libraries of LIST could need that their files do not have, before the sandbox is entered;
+ * LIST may be NULL. */
+void pf_ffi_prepare(struct json_object *list);
+
 /* Register a handler of the worker's own, after those of the libraries, which have precedence. */
 void pf_ffi_add(const struct pj_plugin *plugin, const struct pjrtfs_ffi_target *target);
 

@@ -234,8 +234,10 @@ static int set_up(struct setup *setup, struct pf_err *err)
 	 * makes them, and for those that it starts later. */
 	if (r == 0)
 		r = pf_group_open(setup->group, err);
-	if (r == 0)
+	if (r == 0) {
+		pf_ffi_prepare(setup->libraries);
 		r = pf_sandbox_enter(&sandbox, setup->plugin, err);
+	}
 	if (r == 0) {
 		pf_pool_interpose();
 		/* No line per option that a plugin takes; warnings, which explain an abort, stay. */
