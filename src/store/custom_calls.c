@@ -79,6 +79,17 @@ static const char *family_of(const char *target, size_t len)
 	return NULL;
 }
 
+/* Is TARGET one of jax-cuda13-plugin's? */
+static bool is_of_cuda(const char *target)
+{
+	static const char *const begins[] = { "cusolver_", "cusparse_", "cudnn_", "cu_" };
+
+	for (size_t i = 0; i < PF_ARRAY_SIZE(begins); i++)
+		if (!strncmp(target, begins[i], strlen(begins[i])))
+			return true;
+	return false;
+}
+
 /* --- the calls of a program ------------------------------------------------------------------ */
 
 /* A search in a program. */
@@ -187,6 +198,13 @@ static int refuse(const struct compile *c, const struct pf_custom_calls *calls,
 				  *lapack ? lapack
 					  : "pjrtfs was started with --no-lapack, or "
 					    "without its library");
+	if (is_of_cuda(target))
+		return pf_err_set(
+			err, -EOPNOTSUPP,
+			"the program calls %s, which JAX has for CUDA and no FFI library "
+			"provides: pjrtfs-fetch-plugins cuda brings it, for another plugin "
+			"see pjrtfs-ffi(5), LINEAR ALGEBRA FOR CUDA",
+			target);
 	/* XLA's own marker of a memory, which its compiler removes. */
 	if (!strcmp(target, "annotate_device_placement"))
 		return pf_err_set(

@@ -9,7 +9,7 @@
 requires isolated
 requires /usr/bin/python3 -m pip --version
 mkdir -p tree/scripts wheels
-cp "$top/scripts/fetch-plugins" tree/scripts/
+cp "$top/scripts/fetch-plugins" "$top/scripts/cuda.ffi.json" tree/scripts/
 export PIP_NO_INDEX=1 PIP_FIND_LINKS=$work/wheels
 
 # wheel NAME VERSION MEMBER...: a wheel, whose members hold the name and their own, and its pin
@@ -78,13 +78,20 @@ shows tree/plugins/include/pjrt_c_api.h "xla-cpu-pjrt 0.0.1 ${official[1]}"
 	wheel nvidia-cuda-nvcc 13.5.37 nvidia/cu13/bin/ptxas
 	wheel nvidia-nvvm 13.5.37 nvidia/cu13/nvvm/libdevice/libdevice.10.bc
 	wheel nvidia-nvjitlink 13.5.37 nvidia/cu13/lib/libnvJitLink.so.13
+	wheel jax-cuda13-plugin 0.12.0.1 jax_cuda13_plugin/_{linalg,prng,rnn,solver,sparse}.so
 } >>tree/scripts/plugins.txt
 fetch --dir gpu cuda tpu || fail "cuda: $(cat out)"
-dir=gpu fetched 5 cuda/site-packages/jax_plugins/xla_cuda13/xla_cuda_plugin.so \
+dir=gpu fetched 6 cuda/site-packages/jax_cuda13_plugin/_{linalg,prng,rnn,solver,sparse}.so \
+	cuda/site-packages/jax_plugins/xla_cuda13/xla_cuda_plugin.so{,.ffi.json} \
 	cuda/site-packages/nvidia/cu13/{bin/ptxas,lib/libnvJitLink.so.13,nvvm/libdevice/libdevice.10.bc} \
 	tpu/pjrt_plugin.so
 shows gpu/cuda/pjrt_plugin.so 'jax-cuda13-pjrt 0.12.0.1 jax_plugins/xla_cuda13/xla_cuda_plugin.so'
 test -x gpu/cuda/site-packages/nvidia/cu13/bin/ptxas || fail 'ptxas cannot be run'
+# The list of JAX's handlers is that of this pjrtfs, also where all else is there.
+handlers=gpu/cuda/site-packages/jax_plugins/xla_cuda13/xla_cuda_plugin.so.ffi.json
+echo older >$handlers
+fetch --dir gpu cuda || fail "cuda, again: $(cat out)"
+same "$top/scripts/cuda.ffi.json" $handlers
 
 # -- what is complete is not fetched again; what another wheel gave is, and so is a part of a file
 fetch || fail "again: $(cat out)"
