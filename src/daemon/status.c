@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -68,117 +69,118 @@ static void names_free(struct dirent **names, int n)
 	free(names);
 }
 
-static const char *bytes_text(uint64_t bytes, char dst[32])
+/* Add to O, a device, how many lines of its QUEUE run, and wait, and the first one that runs. */
+static void add_queue(struct json_object *o, char *queue)
 {
-	double n = (double)bytes;
-	unsigned at = 0;
-
-	for (; n >= 1024 && at < 4; at++)
-		n /= 1024;
-	snprintf(dst, 32, at ? "%.1f%c" : "%.0f%c", n, "BKMGT"[at]);
-	return dst;
-}
-
-/* Append to OUT how many lines of QUEUE, DEVICE's, run, and wait; and to RUNS the first one that runs. */
-static void print_queue(char *queue, const char *device, struct pf_buf *out,
-			struct pf_buf *runs)
-{
-	unsigned running = 0, waiting = 0;
+	int64_t running = 0, waiting = 0;
 	char *save = NULL;
 
 	for (char *line = strtok_r(queue, "\n", &save); line;
 	     line = strtok_r(NULL, "\n", &save)) {
-		char user[16], state[16], seconds[24], done[48];
+		char state[16];
+		struct json_object *runs;
+		int64_t done, of;
+		unsigned user;
+		double seconds;
 		int name = 0;
 
-		sscanf(line, "%15s %15s %23s %*s %47s %n", user, state, seconds, done,
-		       &name);
+		sscanf(line, "%u %15s %lf %*s %" SCNd64 "/%" SCNd64 " %n", &user, state,
+		       &seconds, &done, &of, &name);
 		if (!name)
 			continue;
-		if (strcmp(state, "running") != 0)
+		if (strcmp(state, "running") != 0) {
 			waiting++;
-		else if (!running++)
-			pf_buf_printf(runs, "runs    %s: %s, user %s, %s s, %s\n", device,
-				      line + name, user, seconds, done);
+			continue;
+		}
+		if (running++)
+			continue;
+		runs = json_object_new_object();
+		pf_json_add_string(runs, "executable", line + name);
+		pf_json_add_int(runs, "user", user);
+		pf_json_add_seconds(runs, "seconds", seconds);
+		pf_json_add_int(runs, "done", done);
+		pf_json_add_int(runs, "of", of);
+		pf_json_add(o, "runs", runs);
 	}
-	pf_buf_printf(out, ", running %u, waiting %u", running, waiting);
+	pf_json_add_int(o, "running", running);
+	pf_json_add_int(o, "waiting", waiting);
 }
 
-static void print_devices(int dir, const char *plugin, struct json_object *alive,
-			  struct pf_buf *out, struct pf_buf *runs)
+/* The devices of a plugin, which its file alive.json, ALIVE, names. */
+static struct json_object *read_devices(int dir, const char *plugin,
+					struct json_object *alive)
 {
-	struct json_object *devices = NULL, *counts;
-	unsigned n = 0;
+	struct json_object *list = json_object_new_array();
+	struct json_object *devices = pf_json_get(alive, "devices", json_type_object);
 
-	json_object_object_get_ex(alive, "devices", &devices);
 	if (!devices)
-		return;
-	json_object_object_foreach(devices, name, value) {
+		return list;
+	json_object_object_foreach(devices, name, counts) {
 		pf_autobuf struct pf_buf kind = PF_BUF_INIT, queue = PF_BUF_INIT;
 		const char *number = strrchr(name, ':');
+		struct json_object *o;
 
-		if (n++ >= MAX_SHOWN || !number)
+		if (!number)
 			continue;
+		o = json_object_new_object();
 		take(dir, &kind, "devices/%s/%s/kind", plugin, number + 1);
-		pf_buf_printf(out, "device  %s: %s", name, kind.data ? kind.data : "");
-		json_object_object_get_ex(value, "buffers", &counts);
-		pf_buf_printf(out, ", arrays %d", json_object_get_int(counts));
-		json_object_object_get_ex(value, "executables", &counts);
-		pf_buf_printf(out, ", programs %d", json_object_get_int(counts));
+		pf_json_add_string(o, "device", name);
+		pf_json_add_string(o, "kind", kind.data);
+		pf_json_add_copy(o, "buffers", json_object_object_get(counts, "buffers"));
+		pf_json_add_copy(o, "programs",
+				 json_object_object_get(counts, "executables"));
 		if (take(dir, &queue, "devices/%s/%s/queue", plugin, number + 1) == 0)
-			print_queue(queue.data, name, out, runs);
-		pf_buf_puts(out, "\n");
+			add_queue(o, queue.data);
+		pf_json_append(list, o);
 	}
-	if (n > MAX_SHOWN)
-		pf_buf_printf(out, "device  and %u more\n", n - MAX_SHOWN);
+	return list;
 }
 
-static void print_plugin(int dir, const char *name, struct pf_buf *out,
-			 struct pf_buf *runs)
+static struct json_object *read_plugin(int dir, const char *name)
 {
 	static const char *const fields[] = { "state", "error", "restarts", "pid",
 					      "alive.json" };
 	enum { STATE, ERROR, RESTARTS, PID, ALIVE, FIELDS };
 	struct pf_buf at[FIELDS] = { PF_BUF_INIT };
-	struct json_object *alive = NULL;
+	struct json_object *o = json_object_new_object(), *alive = NULL;
 
 	for (unsigned i = 0; i < FIELDS; i++)
 		take(dir, &at[i], "plugins/%s/%s", name, fields[i]);
-	pf_buf_printf(out, "plugin  %s: %s", name, at[STATE].data);
+	pf_json_add_string(o, "plugin", name);
+	pf_json_add_string(o, "state", at[STATE].data);
 	if (at[PID].len)
-		pf_buf_printf(out, ", process %s, restarts %s", at[PID].data,
-			      at[RESTARTS].data);
+		pf_json_add_int(o, "pid", strtoll(at[PID].data, NULL, 10));
+	pf_json_add_int(o, "restarts", strtoll(at[RESTARTS].data, NULL, 10));
 	if (at[ERROR].len)
-		pf_buf_printf(out, ", %.*s", (int)strcspn(at[ERROR].data, "\n"),
-			      at[ERROR].data);
-	pf_buf_puts(out, "\n");
-	if (at[ALIVE].len &&
-	    pf_json_parse(at[ALIVE].data, at[ALIVE].len, &alive, NULL) == 0)
-		print_devices(dir, name, alive, out, runs);
+		pf_json_add_string(o, "error", at[ERROR].data);
+	if (at[ALIVE].len)
+		pf_json_parse(at[ALIVE].data, at[ALIVE].len, &alive, NULL);
+	pf_json_add(o, "devices", read_devices(dir, name, alive));
 	json_object_put(alive);
 	for (unsigned i = 0; i < FIELDS; i++)
 		pf_buf_release(&at[i]);
+	return o;
 }
 
-static void print_plugins(int dir, struct pf_buf *out)
+static struct json_object *read_plugins(int dir)
 {
-	pf_autobuf struct pf_buf runs = PF_BUF_INIT;
+	struct json_object *list = json_object_new_array();
 	struct dirent **names = NULL;
 	int n = names_in(dir, "plugins", &names);
 
 	for (int i = 0; i < n; i++)
 		if (strcmp(names[i]->d_name, "available.json") != 0)
-			print_plugin(dir, names[i]->d_name, out, &runs);
+			pf_json_append(list, read_plugin(dir, names[i]->d_name));
 	names_free(names, n);
-	if (runs.len)
-		pf_buf_puts(out, runs.data);
+	return list;
 }
 
-static void print_jobs(int dir, struct pf_buf *out)
+static struct json_object *read_jobs(int dir)
 {
+	struct json_object *o = json_object_new_object();
 	struct dirent **names = NULL;
 	int n = names_in(dir, "jobs", &names);
-	unsigned running = 0, queued = 0, ended = 0;
+	int64_t running = 0, queued = 0, ended = 0;
 
 	for (int i = n > MAX_JOBS ? n - MAX_JOBS : 0; i < n; i++) {
 		pf_autobuf struct pf_buf state = PF_BUF_INIT;
@@ -194,19 +196,128 @@ static void print_jobs(int dir, struct pf_buf *out)
 			ended++;
 	}
 	names_free(names, n);
-	pf_buf_printf(out, "jobs    %u running, %u queued, %u ended%s\n", running, queued,
-		      ended, n > MAX_JOBS ? ", of the last 2000" : "");
+	pf_json_add_int(o, "running", running);
+	pf_json_add_int(o, "queued", queued);
+	pf_json_add_int(o, "ended", ended);
+	if (n > MAX_JOBS)
+		pf_json_add_int(o, "of_last", MAX_JOBS);
+	return o;
 }
 
-static void print_deaths(int dir, struct pf_buf *out)
+static void add_deaths(struct json_object *o, int dir)
 {
 	pf_autobuf struct pf_buf restarts = PF_BUF_INIT, last = PF_BUF_INIT;
 
-	if (take(dir, &last, "last_death") < 0 || take(dir, &restarts, "restarts") < 0 ||
-	    !last.len)
-		return;
-	pf_buf_printf(out, "daemon  restarts %s, last death %s\n", restarts.data,
-		      last.data);
+	if (take(dir, &restarts, "restarts") == 0)
+		pf_json_add_int(o, "restarts", strtoll(restarts.data, NULL, 10));
+	if (take(dir, &last, "last_death") == 0 && last.len)
+		pf_json_add_string(o, "last_death", last.data);
+}
+
+/* What the files of the mount M say, in *RET; or -errno, and a sentence. */
+static int read_mount(const char *m, struct json_object **ret, struct pf_err *err)
+{
+	pf_autobuf struct pf_buf version = PF_BUF_INIT, pid = PF_BUF_INIT,
+				 health = PF_BUF_INIT;
+	pf_autoclose int dir = open(m, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct statvfs fs = { 0 };
+	struct json_object *o;
+	int r = dir < 0 ? -errno : take(dir, &version, "version");
+
+	if (r == 0)
+		r = take(dir, &pid, "pid");
+	if (r == 0)
+		r = take(dir, &health, "health");
+	if (r == 0 && fstatvfs(dir, &fs))
+		r = -errno;
+	if (r == -ENOTCONN)
+		return pf_err_set(err, r, "%s: its daemon has ended", m);
+	if (r == -ENOENT && dir >= 0)
+		return pf_err_set(err, r, "%s: expected a pjrtfs mount, found no file %s",
+				  m,
+				  !version.len ? "version"
+				  : !pid.len   ? "pid"
+					       : "health");
+	if (r < 0)
+		return pf_err_set(err, r, "%s: %s", m, strerror(-r));
+	*ret = o = json_object_new_object();
+	pf_json_add_string(o, "mount", m);
+	pf_json_add_string(o, "version", version.data);
+	pf_json_add_int(o, "pid", strtoll(pid.data, NULL, 10));
+	pf_json_add_string(o, "health", health.data);
+	add_deaths(o, dir);
+	pf_json_add_int(o, "memory_used",
+			(int64_t)((fs.f_blocks - fs.f_bfree) * fs.f_frsize));
+	pf_json_add_int(o, "memory_limit", (int64_t)(fs.f_blocks * fs.f_frsize));
+	pf_json_add(o, "plugins", read_plugins(dir));
+	pf_json_add(o, "jobs", read_jobs(dir));
+	return 0;
+}
+
+/* --- as text -------------------------------------------------------------------------------- */
+
+static int64_t number(struct json_object *o, const char *key)
+{
+	return json_object_get_int64(json_object_object_get(o, key));
+}
+
+static const char *bytes_text(int64_t bytes, char dst[32])
+{
+	double n = (double)bytes;
+	unsigned at = 0;
+
+	for (; n >= 1024 && at < 4; at++)
+		n /= 1024;
+	snprintf(dst, 32, at ? "%.1f%c" : "%.0f%c", n, "BKMGT"[at]);
+	return dst;
+}
+
+static void print_device(struct json_object *o, struct pf_buf *out)
+{
+	pf_buf_printf(out, "device  %s: %s, arrays %" PRId64 ", programs %" PRId64,
+		      pf_json_get_string(o, "device"), pf_json_get_string(o, "kind"),
+		      number(o, "buffers"), number(o, "programs"));
+	if (json_object_object_get(o, "running"))
+		pf_buf_printf(out, ", running %" PRId64 ", waiting %" PRId64,
+			      number(o, "running"), number(o, "waiting"));
+	pf_buf_puts(out, "\n");
+}
+
+static void print_runs(struct json_object *device, struct pf_buf *out)
+{
+	struct json_object *runs = pf_json_get(device, "runs", json_type_object);
+	double seconds = json_object_get_double(json_object_object_get(runs, "seconds"));
+
+	if (runs)
+		pf_buf_printf(out,
+			      "runs    %s: %s, user %" PRId64 ", %.3f s, %" PRId64
+			      "/%" PRId64 "\n",
+			      pf_json_get_string(device, "device"),
+			      pf_json_get_string(runs, "executable"),
+			      number(runs, "user"), seconds, number(runs, "done"),
+			      number(runs, "of"));
+}
+
+static void print_plugin(struct json_object *o, struct pf_buf *out, struct pf_buf *runs)
+{
+	struct json_object *devices = json_object_object_get(o, "devices");
+	const char *error = pf_json_get_string(o, "error");
+	size_t n = json_object_array_length(devices);
+
+	pf_buf_printf(out, "plugin  %s: %s", pf_json_get_string(o, "plugin"),
+		      pf_json_get_string(o, "state"));
+	if (json_object_object_get(o, "pid"))
+		pf_buf_printf(out, ", process %" PRId64 ", restarts %" PRId64,
+			      number(o, "pid"), number(o, "restarts"));
+	if (*error)
+		pf_buf_printf(out, ", %.*s", (int)strcspn(error, "\n"), error);
+	pf_buf_puts(out, "\n");
+	for (size_t i = 0; i < n && i < MAX_SHOWN; i++) {
+		print_device(json_object_array_get_idx(devices, i), out);
+		print_runs(json_object_array_get_idx(devices, i), runs);
+	}
+	if (n > MAX_SHOWN)
+		pf_buf_printf(out, "device  and %zu more\n", n - MAX_SHOWN);
 }
 
 /* A line for each trouble. */
@@ -222,47 +333,61 @@ static void print_health(const char *text, struct pf_buf *out)
 	}
 }
 
+static void print_text(struct json_object *o, struct pf_buf *out)
+{
+	struct json_object *plugins = json_object_object_get(o, "plugins"),
+			   *jobs = json_object_object_get(o, "jobs");
+	const char *death = pf_json_get_string(o, "last_death");
+	pf_autobuf struct pf_buf runs = PF_BUF_INIT;
+	char used[32], limit[32];
+
+	pf_buf_printf(out, "%s: pjrtfs %s, process %" PRId64 "\n",
+		      pf_json_get_string(o, "mount"), pf_json_get_string(o, "version"),
+		      number(o, "pid"));
+	print_health(pf_json_get_string(o, "health"), out);
+	if (*death)
+		pf_buf_printf(out, "daemon  restarts %" PRId64 ", last death %s\n",
+			      number(o, "restarts"), death);
+	pf_buf_printf(out, "memory  %s of %s\n",
+		      bytes_text(number(o, "memory_used"), used),
+		      bytes_text(number(o, "memory_limit"), limit));
+	for (size_t i = 0; i < json_object_array_length(plugins); i++)
+		print_plugin(json_object_array_get_idx(plugins, i), out, &runs);
+	if (runs.len)
+		pf_buf_puts(out, runs.data);
+	pf_buf_printf(out,
+		      "jobs    %" PRId64 " running, %" PRId64 " queued, %" PRId64
+		      " ended%s\n",
+		      number(jobs, "running"), number(jobs, "queued"),
+		      number(jobs, "ended"),
+		      json_object_object_get(jobs, "of_last") ? ", of the last 2000"
+							      : "");
+}
+
 /* Print the status of the mount M.  The exit status. */
 static int look(const char *m)
 {
-	pf_autobuf struct pf_buf out = PF_BUF_INIT, version = PF_BUF_INIT,
-				 pid = PF_BUF_INIT, health = PF_BUF_INIT;
-	pf_autoclose int dir = open(m, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct statvfs fs = { 0 };
-	char used[32], limit[32];
-	int r = dir < 0 ? -errno : take(dir, &version, "version");
+	pf_autobuf struct pf_buf out = PF_BUF_INIT;
+	struct json_object *o = NULL;
+	struct pf_err err = PF_ERR_INIT;
+	int status;
 
-	if (r == 0)
-		r = take(dir, &pid, "pid");
-	if (r == 0)
-		r = take(dir, &health, "health");
-	if (r == 0 && fstatvfs(dir, &fs))
-		r = -errno;
-	if (r == -ENOTCONN)
-		pf_log(PF_LOG_ERROR, "%s: its daemon has ended", m);
-	else if (r == -ENOENT && dir >= 0)
-		pf_log(PF_LOG_ERROR, "%s: expected a pjrtfs mount, found no file %s", m,
-		       !version.len ? "version"
-		       : !pid.len   ? "pid"
-				    : "health");
-	else if (r < 0)
-		pf_log(PF_LOG_ERROR, "%s: %s", m, strerror(-r));
-	if (r < 0)
+	if (read_mount(m, &o, &err) < 0) {
+		pf_log(PF_LOG_ERROR, "%s", err.text);
 		return NO_ANSWER;
-	pf_buf_printf(&out, "%s: pjrtfs %s, process %s\n", m, version.data, pid.data);
-	print_health(health.data, &out);
-	print_deaths(dir, &out);
-	pf_buf_printf(&out, "memory  %s of %s\n",
-		      bytes_text((fs.f_blocks - fs.f_bfree) * fs.f_frsize, used),
-		      bytes_text(fs.f_blocks * fs.f_frsize, limit));
-	print_plugins(dir, &out);
-	print_jobs(dir, &out);
+	}
+	status = strcmp(pf_json_get_string(o, "health"), "ok") != 0 ? DEGRADED : ALL_OK;
+	if (!pf_json_complete(o))
+		out.failed = true;
+	else
+		print_text(o, &out);
+	json_object_put(o);
 	if (out.failed || fwrite(out.data, 1, out.len, stdout) != out.len ||
 	    fflush(stdout)) {
 		pf_log(PF_LOG_ERROR, "standard output cannot be written to");
 		return NO_ANSWER;
 	}
-	return strcmp(health.data, "ok") != 0 ? DEGRADED : ALL_OK;
+	return status;
 }
 
 /* --- the time limit ------------------------------------------------------------------------- */
