@@ -480,4 +480,10 @@ char *pf_absolute_path(const char *path);
  */
 char *pf_home_dir(void);
 
+enum { PF_USER_NAME = 16 };
+
+/* The name of the user ID, or the number where there is no name, or one that is longer than DST; returns DST.
+ * As pf_home_dir for blocking and threads. */
+const char *pf_user_name(unsigned id, char dst[PF_USER_NAME]);
+
 #endif

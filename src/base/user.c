@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What users write and have: sizes, words that are nearly right, paths, their home. */
+/* What users write and have: sizes, words that are nearly right, paths, their home, their name. */
 #include <ctype.h>
 #include <errno.h>
 #include <pwd.h>
@@ -161,4 +161,15 @@ char *pf_home_dir(void)
 	if (user && *user->pw_dir == '/')
 		home = user->pw_dir;
 	return home ? strdup(home) : NULL;
+}
+
+const char *pf_user_name(unsigned id, char dst[PF_USER_NAME])
+{
+	const struct passwd *user = getpwuid(id);
+
+	if (user && *user->pw_name && strlen(user->pw_name) < PF_USER_NAME)
+		snprintf(dst, PF_USER_NAME, "%s", user->pw_name);
+	else
+		snprintf(dst, PF_USER_NAME, "%u", id);
+	return dst;
 }

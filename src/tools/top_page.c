@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Samples as text and as JSON. */
-#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -130,14 +129,6 @@ static const char *size(char buf[16], double bytes)
 	return buf;
 }
 
-static const char *user_name(unsigned id, char buf[16])
-{
-	const struct passwd *entry = getpwuid(id);
-
-	snprintf(buf, 16, "%u", id);
-	return entry && strlen(entry->pw_name) < 16 ? entry->pw_name : buf;
-}
-
 static void put_devices(struct page *page, const struct sample *now,
 			const struct sample *before, const struct view *view)
 {
@@ -162,7 +153,7 @@ static void put_devices(struct page *page, const struct sample *now,
 static void put_users(struct page *page, const struct sample *now,
 		      const struct view *view)
 {
-	char name[16], memory[16];
+	char name[PF_USER_NAME], memory[16];
 
 	put(page, PLAIN, "%s", "");
 	put(page, HEADING, "%-12s%10s%12s%8s%10s%10s", "USER", "MEMORY", "EXECUTIONS",
@@ -171,7 +162,7 @@ static void put_users(struct page *page, const struct sample *now,
 		const struct user *u = &now->users[i];
 
 		put(page, PLAIN, "%-12s%10s%12.0f%8.0f%10.0f%10.0f",
-		    user_name(u->id, name), size(memory, u->memory), u->executions,
+		    pf_user_name(u->id, name), size(memory, u->memory), u->executions,
 		    u->jobs, u->buffers, u->programs);
 	}
 	put_rest(page, view, now->n_users);
@@ -191,7 +182,7 @@ static const char *percent(char buf[16], const char *progress)
 static void put_queue(struct page *page, const struct sample *now,
 		      const struct view *view)
 {
-	char name[16], done[16];
+	char name[PF_USER_NAME], done[16];
 
 	put(page, PLAIN, "%s", "");
 	put(page, HEADING, "%-10s%-12s%-10s%9s%6s%7s  %s", "QUEUE", "USER", "STATE",
@@ -200,7 +191,7 @@ static void put_queue(struct page *page, const struct sample *now,
 		const struct entry *e = &now->queue[i];
 
 		put(page, PLAIN, "%-10s%-12s%-10s%9.1f%6ld%7s  %s", e->where,
-		    user_name(e->user, name), e->state, e->seconds, e->position,
+		    pf_user_name(e->user, name), e->state, e->seconds, e->position,
 		    percent(done, e->progress), e->executable);
 	}
 	put_rest(page, view, now->n_queue);
@@ -210,7 +201,7 @@ static void put_queue(struct page *page, const struct sample *now,
 static void put_jobs(struct page *page, const struct sample *now, const struct view *view)
 {
 	unsigned n = shown(view, now->n_jobs), from = 0;
-	char name[16];
+	char name[PF_USER_NAME];
 
 	for (unsigned i = 0; i < now->n_jobs; i++)
 		if (now->jobs[i].number == view->job && i >= n)
@@ -221,7 +212,7 @@ static void put_jobs(struct page *page, const struct sample *now, const struct v
 		const struct job *j = &now->jobs[i];
 
 		put(page, j->number == view->job ? CHOSEN : PLAIN, "%-10lu%-12s%-10s%s",
-		    j->number, user_name(j->user, name), j->state, j->command);
+		    j->number, pf_user_name(j->user, name), j->state, j->command);
 	}
 	put_rest(page, view, now->n_jobs);
 }

@@ -190,4 +190,12 @@ TEST(another_users_home_is_from_the_user_database)
 	free(home);
 }
 
+TEST(a_user_without_a_name_is_a_number)
+{
+	char name[PF_USER_NAME];
+
+	ck_assert_str_eq(pf_user_name(0, name), "root");
+	ck_assert_str_eq(pf_user_name(4000000000, name), "4000000000");
+}
+
 UNIT_FIXTURE(work_dir_begin, work_dir_end)
