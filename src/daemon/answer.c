@@ -518,7 +518,7 @@ int answer(const struct options *o)
 	if (o->check_plugin)
 		return check_plugin(o);
 	if (o->status)
-		return status_show(o->status, o->timeout_s);
+		return status_show(o->status, o->timeout_s, o->json);
 	if (o->dump_config)
 		return dump_config(o);
 	if (o->estimate)

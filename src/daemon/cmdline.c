@@ -171,10 +171,6 @@ static int check(const struct reading *g, struct pf_err *err)
 				  answers, g->positional[0]);
 	if (o->check && !o->list_plugins)
 		return pf_err_set(err, -EINVAL, "--check is for --list-plugins");
-	if (o->status && o->json)
-		return pf_err_set(err, -EINVAL,
-				  "--json is for --list-plugins, --check-plugin and "
-				  "--estimate");
 	if (o->estimate && !o->dump_config && (!g->n_positional || g->n_positional > 2))
 		return pf_err_set(err, -EINVAL,
 				  "expected [SOURCE] PROGRAM beside --estimate, found %s "
@@ -184,10 +180,9 @@ static int check(const struct reading *g, struct pf_err *err)
 		return 0;
 	if (o->json || o->timeout_s)
 		return pf_err_set(err, -EINVAL,
-				  "%s is for --list-plugins, --check-plugin and "
-				  "--estimate%s",
-				  o->json ? "--json" : "--timeout",
-				  o->json ? "" : ", and --status");
+				  "%s is for --list-plugins, --check-plugin, --estimate "
+				  "and --status",
+				  o->json ? "--json" : "--timeout");
 	if (o->run && g->n_positional > 1)
 		return pf_err_set(err, -EINVAL,
 				  "expected [SOURCE] and options before --run, and no "

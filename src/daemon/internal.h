@@ -588,9 +588,10 @@ void holder_leave_terminal(int log);
 
 /* --- status.c: --status --------------------------------------------------------------------- */
 
-/* Print how the mount MOUNTPOINT is; reads its files for TIMEOUT_S seconds at most (0: 5).  The exit
- * status: 0 it is healthy, 1 its file health says otherwise, 2 it is not a mount, or does not answer. */
-int status_show(const char *mountpoint, unsigned timeout_s);
+/* Print how the mount MOUNTPOINT is, as text or as a line of JSON; reads its files for TIMEOUT_S seconds at
+ * most (0: 5).  The exit status: 0 it is healthy, 1 its file health says otherwise, 2 it is not a mount, or
+ * does not answer. */
+int status_show(const char *mountpoint, unsigned timeout_s, bool json);
 
 /* --- command.c ------------------------------------------------------------------------------ */
 

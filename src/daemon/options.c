@@ -796,7 +796,7 @@ const struct option_row option_rows[] = {
 	  "2: no mount, or no answer",
 	  AT(status) },
 	{ "json", 0, OPTION_FLAG, IN_COMMAND_LINE, NULL,
-	  "show the list of plugins, or the estimate, as JSON", AT(json) },
+	  "show the list of plugins, the estimate, or the status, as JSON", AT(json) },
 	{ "timeout", 0, OPTION_NUMBER, IN_COMMAND_LINE, "S",
 	  "wait S seconds for each plugin (default 60), or a mount (5)", AT(timeout_s), 1,
 	  3600 },

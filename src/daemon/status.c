@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --status: how a mount is, by its files alone. */
+/* --status: how a mount is, by its files alone, as text and as JSON. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 
 enum {
 	STATUS_S = 5,
-	MAX_SHOWN = 8,   /* devices of a plugin */
+	MAX_SHOWN = 8,   /* devices of a plugin, or all that work */
 	MAX_JOBS = 2000, /* whose states are read: some 0.2 ms each */
 };
 enum { ALL_OK, DEGRADED, NO_ANSWER };
@@ -95,7 +95,8 @@ static void add_queue(struct json_object *o, char *queue)
 		if (running++)
 			continue;
 		runs = json_object_new_object();
-		pf_json_add_string(runs, "executable", line + name);
+		if (strcmp(line + name, "-") != 0)
+			pf_json_add_string(runs, "executable", line + name);
 		pf_json_add_int(runs, "user", user);
 		pf_json_add_seconds(runs, "seconds", seconds);
 		pf_json_add_int(runs, "done", done);
@@ -287,22 +288,54 @@ static void print_runs(struct json_object *device, struct pf_buf *out)
 {
 	struct json_object *runs = pf_json_get(device, "runs", json_type_object);
 	double seconds = json_object_get_double(json_object_object_get(runs, "seconds"));
+	const char *executable = pf_json_get_string(runs, "executable");
+	char user[PF_USER_NAME];
 
 	if (runs)
 		pf_buf_printf(out,
-			      "runs    %s: %s, user %" PRId64 ", %.3f s, %" PRId64
-			      "/%" PRId64 "\n",
+			      "runs    %s: %s, user %s, %.3f s, %" PRId64 "/%" PRId64
+			      "\n",
 			      pf_json_get_string(device, "device"),
-			      pf_json_get_string(runs, "executable"),
-			      number(runs, "user"), seconds, number(runs, "done"),
-			      number(runs, "of"));
+			      *executable ? executable : "-",
+			      pf_user_name((unsigned)number(runs, "user"), user), seconds,
+			      number(runs, "done"), number(runs, "of"));
+}
+
+static bool works(struct json_object *device)
+{
+	return number(device, "running") || number(device, "waiting");
+}
+
+/* Print all devices that work, and before MAX_SHOWN are printed, others. */
+static void print_devices(struct json_object *devices, struct pf_buf *out,
+			  struct pf_buf *runs)
+{
+	size_t n = json_object_array_length(devices), shown = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *device = json_object_array_get_idx(devices, i);
+
+		if (!works(device))
+			continue;
+		print_device(device, out);
+		print_runs(device, runs);
+		shown++;
+	}
+	for (size_t i = 0; i < n && shown < MAX_SHOWN; i++) {
+		struct json_object *device = json_object_array_get_idx(devices, i);
+
+		if (works(device))
+			continue;
+		print_device(device, out);
+		shown++;
+	}
+	if (shown < n)
+		pf_buf_printf(out, "device  and %zu more, idle\n", n - shown);
 }
 
 static void print_plugin(struct json_object *o, struct pf_buf *out, struct pf_buf *runs)
 {
-	struct json_object *devices = json_object_object_get(o, "devices");
 	const char *error = pf_json_get_string(o, "error");
-	size_t n = json_object_array_length(devices);
 
 	pf_buf_printf(out, "plugin  %s: %s", pf_json_get_string(o, "plugin"),
 		      pf_json_get_string(o, "state"));
@@ -312,12 +345,7 @@ static void print_plugin(struct json_object *o, struct pf_buf *out, struct pf_bu
 	if (*error)
 		pf_buf_printf(out, ", %.*s", (int)strcspn(error, "\n"), error);
 	pf_buf_puts(out, "\n");
-	for (size_t i = 0; i < n && i < MAX_SHOWN; i++) {
-		print_device(json_object_array_get_idx(devices, i), out);
-		print_runs(json_object_array_get_idx(devices, i), runs);
-	}
-	if (n > MAX_SHOWN)
-		pf_buf_printf(out, "device  and %zu more\n", n - MAX_SHOWN);
+	print_devices(json_object_object_get(o, "devices"), out, runs);
 }
 
 /* A line for each trouble. */
@@ -364,50 +392,74 @@ static void print_text(struct json_object *o, struct pf_buf *out)
 							      : "");
 }
 
+/* --- the answer ----------------------------------------------------------------------------- */
+
+static int print(const struct pf_buf *out, int status)
+{
+	if (!out->failed && fwrite(out->data, 1, out->len, stdout) == out->len &&
+	    fflush(stdout) == 0)
+		return status;
+	pf_log(PF_LOG_ERROR, "standard output cannot be written to");
+	return NO_ANSWER;
+}
+
+/* The mount M has not answered, because of ERR.  The exit status. */
+static int no_answer(const char *m, bool json, const struct pf_err *err)
+{
+	pf_autobuf struct pf_buf out = PF_BUF_INIT;
+	struct json_object *o;
+
+	pf_log(PF_LOG_ERROR, "%s", err->text);
+	if (!json)
+		return NO_ANSWER;
+	o = json_object_new_object();
+	pf_json_add_string(o, "mount", m);
+	pf_json_add_string(o, "error", err->text);
+	pf_json_print_line(o, &out);
+	json_object_put(o);
+	return print(&out, NO_ANSWER);
+}
+
 /* Print the status of the mount M.  The exit status. */
-static int look(const char *m)
+static int look(const char *m, bool json)
 {
 	pf_autobuf struct pf_buf out = PF_BUF_INIT;
 	struct json_object *o = NULL;
 	struct pf_err err = PF_ERR_INIT;
-	int status;
+	bool ok;
 
-	if (read_mount(m, &o, &err) < 0) {
-		pf_log(PF_LOG_ERROR, "%s", err.text);
-		return NO_ANSWER;
-	}
-	status = strcmp(pf_json_get_string(o, "health"), "ok") != 0 ? DEGRADED : ALL_OK;
-	if (!pf_json_complete(o))
-		out.failed = true;
-	else
+	if (read_mount(m, &o, &err) < 0)
+		return no_answer(m, json, &err);
+	ok = strcmp(pf_json_get_string(o, "health"), "ok") == 0;
+	if (json)
+		pf_json_print_line(o, &out);
+	else if (pf_json_complete(o))
 		print_text(o, &out);
+	else
+		out.failed = true;
 	json_object_put(o);
-	if (out.failed || fwrite(out.data, 1, out.len, stdout) != out.len ||
-	    fflush(stdout)) {
-		pf_log(PF_LOG_ERROR, "standard output cannot be written to");
-		return NO_ANSWER;
-	}
-	return status;
+	return print(&out, ok ? ALL_OK : DEGRADED);
 }
 
 /* --- the time limit ------------------------------------------------------------------------- */
 
-int status_show(const char *mountpoint, unsigned timeout_s)
+int status_show(const char *mountpoint, unsigned timeout_s, bool json)
 {
 	unsigned limit_s = timeout_s ? timeout_s : STATUS_S;
+	struct pf_err err = PF_ERR_INIT;
 	int fds[2], status;
 	pid_t pid = pipe2(fds, O_CLOEXEC) ? -1 : fork();
 	struct pollfd ends;
 
 	if (pid < 0) {
-		pf_log(PF_LOG_ERROR, "no process to look at %s: %s", mountpoint,
-		       strerror(errno));
-		return NO_ANSWER;
+		pf_err_set(&err, -errno, "no process to look at %s: %s", mountpoint,
+			   strerror(errno));
+		return no_answer(mountpoint, json, &err);
 	}
 	if (pid == 0) {
 		/* Its own copy: the pipe ends with this process. */
 		close(fds[0]);
-		_exit(look(mountpoint));
+		_exit(look(mountpoint, json));
 	}
 	close(fds[1]);
 	ends = (struct pollfd){ .fd = fds[0], .events = POLLIN };
@@ -415,9 +467,9 @@ int status_show(const char *mountpoint, unsigned timeout_s)
 		/* It may outlive SIGKILL in a request that the daemon has read: nobody
 		 * waits for it. */
 		kill(pid, SIGKILL);
-		pf_log(PF_LOG_ERROR, "%s: pjrtfs does not answer within %u s", mountpoint,
-		       limit_s);
-		return NO_ANSWER;
+		pf_err_set(&err, -ETIMEDOUT, "%s: pjrtfs does not answer within %u s",
+			   mountpoint, limit_s);
+		return no_answer(mountpoint, json, &err);
 	}
 	close(fds[0]);
 	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))

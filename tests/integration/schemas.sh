@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The schemas of commands, replies, signature.json, info.json, x.json, events and the names of metrics, and
-# the mount agree.
+# The schemas of commands, replies, signature.json, info.json, x.json, events, --status and the names of metrics,
+# and the mount agree.
 . "$srcdir/tests/lib.sh"
 read -ra cc <<<"${CC:-cc}" # it may have options
 requires "${cc[@]}" --version
@@ -38,6 +38,18 @@ make -s -C "$build" DESTDIR="$work/inst" pkgdatadir=/share install-dist_pkgdataD
 	install-dist_schemaDATA >out 2>&1 || fail "make install: $(cat out)"
 same "$top/docs/commands.schema.json" inst/share/commands.schema.json
 diff -r "$top/docs/schema" inst/share/schema || fail "the installed schemas are others"
+
+ask '{"op":"execute","executable":"add","inputs":["x","moved"],"outputs":["z"],"repeat":1000000000,"async":true}' >out
+runs()
+{
+	"$pjrtfs" --status "$mnt" --json >status.json && jq -e '[.plugins[].devices[].runs | values] != []' status.json
+}
+eventually runs
+say "$mnt/jobs/2/cancel" 1
+eventually grep -qx cancelled "$mnt/jobs/2/state"
+status=0
+bounded "$pjrtfs" --status "$work" --json >nowhere.json 2>err || status=$?
+equal "status of no mount" "$status" 2
 
 "$patient" $((patience * 3)) python3 -B "$top/tests/tools/schemas.py" "$mnt" "$top"/docs/*.pod
 shows "$mnt/health" ok

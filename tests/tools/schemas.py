@@ -84,6 +84,18 @@ def events():
         expect(f"{name} in the manual", name in manual)
 
 
+def statuses():
+    """What the caller has put into status.json, of the mount, and nowhere.json, of none."""
+    use("status")
+    found = [json.loads(read(name)) for name in ("status.json", "nowhere.json")]
+    for about in found:
+        valid("--status", about)
+        for key in ("mount", "jobs" if "jobs" in about else "error"):
+            less = {k: v for k, v in about.items() if k != key}
+            expect(f"a status without {key} to be wrong", list(schema.check(less, schema.SCHEMA)))
+    expect("an answer and no answer", ["error" in about for about in found] == [False, True])
+
+
 def metrics():
     """The families of metrics.prom, with their types and labels, are those of metrics.json."""
     found = {}
@@ -108,6 +120,7 @@ states = {info["state"] for info in files("info", "executables/**/info.json")}
 expect(f"more states than {states}", states >= {"ready", "failed", "empty"})
 buffers()
 events()
+statuses()
 metrics()
 print(*wrong, sep="\n")
 sys.exit(1 if wrong else 0)
