@@ -21,7 +21,7 @@ static const char help[] =
 	"  -h, --help           print this text\n"
 	"  -V, --version        print the version\n"
 	"\n"
-	"Keys: q quits, up and down choose a job, c cancels it, C by force, s sorts.\n";
+	"Keys: q quits, ? explains the others and the columns.\n";
 
 struct options {
 	struct view view;
@@ -119,7 +119,7 @@ static int once(const struct options *o, struct pf_err *err)
 
 int main(int argc, char **argv)
 {
-	struct options o = { .delay = 1 };
+	struct options o = { .delay = 1, .view.active = JOBS };
 	struct pf_err err = PF_ERR_INIT;
 	int status = read_options(&o, argc, argv);
 

@@ -78,7 +78,10 @@ void sample_free(struct sample *s);
 enum sort { SORT_BUSY, SORT_RUNS, SORT_MEAN, SORT_NAME, SORTS };
 extern const char *const sort_names[SORTS];
 
-enum style { PLAIN, HEADING, CHOSEN };
+enum table { DEVICES, USERS, QUEUE, JOBS, EXECUTABLES, TABLES };
+
+/* HEADING: of a table; ACTIVE: of the table that keys scroll. */
+enum style { PLAIN, HEADING, ACTIVE, CHOSEN };
 
 struct line {
 	enum style style;
@@ -94,15 +97,24 @@ struct view {
 	const char *mount;
 	enum sort sort;
 	unsigned long job; /* the chosen job; 0: none */
-	unsigned rows;     /* of a table at most; 0: all */
+	enum table active; /* the table that keys scroll */
+	unsigned from
+		[TABLES]; /* the first row, if there are so many; not of JOBS: the chosen job is shown */
+	unsigned rows[TABLES]; /* at most; 0: all */
 };
+
+/* How many rows the table of NOW has. */
+unsigned page_rows(const struct sample *now, enum table table);
 
 /* Make lines of the sample NOW, and rates of it and BEFORE, which may be NULL.  The caller
  * frees LINES. */
 void page_make(struct page *page, const struct sample *now, const struct sample *before,
 	       const struct view *view);
 
-/* The same as a line of JSON, which is appended to TEXT. */
+/* Make lines that explain the keys of the screen and the columns.  The caller frees LINES. */
+void page_help(struct page *page);
+
+/* The same as page_make, as a line of JSON, which is appended to TEXT. */
 void page_json(struct pf_buf *text, const struct sample *now, const struct sample *before,
 	       const struct view *view);
 

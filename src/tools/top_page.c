@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "top.h"
 
@@ -104,16 +105,48 @@ static void put(struct page *page, enum style style, const char *fmt, ...)
 	va_end(words);
 }
 
-/* How many of N rows are shown; a line says how many are not. */
-static unsigned shown(const struct view *view, unsigned n)
+/* The rows of a table that are shown: from FROM to before TO, of N. */
+struct rows {
+	unsigned from, to, n;
+};
+
+static struct rows rows_shown(const struct view *view, enum table table, unsigned n)
 {
-	return view->rows && n > view->rows ? view->rows : n;
+	unsigned most = view->rows[table], from = view->from[table];
+
+	if (!most || most >= n)
+		return (struct rows){ 0, n, n };
+	from = MIN(from, n - most);
+	return (struct rows){ from, from + most, n };
 }
 
-static void put_rest(struct page *page, const struct view *view, unsigned n)
+/* Say how many rows are not shown. */
+static void put_rest(struct page *page, struct rows rows)
 {
-	if (shown(view, n) < n)
-		put(page, PLAIN, "... and %u more", n - shown(view, n));
+	unsigned below = rows.n - rows.to;
+
+	if (rows.from && below)
+		put(page, PLAIN, "... and %u above, %u below", rows.from, below);
+	else if (rows.from)
+		put(page, PLAIN, "... and %u above", rows.from);
+	else if (below)
+		put(page, PLAIN, "... and %u more", below);
+}
+
+static enum style heading(const struct view *view, enum table table)
+{
+	return view->active == table ? ACTIVE : HEADING;
+}
+
+unsigned page_rows(const struct sample *now, enum table table)
+{
+	const unsigned rows[TABLES] = { [DEVICES] = now->n_devices,
+					[USERS] = now->n_users,
+					[QUEUE] = now->n_queue,
+					[JOBS] = now->n_jobs,
+					[EXECUTABLES] = now->n_executables };
+
+	return rows[table];
 }
 
 /* "1.5G", in BUF. */
@@ -129,43 +162,85 @@ static const char *size(char buf[16], double bytes)
 	return buf;
 }
 
+/* A device with its rates. */
+struct rated {
+	const struct device *device;
+	struct rates rates;
+};
+
+static bool works(const struct rated *r)
+{
+	return r->device->running || r->device->waiting || r->rates.runs > 0 ||
+	       r->rates.busy > 0;
+}
+
+/* Those that work first, else in the order of the sample. */
+static int compare_rated(const void *a, const void *b)
+{
+	const struct rated *x = a, *y = b;
+
+	if (works(x) != works(y))
+		return works(x) ? -1 : 1;
+	return x->device < y->device ? -1 : x->device > y->device;
+}
+
+/* The devices, sorted; the caller frees them. */
+static struct rated *make_rated(const struct sample *now, const struct sample *before)
+{
+	double seconds = seconds_between(now, before);
+	struct rated *list = NULL;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < now->n_devices; i++) {
+		struct rated *r = tool_append(&list, &n, sizeof(*r));
+
+		r->device = &now->devices[i];
+		r->rates = rates_of(r->device, before, seconds);
+	}
+	if (n)
+		qsort(list, n, sizeof(*list), compare_rated);
+	return list;
+}
+
 static void put_devices(struct page *page, const struct sample *now,
 			const struct sample *before, const struct view *view)
 {
-	double seconds = seconds_between(now, before);
+	struct rows rows = rows_shown(view, DEVICES, now->n_devices);
+	pf_autofree struct rated *list = make_rated(now, before);
 	char up[16], down[16], memory[16];
 
-	put(page, HEADING, "%-10s%5s%5s%10s%7s%8s%8s%8s%8s%9s  %s", "DEVICE", "RUN",
-	    "WAIT", "RUNS/S", "BUSY", "UP/S", "DOWN/S", "MEMORY", "BUFFERS", "PROGRAMS",
-	    "KIND");
-	for (unsigned i = 0; i < shown(view, now->n_devices); i++) {
-		const struct device *d = &now->devices[i];
-		struct rates r = rates_of(d, before, seconds);
+	put(page, heading(view, DEVICES), "%-10s%5s%5s%10s%7s%8s%8s%8s%8s%9s  %s",
+	    "DEVICE", "RUN", "WAIT", "RUNS/S", "BUSY", "UP/S", "DOWN/S", "MEMORY",
+	    "BUFFERS", "PROGRAMS", "KIND");
+	for (unsigned i = rows.from; i < rows.to; i++) {
+		const struct device *d = list[i].device;
+		const struct rates *r = &list[i].rates;
 
 		put(page, PLAIN, "%-10s%5u%5u%10.1f%7.2f%8s%8s%8s%8.0f%9.0f  %s", d->name,
-		    d->running, d->waiting, r.runs, r.busy, size(up, r.uploaded),
-		    size(down, r.downloaded), size(memory, d->memory), d->buffers,
+		    d->running, d->waiting, r->runs, r->busy, size(up, r->uploaded),
+		    size(down, r->downloaded), size(memory, d->memory), d->buffers,
 		    d->programs, d->kind);
 	}
-	put_rest(page, view, now->n_devices);
+	put_rest(page, rows);
 }
 
 static void put_users(struct page *page, const struct sample *now,
 		      const struct view *view)
 {
+	struct rows rows = rows_shown(view, USERS, now->n_users);
 	char name[PF_USER_NAME], memory[16];
 
 	put(page, PLAIN, "%s", "");
-	put(page, HEADING, "%-12s%10s%12s%8s%10s%10s", "USER", "MEMORY", "EXECUTIONS",
-	    "JOBS", "BUFFERS", "PROGRAMS");
-	for (unsigned i = 0; i < shown(view, now->n_users); i++) {
+	put(page, heading(view, USERS), "%-12s%10s%12s%8s%10s%10s", "USER", "MEMORY",
+	    "EXECUTIONS", "JOBS", "BUFFERS", "PROGRAMS");
+	for (unsigned i = rows.from; i < rows.to; i++) {
 		const struct user *u = &now->users[i];
 
 		put(page, PLAIN, "%-12s%10s%12.0f%8.0f%10.0f%10.0f",
 		    pf_user_name(u->id, name), size(memory, u->memory), u->executions,
 		    u->jobs, u->buffers, u->programs);
 	}
-	put_rest(page, view, now->n_users);
+	put_rest(page, rows);
 }
 
 /* "37/100" as "37.0%", in BUF; "-" if one execution is all. */
@@ -182,53 +257,57 @@ static const char *percent(char buf[16], const char *progress)
 static void put_queue(struct page *page, const struct sample *now,
 		      const struct view *view)
 {
+	struct rows rows = rows_shown(view, QUEUE, now->n_queue);
 	char name[PF_USER_NAME], done[16];
 
 	put(page, PLAIN, "%s", "");
-	put(page, HEADING, "%-10s%-12s%-10s%9s%6s%7s  %s", "QUEUE", "USER", "STATE",
-	    "SECONDS", "PLACE", "DONE", "EXECUTABLE");
-	for (unsigned i = 0; i < shown(view, now->n_queue); i++) {
+	put(page, heading(view, QUEUE), "%-10s%-12s%-10s%9s%6s%7s  %s", "QUEUE", "USER",
+	    "STATE", "SECONDS", "PLACE", "DONE", "EXECUTABLE");
+	for (unsigned i = rows.from; i < rows.to; i++) {
 		const struct entry *e = &now->queue[i];
 
 		put(page, PLAIN, "%-10s%-12s%-10s%9.1f%6ld%7s  %s", e->where,
 		    pf_user_name(e->user, name), e->state, e->seconds, e->position,
 		    percent(done, e->progress), e->executable);
 	}
-	put_rest(page, view, now->n_queue);
+	put_rest(page, rows);
 }
 
 /* The table of jobs begins so that the chosen one is in it. */
 static void put_jobs(struct page *page, const struct sample *now, const struct view *view)
 {
-	unsigned n = shown(view, now->n_jobs), from = 0;
+	struct rows rows = rows_shown(view, JOBS, now->n_jobs);
 	char name[PF_USER_NAME];
 
-	for (unsigned i = 0; i < now->n_jobs; i++)
-		if (now->jobs[i].number == view->job && i >= n)
-			from = i - n + 1;
+	for (unsigned i = rows.to; i < now->n_jobs; i++)
+		if (now->jobs[i].number == view->job)
+			rows = (struct rows){ i + 1 - (rows.to - rows.from), i + 1,
+					      rows.n };
 	put(page, PLAIN, "%s", "");
-	put(page, HEADING, "%-10s%-12s%-10s%s", "JOB", "USER", "STATE", "COMMAND");
-	for (unsigned i = from; i < from + n; i++) {
+	put(page, heading(view, JOBS), "%-10s%-12s%-10s%s", "JOB", "USER", "STATE",
+	    "COMMAND");
+	for (unsigned i = rows.from; i < rows.to; i++) {
 		const struct job *j = &now->jobs[i];
 
 		put(page, j->number == view->job ? CHOSEN : PLAIN, "%-10lu%-12s%-10s%s",
 		    j->number, pf_user_name(j->user, name), j->state, j->command);
 	}
-	put_rest(page, view, now->n_jobs);
+	put_rest(page, rows);
 }
 
 static void put_executables(struct page *page, const struct sample *now,
 			    const struct sample *before, const struct view *view)
 {
+	struct rows rows = rows_shown(view, EXECUTABLES, now->n_executables);
 	pf_autofree struct hot *hot = make_hot(now, before, view->sort);
 
 	put(page, PLAIN, "%s", "");
-	put(page, HEADING, "%10s%8s%12s%10s  %s", "RUNS/S", "BUSY", "MEAN/MS", "FAILED/S",
-	    "EXECUTABLE");
-	for (unsigned i = 0; i < shown(view, now->n_executables); i++)
+	put(page, heading(view, EXECUTABLES), "%10s%8s%12s%10s  %s", "RUNS/S", "BUSY",
+	    "MEAN/MS", "FAILED/S", "EXECUTABLE");
+	for (unsigned i = rows.from; i < rows.to; i++)
 		put(page, PLAIN, "%10.1f%8.2f%12.3f%10.1f  %s", hot[i].runs, hot[i].busy,
 		    hot[i].mean * 1e3, hot[i].failed, hot[i].executable->name);
-	put_rest(page, view, now->n_executables);
+	put_rest(page, rows);
 }
 
 void page_make(struct page *page, const struct sample *now, const struct sample *before,
@@ -252,6 +331,35 @@ void page_make(struct page *page, const struct sample *now, const struct sample 
 	put_queue(page, now, view);
 	put_jobs(page, now, view);
 	put_executables(page, now, before, view);
+}
+
+void page_help(struct page *page)
+{
+	static const char *const lines[] = {
+		"q               quit",
+		"tab, shift-tab  choose a table, whose heading is reversed",
+		"up, down        a row, also k and j; in JOB they choose a job",
+		"page up, down, home, end",
+		"                in that table, or the first one with rows that are not shown",
+		"c, C            cancel the chosen job; by force, after a question",
+		"s               sort the executables: busy, runs, mean, name",
+		"?, h            this text; any key ends it",
+		"",
+		"RUN, WAIT       executions that run, and that wait for a slot of the device",
+		"RUNS/S, UP/S, DOWN/S",
+		"                executions, bytes to and from the device, a second",
+		"BUSY            seconds of executions that ended, a second: 2.00 are two at once",
+		"MEMORY          of arrays on the device; of a user, on the host",
+		"BUFFERS, PROGRAMS",
+		"                arrays, and programs, that are there",
+		"PLACE           in the queue; 0 does not wait",
+		"DONE            of the repetitions of an execution",
+		"MEAN/MS         of an execution, in milliseconds",
+	};
+
+	*page = (struct page){ NULL, 0 };
+	for (size_t i = 0; i < PF_ARRAY_SIZE(lines); i++)
+		put(page, PLAIN, "%s", lines[i]);
 }
 
 /* --- JSON -------------------------------------------------------------------------------- */

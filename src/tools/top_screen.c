@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The screen: a thread takes samples, so that keys work while the mount does not answer. */
 #include <curses.h>
+#include <limits.h>
 #include <locale.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@ struct screen {
 	int64_t answered_ms;
 	unsigned long cancel; /* a job; 0: none */
 	bool force;
+	bool helps;                  /* the keys and columns are explained */
 	char said[PF_ERR_TEXT + 64]; /* what became of the last key */
 };
 
@@ -90,27 +92,46 @@ static void *take_samples(void *arg)
 
 static void draw_line(int row, enum style style, const char *text)
 {
-	attrset(style == PLAIN     ? A_NORMAL
-		: style == HEADING ? A_BOLD | A_UNDERLINE
-				   : A_REVERSE);
+	static const attr_t attributes[] = { [PLAIN] = A_NORMAL,
+					     [HEADING] = A_BOLD | A_UNDERLINE,
+					     [ACTIVE] = A_BOLD | A_REVERSE,
+					     [CHOSEN] = A_REVERSE };
+
+	attrset((int)attributes[style]);
 	mvaddnstr(row, 0, text, -1);
 	attrset(A_NORMAL);
 	clrtoeol();
 }
 
-/* The most rows of a table with which the page of SAMPLE fits on the screen. */
-static unsigned rows_that_fit(const struct sample *sample)
+/* Lines that a table takes of which ROWS of N rows are shown. */
+static int lines_of(unsigned rows, unsigned n)
 {
-	const unsigned tables[] = { sample->n_devices, sample->n_users, sample->n_queue,
-				    sample->n_jobs, sample->n_executables };
-	unsigned rows = LINES > 0 ? (unsigned)LINES : 1, need;
+	return (int)(rows < n ? rows + 1 : n);
+}
 
-	do {
-		need = HEAD + sample->n_plugins + FOOT;
-		for (size_t i = 0; i < PF_ARRAY_SIZE(tables); i++)
-			need += BETWEEN + (tables[i] > rows ? rows + 1 : tables[i]);
-	} while (need > (unsigned)LINES && --rows > LEAST_ROWS);
-	return rows;
+/* Share the lines of the screen: each table in turn gets a row more, as long as the page fits. */
+static void fit_rows(struct screen *s)
+{
+	int left = LINES - HEAD - (int)s->now->n_plugins - FOOT;
+	bool grew = true;
+
+	for (enum table t = 0; t < TABLES; t++) {
+		s->view->rows[t] = LEAST_ROWS;
+		left -= BETWEEN + lines_of(LEAST_ROWS, page_rows(s->now, t));
+	}
+	while (grew) {
+		grew = false;
+		for (enum table t = 0; t < TABLES; t++) {
+			unsigned rows = s->view->rows[t], n = page_rows(s->now, t);
+			int more = lines_of(rows + 1, n) - lines_of(rows, n);
+
+			if (rows >= n || more > left)
+				continue;
+			s->view->rows[t]++;
+			left -= more;
+			grew = true;
+		}
+	}
 }
 
 static void draw(struct screen *s)
@@ -120,8 +141,10 @@ static void draw(struct screen *s)
 	char text[sizeof(s->said) + 64];
 
 	if (s->now)
-		s->view->rows = rows_that_fit(s->now);
-	if (s->now)
+		fit_rows(s);
+	if (s->helps)
+		page_help(&page);
+	else if (s->now)
 		page_make(&page, s->now, s->before, s->view);
 	erase();
 	for (unsigned i = 0; i < page.n && (int)i < LINES - 2; i++)
@@ -136,25 +159,83 @@ static void draw(struct screen *s)
 	else
 		snprintf(text, sizeof(text), "%s", s->said);
 	draw_line(LINES - 2, *text ? CHOSEN : PLAIN, text);
-	snprintf(text, sizeof(text),
-		 "q quit   up/down choose a job   c cancel it   C by force   s sort (%s)",
-		 sort_names[s->view->sort]);
+	snprintf(
+		text, sizeof(text),
+		"q quit  ? help  tab table  up/down row  c cancel  C by force  s sort (%s)",
+		sort_names[s->view->sort]);
 	draw_line(LINES - 1, PLAIN, text);
 	refresh();
 }
 
-/* Choose the next job, or the one before it (STEP -1); the first, if the chosen one has ended. */
-static void choose(struct screen *s, int step)
+static long between(long n, long least, long most)
 {
-	unsigned n = s->now ? s->now->n_jobs : 0, at = 0;
+	return n < least ? least : n > most ? most : n;
+}
+
+/* Choose the job STEP rows below; the first, if none is chosen or that one has ended. */
+static void choose_job(struct screen *s, long step)
+{
+	unsigned n = s->now->n_jobs, at = 0;
 
 	while (at < n && s->now->jobs[at].number != s->view->job)
 		at++;
-	if (at == n)
-		at = 0;
-	else if (step > 0 ? at + 1 < n : at > 0)
-		at += (unsigned)step;
+	at = at == n ? 0 : (unsigned)between(at + step, 0, (long)n - 1);
 	s->view->job = n ? s->now->jobs[at].number : 0;
+}
+
+/* How many rows of the table are not shown. */
+static long hidden_rows(const struct screen *s, enum table t)
+{
+	unsigned n = page_rows(s->now, t);
+
+	return n > s->view->rows[t] ? (long)(n - s->view->rows[t]) : 0;
+}
+
+static void scroll_table(struct screen *s, long step)
+{
+	enum table t = s->view->active;
+	long last = hidden_rows(s, t), from = s->view->from[t];
+
+	if (t == JOBS)
+		choose_job(s, step);
+	else
+		s->view->from[t] =
+			(unsigned)between(between(from, 0, last) + step, 0, last);
+}
+
+/* Let keys scroll the first table that has more rows than it shows, if the active one has not. */
+static void activate_hidden(struct screen *s)
+{
+	enum table t = 0;
+
+	if (hidden_rows(s, s->view->active))
+		return;
+	while (t < TABLES && !hidden_rows(s, t))
+		t++;
+	if (t < TABLES)
+		s->view->active = t;
+}
+
+/* A key that moves in the tables. */
+static void on_move(struct screen *s, int key)
+{
+	unsigned active = s->view->active;
+	long page;
+
+	if (!s->now)
+		return;
+	if (key == '\t' || key == KEY_BTAB)
+		s->view->active = (active + (key == '\t' ? 1 : TABLES - 1)) % TABLES;
+	else if (key == KEY_DOWN || key == 'j')
+		scroll_table(s, 1);
+	else if (key == KEY_UP || key == 'k')
+		scroll_table(s, -1);
+	if (key != KEY_NPAGE && key != KEY_PPAGE && key != KEY_HOME && key != KEY_END)
+		return;
+	activate_hidden(s);
+	page = key == KEY_NPAGE || key == KEY_PPAGE ? (long)s->view->rows[s->view->active]
+						    : INT_MAX;
+	scroll_table(s, key == KEY_NPAGE || key == KEY_END ? page : -page);
 }
 
 /* Ask on the last line but one; true: the answer is y. */
@@ -174,20 +255,26 @@ static bool confirm(struct screen *s, const char *question)
 /* False: quit. */
 static bool on_key(struct screen *s, int key)
 {
+	if (s->helps && key != ERR) {
+		s->helps = false;
+		return true;
+	}
 	if (key == 'q')
 		return false;
 	if (key != ERR)
 		*s->said = '\0';
+	if (key == '?' || key == 'h')
+		s->helps = true;
 	if (key == 's')
 		s->view->sort = (s->view->sort + 1) % SORTS;
-	if (key == KEY_DOWN || key == 'j' || key == KEY_UP || key == 'k')
-		choose(s, key == KEY_DOWN || key == 'j' ? 1 : -1);
+	on_move(s, key);
 	if (key != 'c' && key != 'C')
 		return true;
-	if (!s->view->job)
+	if (!s->view->job) {
+		s->view->active = JOBS;
 		snprintf(s->said, sizeof(s->said), "choose a job first: up, down");
-	else if (key == 'c' ||
-		 confirm(s, "End the plugin's process, and all that runs there? y/n")) {
+	} else if (key == 'c' ||
+		   confirm(s, "End the plugin's process, and all that runs there? y/n")) {
 		s->cancel = s->view->job;
 		s->force = key == 'C';
 		pthread_cond_signal(&s->wake);

@@ -104,6 +104,70 @@ bounded "$top_program" --json -d 1 fake | jq -e '.executables[0].runs_per_second
 	fail "a rate below 0"
 wait $!
 
+# -- 32 devices on a small screen: one that works stands first, others come by keys; FAKE as above
+for ((i = 0; i < 32; i++)); do
+	mkdir -p "many/devices/p/$i"
+	echo "kind$i" >"many/devices/p/$i/kind"
+done
+mkdir -p many/plugins/p many/jobs/{1,2,3}
+echo ready >many/plugins/p/state
+echo running | tee many/jobs/{1,2,3}/state
+echo 1 | tee many/version many/health many/metrics.prom
+echo '0 running 1.000 0 0/1 far' >many/devices/p/20/queue
+echo '0 waiting 1.000 1 0/1 far' >many/devices/p/30/queue
+bounded "$top_program" -1 -d 0.1 many >out
+equal "the order of devices" "$(sed -n -e /^USER/q -e 's/^p:\([0-9][0-9]*\) .*/\1/p' out | paste -sd ' ')" \
+	"20 30 $(seq -s ' ' 0 19) $(seq -s ' ' 21 29) 31"
+bounded "$top_program" --json -d 0.1 many |
+	jq -e '[.devices[].device] == [range(32) | "p:\(.)"] and .devices[20].running == 1' || fail "devices as JSON"
+
+# rows FIRST REST: of the devices; how many are not shown
+rows()
+{
+	screen '^DEVICE' && [ "$(grep -A 1 ^DEVICE screen | sed -n '2s/ .*//p')" = "p:$1" ] && grep -qx -e "$2" screen
+}
+keys()
+{
+	"${tmux[@]}" send-keys "$@"
+}
+"${tmux[@]}" new-session -d -x 80 -y 24 "$top_program -d 0.2 many; echo status \$?; exec cat"
+eventually rows 20 '\.\.\. and 29 more'
+keys NPage
+eventually rows 1 '\.\.\. and 3 above, 26 below'
+keys Down
+eventually rows 2 '\.\.\. and 4 above, 25 below'
+keys End
+eventually rows 28 '\.\.\. and 29 above'
+keys PPage
+eventually rows 25 '\.\.\. and 26 above, 3 below'
+keys Home
+eventually rows 20 '\.\.\. and 29 more'
+keys '?'
+eventually screen '^tab, shift-tab +choose a table'
+! grep -q ^DEVICE screen || fail "help beside the tables: $(cat screen)"
+keys q
+eventually rows 20 '\.\.\. and 29 more'
+keys h
+eventually screen '^MEAN/MS '
+keys x
+
+# chosen N: the line of job N is reversed
+chosen()
+{
+	"${tmux[@]}" capture-pane -e -p >screen && grep -q "$(printf '\e\[7m%s ' "$1")" screen
+}
+# the tables from DEVICE are USER, QUEUE and JOB; keys without rows to go to stay where they are
+keys Tab Tab Tab Down Down
+eventually chosen 2
+keys k
+eventually chosen 1
+keys BTab Up Down BTab BTab Down
+eventually rows 30 '\.\.\. and 1 above, 28 below'
+chosen 1 || fail "no job is chosen: $(cat screen)"
+keys q
+eventually screen 'status 0'
+"${tmux[@]}" kill-server
+
 # -- bad input
 unset PJRTFS_MOUNT
 ends_with 1 "$m is not a mount of pjrtfs" "$top_program" --once "$m"
