@@ -164,7 +164,42 @@ eventually grep -qx runs client
 bounded "$build/pjrtfs" cpu "$work/srv/pjrt/cpu" -o allow_other
 eventually grep -qx ok client
 wait $!
+
+# -- what kubelet and Prometheus ask the DaemonSet for, without containers
+# of_daemonset WHAT: the command of a probe of the container pjrtfs, or of the container metrics, or the URL that is scraped
+of_daemonset()
+{
+	/usr/bin/python3 -B - "$top/docs/examples/kubernetes.yaml" "$1" "$work" <<'END'
+import shlex, sys, yaml
+path, what, work = sys.argv[1:]
+template = next(yaml.safe_load_all(open(path)))["spec"]["template"]
+served, metrics = template["spec"]["containers"]
+notes = {key.partition("/")[2]: value for key, value in template["metadata"]["annotations"].items()}
+assert notes["scrape"] == "true" and int(notes["port"]) == metrics["ports"][0]["containerPort"], notes
+words = served[what]["exec"]["command"] if what in served else metrics["command"]
+print(f"http://127.0.0.1:{notes['port']}{notes['path']}" if what == "scrape" else
+      shlex.join(words).replace("/srv", work + "/srv").replace("/www", work + "/www"))
+END
+}
+for probe in startupProbe livenessProbe readinessProbe; do
+	of_daemonset "$probe" >asked
+	bounded bash -eu asked >out 2>&1 || fail "$probe: $(cat asked out)"
+done
+of_daemonset metrics >asked
+for name in chmod httpd mkdir timeout; do
+	ln -s busybox "rootfs/bin/$name"
+done
+PATH=$work/rootfs/bin /bin/bash -eu -c 'eval "exec $(cat asked)"' &
+server=$!
+url=$(of_daemonset scrape)
+eventually curl -sf -o scraped -D head "$url"
+tells head '^Content-Type: text/plain; version=0\.0\.4'
+equal "healthy" "$(bounded python3 "$top/tests/tools/prometheus.py" scraped pjrtfs_healthy)" 1
+fails_with 'error: 404' curl -sSf "${url%/cgi-bin/metrics}/srv/pjrt/cpu/health"
 bounded fusermount3 -u "$work/srv/pjrt/cpu"
+fails_with 'error: 503' curl -sSf "$url"
+kill "$server"
+wait "$server" || :
 page 'The container mounts' 'The host hands'
 shows out $'ok\ncpu'
 page 'The host hands' 'Kubernetes'
