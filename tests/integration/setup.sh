@@ -7,7 +7,11 @@
 mkdir -p tree/scripts bin tree/plugins/{validators/bin,jax/jax} # so that pip fetches nothing
 touch tree/plugins/validators/bin/hadolint
 cp "$top/scripts/setup" tree/scripts/
-export did=$work/did refusal=$work/refusal
+export did=$work/did refusal=$work/refusal deb=$work/prometheus_1_all.deb stale=$work/stale
+mkdir -p package/{DEBIAN,usr/bin}
+printf '%s\n' 'Package: prometheus' 'Version: 1' 'Architecture: all' 'Maintainer: nobody' 'Description: none' >package/DEBIAN/control
+echo promtool >package/usr/bin/promtool
+dpkg-deb --build package "$deb" >/dev/null
 
 imitate()
 {
@@ -25,6 +29,12 @@ END
 imitate bin/apt-get <<'END'
 #!/bin/sh
 echo "apt-get $*" >>"$did"
+case "$*" in
+*' download prometheus')
+	rm "$stale" 2>/dev/null && exit 100
+	cp "$deb" .
+	;;
+esac
 [ -e "$refusal" ] || exit 0
 cat "$refusal"
 rm "$refusal"
@@ -54,10 +64,15 @@ tells "$did" '^apt-get .*DPkg::Lock::Timeout=[0-9]+ .*install .* libfuse3-dev' \
 	'^fetch-plugins header cpu$' '^configure -q --enable-werror$' '^made$'
 ! grep -q shellcheck "$did" || fail "installed for the demo: $(cat "$did")"
 
-# The tests need more, and no configure again.
+# The tests need more, and no configure again; the lists of packages name a promtool that is gone.
+touch "$stale"
 CONFIGURE_FLAGS=--enable-werror setup --tests
 tells "$did" '^apt-get .*install .* shellcheck' '^fetch-plugins $'
 ! grep -q '^configure' "$did" || fail "configured again: $(cat "$did")"
+equal "updates" "$(grep -c '^apt-get.* update$' "$did")" 2
+shows tree/plugins/validators/bin/promtool promtool
+setup --tests
+! grep -q download "$did" || fail "promtool is fetched again: $(cat "$did")"
 
 # Another failure ends it, with what apt-get said.
 echo 'E: Unable to locate package libfuse3-dev' >"$refusal"
