@@ -5,7 +5,7 @@
 # that change the machine are imitated.
 . "$srcdir/tests/lib.sh"
 mkdir -p tree/scripts bin tree/plugins/{validators/bin,jax/jax} # so that pip fetches nothing
-touch tree/plugins/validators/bin/hadolint
+touch tree/plugins/validators/bin/clang-format
 cp "$top/scripts/setup" tree/scripts/
 export did=$work/did refusal=$work/refusal deb=$work/prometheus_1_all.deb stale=$work/stale
 mkdir -p package/{DEBIAN,usr/bin}
