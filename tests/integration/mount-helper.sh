@@ -71,9 +71,9 @@ bounded umount "$mnt"
 daemon_ended
 
 # SIGTERM ends the daemon: the mount stays its mounter's.
-how=rootmode=40000,user_id=0,group_id=0,default_permissions,allow_other
+how=subtype=pjrtfs,rootmode=40000,user_id=0,group_id=0,default_permissions,allow_other
 bounded bash -c 'exec 7<>/dev/fuse &&
-	mount -i -t fuse.pjrtfs -o "fd=7,$3" pjrtfs "$1" &&
+	mount -i -t fuse -o "fd=7,$3" pjrtfs "$1" &&
 	exec pjrtfs "$2" /dev/fd/7 --plugin-dir "$4" --no-cache -o default_permissions,allow_other' \
 	- "$mnt" "${plugin:-cpu}" "$how" "$plugins" >out 2>&1 || fail "$(cat out)"
 handed_in
