@@ -111,16 +111,16 @@ bounded setfattr -n user.pjrtfs.dtype -v S16 "$typed/24.raw"
 bounded setfattr -n user.pjrtfs.shape -v 3,4 "$typed/24.raw"
 out_and_in()
 {
-	local how=$1
+	local how="$1, $side"
 	shift
-	bounded "$@" "$typed/." out 2>said || fail "$how, out: $(cat said)"
-	bounded "$@" out/. "$b/in" 2>>said || fail "$how, in: $(cat said)"
-	bounded "$@" out/. "$b/in" 2>>said || fail "$how, onto what is there: $(cat said)"
+	bounded "$@" "$typed/." "$side/out" 2>said || fail "$how, out: $(cat said)"
+	bounded "$@" "$side/out/." "$b/in" 2>>said || fail "$how, in: $(cat said)"
+	bounded "$@" "$side/out/." "$b/in" 2>>said || fail "$how, onto what is there: $(cat said)"
 	[ ! -s said ] || fail "$how says: $(head -n 3 said)"
 	bounded diff -r "$typed" "$b/in" || fail "$how: other bytes"
 	equal "by $how" "$(bounded jq -c '[.dtype, .shape]' "$b/in/24.json")" '["S16",[3,4]]'
 	equal "by $how" "$(bounded jq -c '[.dtype, .shape]' "$b/in/bf16.json")" '["BF16",[2,2]]'
-	bounded rm -r "$b/in" out
+	bounded rm -r "$b/in" "$side/out"
 }
 by_tar()
 {
@@ -128,13 +128,18 @@ by_tar()
 	tar --xattrs --xattrs-include='user.*' -C "$1" -cf - . |
 		tar --xattrs --xattrs-include='user.*' -C "$2" -xf -
 }
-touch probe
-if setfattr -n user.pjrtfs.probe -v 1 probe 2>/dev/null; then
+# here, and in a tmpfs, which lists attributes in another order
+mkdir here memory
+! isolated || mount -t tmpfs memory memory
+for side in here memory; do
+	touch "$side/probe"
+	setfattr -n user.pjrtfs.probe -v 1 "$side/probe" 2>/dev/null || continue
 	out_and_in 'cp -a' cp -a
 	out_and_in 'cp --preserve=xattr' cp -r --preserve=xattr
 	out_and_in 'rsync -X' rsync -aX
 	out_and_in 'tar --xattrs' by_tar
-fi
+done
+! isolated || umount memory
 bounded rm -r "$typed"
 
 # -- tar

@@ -105,6 +105,26 @@ head -c 23 x.raw | bounded tee "$b/odd.raw" >/dev/null
 fails_with 'Invalid argument' set_to "$b/odd.raw" dtype F32
 shown odd '["U8",[23],"ready"]'
 
+# copied in the order of tmpfs: the shape awaits the type, as long as the file is open
+python3 -c '
+import errno, os, sys
+path = sys.argv[1]
+def refused(name, value):
+    try:
+        os.setxattr(path, "user.pjrtfs." + name, value)
+    except OSError as e:
+        return e.errno == errno.EINVAL
+    return False
+with open(path, "wb") as f:
+    f.write(bytes(24))
+    f.flush()
+    assert refused("shape", b"[3,2]")
+    for name, value in (("state", b"ready"), ("shape", b"[3,2]"), ("id", b"7"), ("dtype", b"S32")):
+        os.setxattr(path, "user.pjrtfs." + name, value)
+assert refused("shape", b"[7]")
+' "$b/copied.raw"
+shown copied '["S32",[3,2],"ready"]'
+
 # -- attributes set a scratch file's later type and shape
 bounded cp x.raw "$b/scratch"
 set_to "$b/scratch" dtype S16

@@ -8,6 +8,7 @@
 static void inode_free(struct buffer_inode *inode)
 {
 	pf_buffer_unref(inode->buffer);
+	free(atomic_load(&inode->copied_shape));
 	free(inode);
 }
 

@@ -359,10 +359,44 @@ static int set(struct pf_node *node, const char *key, const char *text,
 	return r < 0 ? r : 0;
 }
 
+/*
+ * Programs that copy attributes set all of them, in the order in which the original's filesystem
+ * lists them: tmpfs lists the shape before the element type, for which alone it may be right.
+ */
+static int set_copied(struct pf_node *node, const char *key, const char *text,
+		      struct pf_err *err)
+{
+	struct buffer_inode *inode = view_of(node)->inode;
+	pf_autofree char *shape = NULL;
+	int r = set(node, key, text, err);
+
+	if (r == -EINVAL && !strcmp(key, "shape") &&
+	    view_of(node)->format == PF_FORMAT_RAW) {
+		shape = strdup(text);
+		if (!shape)
+			return -ENOMEM;
+		shape = atomic_exchange(&inode->copied_shape, shape);
+		return 0;
+	}
+	if (r == 0 && !strcmp(key, "dtype")) {
+		shape = atomic_exchange(&inode->copied_shape, NULL);
+		if (shape)
+			r = set(node, "shape", shape, err);
+	}
+	return r;
+}
+
+static void forget_copied(struct buffer_inode *inode)
+{
+	atomic_store(&inode->copied, false);
+	free(atomic_exchange(&inode->copied_shape, NULL));
+}
+
 static int buffer_set_xattr(struct pf_node *node, const char *name, const void *value,
 			    size_t len, int flags, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf text = PF_BUF_INIT, now = PF_BUF_INIT;
+	struct buffer_inode *inode = view_of(node)->inode;
 	int i = find(name);
 	bool there;
 
@@ -378,9 +412,15 @@ static int buffer_set_xattr(struct pf_node *node, const char *name, const void *
 		return -EEXIST;
 	/* Programs that copy attributes set those of the original, too; setting the present value
 	 * changes nothing. */
-	if (!attributes[i].settable ||
-	    (there && now.len == len && !memcmp(now.data, value, len)))
+	if (!attributes[i].settable) {
+		atomic_store(&inode->copied, atomic_load(&inode->opens) != 0);
 		return 0;
+	}
+	if (there && now.len == len && !memcmp(now.data, value, len))
+		return 0;
+	if (atomic_load(&inode->copied))
+		return set_copied(node, attributes[i].name, text.data ? text.data : "",
+				  err);
 	return set(node, attributes[i].name, text.data ? text.data : "", err);
 }
 
@@ -739,6 +779,8 @@ static void buffer_commit(struct pf_open *of, enum pf_commit why, struct pf_repl
 {
 	PF_CLEANUP(pf_value_unrefp) struct pf_value *value = buffer_copy_end(of, why);
 
+	if (why == PF_COMMIT_FLUSH)
+		forget_copied(view_of(of->node)->inode);
 	if (value) {
 		inode_changed(of->node);
 		buffer_transfer_start(buffer_of(of->node), value, false, reply);

@@ -30,6 +30,10 @@ struct buffer_inode {
 	struct pf_node *_Atomic directory;
 	/* The id of the file of which it is an unchanged tensor, or 0. */
 	_Atomic uint64_t part_of;
+	/* Until a writer closes: has it set attributes that only a copy sets, and the shape that
+	 * awaits its element type, owned, or NULL. */
+	_Atomic bool copied;
+	char *_Atomic copied_shape;
 };
 
 /* The object of a buffer's node. */
