@@ -20,6 +20,9 @@ ldd "$build/pjrtfs" "$build/pjrtfs-top" "$build/pjrtfs-worker" | sed -n 's/.* =>
 	done | sed 's/:.*//' | sort -u >needed
 grep -q libfuse3 needed || fail "the packages of the programs: $(cat needed)"
 sed -e ':a' -e '/\\$/{N;s/\\\n//;ba' -e '}' "$top/Containerfile" >joined
+# (Debian's releases have other packages: those of the image's are compared.)
+release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+grep -q "^FROM debian:$release-slim$" joined || : >needed
 while read -r package; do
 	case $package in
 	libc6 | libgcc-s1 | zlib1g) ;; # in each image
