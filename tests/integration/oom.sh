@@ -118,8 +118,8 @@ whole
 # memory again; the writer waits, or gets EIO if its request has killed two daemons
 # (what the group has includes pages of files, which the kernel takes back first: some 200 MiB of the plugin's)
 echo $(($(cat "$group/$usage") + (64 << 20))) >"$group/$limit"
-head -c $((1 << 29)) /dev/zero >zeros
-"$patient" $((patience * 6)) cp zeros "$b/large.raw" 2>said &
+truncate -s 512M zeros # without blocks: in a tmpfs they would be the group's memory
+"$patient" $((patience * 6)) cp --sparse=never zeros "$b/large.raw" 2>said &
 writer=$!
 eventually grep -q "the daemon of $mnt ended (signal 9 (Killed))" "$mnt.log"
 eventually grep -q "the daemon of $mnt ended (status 75)" "$mnt.log"
