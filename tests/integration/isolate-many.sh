@@ -42,6 +42,7 @@ for uid in range(first, last + 1):
             {"create": create, "visit": visit}[command](f"{mnt}/buffers/{uid}.raw", str(uid) * 1000)
         except OSError as e:
             print(e.strerror, open(mnt + "/error").read())
+        sys.stdout.flush()
         os._exit(0)
     os.wait()
 PY
