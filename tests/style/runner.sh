@@ -30,6 +30,13 @@ test_of good 'exit 0'
 runs 0 good
 tells out '^1 passed, 0 failed$'
 
+# Here it is a test that runs tests: their groups are in its own.
+if grep -q '^0::/.*pjrtfs-tests-' /proc/self/cgroup; then
+	test_of groups 'grep "^0::'"$(sed -n 's/^0:://p' /proc/self/cgroup)"'/pjrtfs-tests-[0-9]*/1$" /proc/self/cgroup'
+	runs 0 groups
+	rm tree/tests/integration/groups.sh
+fi
+
 # A defect fails, is told by its last lines, and is not run again.
 test_of bad 'echo once >>'"$work"'/bad; echo wrong bytes; exit 1'
 runs 1 good integration/bad.sh
