@@ -26,9 +26,43 @@ new_root()
 	mount -t tmpfs -o mode=755 tmpfs "$root"
 	part "debootstrap $1" debootstrap --variant=minbase ${2:+"--include=$2"} "${@:5}" "$1" "$root" "${3:-$mirror}" "${@:4:1}"
 	ln -sfn ../proc/self/mounts "$root/etc/mtab" # as systemd and containers make it
+	printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d" # packages start no daemon
+	chmod +x "$root/usr/sbin/policy-rc.d"
 	mkdir "$root/old"
 	mount --rbind /dev "$root/dev"
+	mount --rbind /sys "$root/sys"
 	mount -t proc proc "$root/proc"
+}
+
+# as_here: pip in $root, which has ca-certificates, finds the index as it does here.
+as_here()
+{
+	cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
+	[ ! -e /etc/pip.conf ] || cp /etc/pip.conf "$root/etc/"
+}
+
+# put_tree: this tree, without what was built, as /pjrtfs of $root, with the plugins of here; what pip brought for this
+# system's Python is not among them.
+put_tree()
+{
+	local dir
+	mkdir "$root/pjrtfs"
+	tar -C "$top" --exclude=./plugins --exclude=./build --exclude=./.git --exclude=./configure -c . |
+		tar -C "$root/pjrtfs" -x
+	for dir in "$plugins"/*/; do
+		case $dir in
+		*/jax/ | */validators/) continue ;;
+		esac
+		dir=$(basename "$dir")
+		mkdir -p "$root/pjrtfs/plugins/$dir"
+		mount --bind "$plugins/$dir" "$root/pjrtfs/plugins/$dir"
+	done
+}
+
+# in_tree COMMANDS: there
+in_tree()
+{
+	in_root "cd /pjrtfs; $1" CONFIGURE_FLAGS=--enable-werror PJRTFS_TEST_PATIENCE="$patience"
 }
 
 # in_root COMMANDS [VARIABLE=VALUE...]: the system becomes the root of a mount namespace, not of a chroot: after

@@ -49,8 +49,8 @@ installs()
 		umount /mnt' - "$work/lines" "$3") >out 2>&1 </dev/null || fail "README.md, $1: $(tail -n 40 out)"
 	tail -n 3 out >last
 }
-installs '## Install' 'On Debian 12, as a package' /mnt/pjrt
+installs '## Install' 'On Debian 12 or 13, as a package' /mnt/pjrt
 shows last $'ok\n/usr/local/bin/pjrtfs\nok'
 # shellcheck disable=SC2088 # the other shell expands it
-installs 'On Debian 12, as a package' 'As a wheel' '~/pjrt'
+installs 'On Debian 12 or 13, as a package' 'As a wheel' '~/pjrt'
 shows last $'ok\n/usr/bin/pjrtfs\nok'

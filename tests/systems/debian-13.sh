@@ -16,30 +16,22 @@ smoke_packages="attr iproute2 jq parallel perl procps psmisc pyflakes3 python3-n
 new_root trixie fuse3,xz-utils
 portable
 try_portable
-in_system()
-{
-	in_root "cd /pjrtfs; $1" CONFIGURE_FLAGS=--enable-werror PJRTFS_TEST_PATIENCE="$patience"
-}
-mkdir "$root/pjrtfs"
-tar -C "$top" --exclude=./plugins --exclude=./build --exclude=./.git --exclude=./configure -c . |
-	tar -C "$root/pjrtfs" -x
-mkdir "$root/pjrtfs/plugins"
-mount --bind "$plugins" "$root/pjrtfs/plugins"
+put_tree
 
-part "scripts/setup" in_system scripts/setup
-part "packages of the tests" in_system \
+part "scripts/setup" in_tree scripts/setup
+part "packages of the tests" in_tree \
 	"apt-get -q -y --no-install-recommends install $smoke_packages"
-part demo in_system 'PJRTFS_BUILD=$PWD/build scripts/demo'
-part "the tests' programs" in_system 'make -C build -j$(nproc) check-programs'
-part "smoke tests" in_system 'tests/run --build build smoke'
+part demo in_tree 'PJRTFS_BUILD=$PWD/build scripts/demo'
+part "the tests' programs" in_tree 'make -C build -j$(nproc) check-programs'
+part "smoke tests" in_tree 'tests/run --build build smoke'
 tail -n 1 said
 
 # This system's pip, which knows the way to the index, fetches for that Python; it would compare what a
 # package requires with its own.
-version=$(in_system 'python3 -c "import sys; print(*sys.version_info[:2], sep=\".\")"')
+version=$(in_tree 'python3 -c "import sys; print(*sys.version_info[:2], sep=\".\")"')
 part "the newest JAX for Python $version" "$patient" $((patience * 6)) /usr/bin/python3 -m pip install -q --no-compile \
 	--target "$root/jax" --python-version "$version" --only-binary=:all: --ignore-requires-python jax flatbuffers
-part "functions of JAX" in_system '
+part "functions of JAX" in_tree '
 	end() { fusermount3 -u -z /mnt/new; fusermount3 -u -z /mnt/old; }
 	trap end EXIT
 	scripts/run-here /mnt/new --plugin cpu

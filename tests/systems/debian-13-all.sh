@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# TIER: deep
+# SANITIZE: none
+# NEEDS: net
+# COST: 3000 CPU-s in 2400 s
+# LIMIT: 14400 s
+# On Debian 13, in a system that the test makes and forgets, scripts/setup brings what the tests need, and every test passes.
+. "$srcdir/tests/lib.sh"
+. "$top/tests/root.sh"
+
+new_root trixie ca-certificates
+as_here
+put_tree
+part "scripts/setup --tests" in_tree 'scripts/setup --tests'
+part "the tests' programs" in_tree 'make -C build -j$(nproc) check-programs'
+part "every test" in_tree 'tests/run --build build --no-skip check'
+tail -n 1 said
