@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
-# docs/jax.md and the README's first example: what they show works as it stands there, with JAX.
+# docs/jax.md, docs/quickstart.md and the README's first example: what they show works as it stands there, with JAX, and with PyTorch where that is.
 . "$srcdir/tests/words.sh"
 export PYTHONPATH=$plugins/jax
-mkdir bin
+mkdir bin home
 ln -s /usr/bin/python3 bin/python3
 export PATH=$work/bin:$PATH
 requires python3 -c 'import jax'
@@ -12,6 +12,14 @@ mount_pjrtfs
 
 run_page README.md '## From JAX' '## Try it'
 tells said '^11 22 33$'
+# The quick start's mount is ~/pjrt.
+ln -s "$mnt" home/pjrt
+export HOME=$work/home
+run_page docs/quickstart.md '## A function of JAX' '## A batch of one'
+tells said '^0\.26894[0-9]* 0\.73105[0-9]*$'
+run_page docs/quickstart.md '## A batch of one' '## A module of PyTorch'
+tells said 'short is F32\[3\], the program wants F32\[1,4\]$'
+
 run_page docs/jax.md '## A function' '## Arrays'
 tells said '^ready$'
 run_page docs/jax.md '## Arrays' '## A training'
