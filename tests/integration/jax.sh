@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
-# docs/jax.md, docs/quickstart.md and the README's first example: what they show works as it stands there, with JAX, and with PyTorch where that is.
+# docs/jax.md and docs/quickstart.md: what they show works as it stands there, with JAX, and with PyTorch where that is.
 . "$srcdir/tests/words.sh"
 export PYTHONPATH=$plugins/jax
 mkdir bin home
@@ -10,8 +10,6 @@ export PATH=$work/bin:$PATH
 requires python3 -c 'import jax'
 mount_pjrtfs
 
-run_page README.md '## From JAX' '## Try it'
-tells said '^11 22 33$'
 # The quick start's mount is ~/pjrt.
 ln -s "$mnt" home/pjrt
 export HOME=$work/home

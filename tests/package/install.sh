@@ -4,8 +4,8 @@
 # SANITIZE: none
 # NEEDS: net
 # LIMIT: 3600 s
-# README.md, Install: its two blocks, pasted in the root of a clone, install and mount.  What they
-# write on this system is gone at the end.
+# README.md, docs/building.md and docs/quickstart.md: their blocks that install, pasted in the root of a clone, install
+# and mount.  What they write on this system is gone at the end.
 . "$srcdir/tests/lib.sh"
 requires command -v apt
 requires command -v dh
@@ -22,12 +22,14 @@ chmod +x bin/sudo
 tar -C "$top" --exclude=./build --exclude=./plugins -cf - . | tar -C clone -xf -
 ln -s "$(realpath "$plugins")" clone/plugins
 
-# installs FROM TO MOUNTPOINT: paste the block between the two lines on a system of its own
+# installs PAGE FROM TO MOUNTPOINT: paste the block between the two lines on a system of its own; if pjrtfs is in PATH
+# then, mount(8) finds its helper, too
 installs()
 {
-	local own=$work/own-${3//\//-}
-	sed -n "/^$1/,/^$2/s/^    //p" "$top/README.md" >lines
-	grep -qF "pjrtfs cpu $3" lines || fail "README.md has other lines: $(cat lines)"
+	local own
+	own=$(mktemp -d "$work/own-XXXXXX")
+	sed -n "/^$2/,/^$3/s/^    //p" "$top/$1" >lines
+	grep -qF "pjrtfs cpu $4" lines || fail "$1 has other lines: $(cat lines)"
 	mkdir -p "$own/home"
 	(cd clone && unset PJRTFS_PLUGIN_PATH PJRTFS_BUILD && export own && HOME=$own/home USER=root \
 		PATH=$work/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
@@ -40,17 +42,23 @@ installs()
 		bash -eu "$1"
 		mountpoint=$(eval "echo $2")
 		cat "$mountpoint/health"
-		command -v pjrtfs
 		pid=$(cat "$mountpoint/pid")
 		fusermount3 -u "$mountpoint"
 		tail --pid="$pid" -f /dev/null
+		command -v pjrtfs || exit 0
 		mount -t pjrtfs cpu /mnt # by the helper that was installed
 		cat /mnt/health
-		umount /mnt' - "$work/lines" "$3") >out 2>&1 </dev/null || fail "README.md, $1: $(tail -n 40 out)"
+		umount /mnt' - "$work/lines" "$4") >out 2>&1 </dev/null || fail "$1, $2: $(tail -n 40 out)"
 	tail -n 3 out >last
 }
-installs '## Install' 'On Debian 12 or 13, as a package' /mnt/pjrt
+installs docs/building.md '## From the source' '## As a package' /mnt/pjrt
 shows last $'ok\n/usr/local/bin/pjrtfs\nok'
 # shellcheck disable=SC2088 # the other shell expands it
-installs 'On Debian 12 or 13, as a package' 'As a wheel' '~/pjrt'
-shows last $'ok\n/usr/bin/pjrtfs\nok'
+{
+	installs README.md 'On Debian 12 or 13, as a package' 'As a wheel' '~/pjrt'
+	shows last $'ok\n/usr/bin/pjrtfs\nok'
+	installs README.md 'As a wheel' 'As a portable archive' '~/pjrt'
+	installs README.md 'As a portable archive' 'Each last line' '~/pjrt'
+	installs docs/quickstart.md '## Install and mount' '## A batch of one' '~/pjrt'
+}
+tells out '^0\.26894[0-9]* 0\.73105[0-9]*$'
