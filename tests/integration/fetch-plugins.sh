@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
-# COST: 11 CPU-s in 12 s
-# scripts/fetch-plugins: what each name brings, and that nothing is fetched twice or written into a
-# file that has other links; the form that is installed; what is wrong is refused with a sentence.
-# pip takes small wheels made here.
+# COST: 5 CPU-s in 7 s
+# scripts/fetch-plugins: what each name brings, by each program that can download, and that nothing is fetched twice
+# or written into a file that has other links; what it brought, it removes; the form that is installed; what is wrong is
+# refused with a sentence.  An index made here has small wheels.
 . "$srcdir/tests/lib.sh"
 requires isolated
-requires /usr/bin/python3 -m pip --version
-mkdir -p tree/scripts wheels
+requires command -v curl
+mkdir -p tree/scripts index/files
 cp "$top/scripts/fetch-plugins" "$top/scripts/cuda.ffi.json" tree/scripts/
-export PIP_NO_INDEX=1 PIP_FIND_LINKS=$work/wheels
+export HOME=$work/nobody PIP_INDEX_URL=http://127.0.0.1:8000/
+/usr/bin/python3 -m http.server --bind 127.0.0.1 --directory index 8000 >served 2>&1 &
+server=$!
+eventually curl -fs http://127.0.0.1:8000/
 
-# wheel NAME VERSION MEMBER...: a wheel, whose members hold the name and their own, and its pin
+# wheel NAME VERSION MEMBER...: a wheel in the index, whose members hold the name and their own, and its pin
 wheel()
 {
 	/usr/bin/python3 - "$@" <<'END2'
@@ -20,17 +23,18 @@ import hashlib, os, sys, zipfile
 
 padding = " " * int(os.environ.get("padding", 0))
 name, version, *members = sys.argv[1:]
-stem = f"{name.replace('-', '_')}-{version}"
-path = f"wheels/{stem}-py3-none-any.whl"
-with zipfile.ZipFile(path, "w") as file:
-    for member in members:
-        file.writestr(member, f"{name} {version} {member}\n" + padding)
-    file.writestr(f"{stem}.dist-info/METADATA",
-                  f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    file.writestr(f"{stem}.dist-info/WHEEL",
-                  "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-    file.writestr(f"{stem}.dist-info/RECORD", "")
-print(f"{name}=={version} --hash=sha256:{hashlib.sha256(open(path, 'rb').read()).hexdigest()}")
+wheel = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
+with zipfile.ZipFile(f"index/files/{wheel}", "w") as file:
+    for n, member in enumerate(members):
+        packed = zipfile.ZIP_STORED if n else zipfile.ZIP_DEFLATED
+        file.writestr(member, f"{name} {version} {member}\n" + padding, packed)
+    file.writestr("RECORD", ", ".join(members))
+with open(f"index/files/{wheel}", "rb") as file:
+    sha256 = hashlib.sha256(file.read()).hexdigest()
+os.makedirs(f"index/{name}", exist_ok=True)
+with open(f"index/{name}/index.html", "a", encoding="ascii") as file:
+    file.write(f'<a href="../files/{wheel}#sha256={sha256}" data-dist-info-metadata="true">{wheel}</a><br/>\n')
+print(f"{name}=={version} --hash=sha256:{sha256}")
 END2
 }
 official=(xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so xla_plugins/xla_cpu_pjrt/include/pjrt_c_api.h)
@@ -116,9 +120,24 @@ shows tree/plugins/cpu-0.81/pjrt_plugin.so "xla-cpu-pjrt 0.0.1 ${official[0]}"
 wheel xla-cpu-pjrt 0.0.1 "${official[@]}" more >/dev/null
 rm tree/plugins/cpu-0.81/pjrt_plugin.so.from
 ! fetch || fail "another wheel was taken"
-tells out 'HASHES' '^fetch-plugins: pip could not download xla-cpu-pjrt'
+tells out '^fetch-plugins: .*/xla_cpu_pjrt-0\.0\.1-py3-none-any\.whl: expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}$'
 shows tree/plugins/cpu-0.81/pjrt_plugin.so "xla-cpu-pjrt 0.0.1 ${official[0]}"
 equal "left over" "$(find tree/plugins -name '.fetch*')" ''
+rm index/xla-cpu-pjrt/index.html
+wheel xla-cpu-pjrt 0.0.1 "${official[@]}" more >/dev/null
+! fetch || fail "another wheel was taken"
+tells out '^fetch-plugins: http://127\.0\.0\.1:8000/xla-cpu-pjrt/ has no xla-cpu-pjrt==0\.0\.1 of SHA-256 '
+
+# -- what was brought is removed, and nothing beside it
+touch tree/plugins/cpu/mine
+fetch --remove cpu cpu-0.115 || fail "remove: $(cat out)"
+dir=tree/plugins fetched 0 cpu-0.106/pjrt_plugin.so cpu-0.81/pjrt_plugin.so cpu/mine include/pjrt_c_api.h
+tells out "^removed $work/tree/plugins/cpu/pjrt_plugin\.so$"
+test ! -e tree/plugins/cpu-0.115 || fail "a folder is left: $(ls -a tree/plugins/cpu-0.115)"
+fails_with "nothing in $work/tree/plugins was brought by fetch-plugins cpu" tree/scripts/fetch-plugins --remove cpu
+fetch --dir gpu --remove || fail "remove: $(cat out)"
+test ! -e gpu || fail "left over: $(find gpu)"
+fails_with "there is no folder gpu" tree/scripts/fetch-plugins --dir gpu --remove
 
 # -- the installed form fetches cpu to where pjrtfs searches: for a user, and for root
 chmod 755 "$work"
@@ -142,14 +161,22 @@ if [ -n "$others" ]; then
 	fails_with "pjrtfs-fetch-plugins: may not write in $work/some" user "$work/installed" --dir "$work/some"
 fi
 
-# -- where Python has no pip, its wheel does: Debian's python3-venv brings that
-if [ -e "$(echo /usr/share/python-wheels/pip-*.whl)" ]; then
-	unshare --mount bash -euc 'mount -t tmpfs tmpfs /usr/lib/python3/dist-packages
-		! /usr/bin/python3 -m pip --version 2>/dev/null
-		PATH=/usr/bin:/bin "$@"' - ./installed --dir pipless cpu >out 2>&1 || fail "no pip: $(cat out)"
-	dir=pipless
+# -- without curl, and without Python, too; the index is of pip's configuration, and its links begin with its name
+mkdir -p "$HOME/.config/pip"
+printf '[global]\ntimeout = 60\nindex-url = %s\n' "$PIP_INDEX_URL" >"$HOME/.config/pip/pip.conf"
+sed -i 's|\.\./files|/files|' index/lammps-jax-pjrt-cpu/index.html
+unset PIP_INDEX_URL XDG_CONFIG_HOME
+mkdir upper overlay empty
+mount -t overlay -o "lowerdir=/usr/bin,upperdir=$work/upper,workdir=$work/overlay" overlay /usr/bin
+for missing in curl python3; do
+	rm /usr/bin/$missing
+	PATH=/usr/bin:/bin ./installed --dir "no-$missing" cpu >out 2>&1 || fail "without $missing: $(cat out)"
+	dir=no-$missing
 	fetched 1 cpu/pjrt_plugin.so
-fi
+done
+mount --bind empty /usr/lib/apt
+PATH=/usr/bin:/bin fails_with 'neither curl nor python3 is here' ./installed --dir no-apt cpu
+umount -l /usr/bin /usr/lib/apt
 
 # -- wrong words, and a folder that cannot be made
 for word in 'cp*u' cpu-0 '' '..'; do
@@ -159,16 +186,18 @@ fails_with 'unknown option --all' "$work/installed" --all
 fails_with '--dir: expected a folder' "$work/installed" --dir
 fails_with 'cannot make the folder installed/x' "$work/installed" --dir installed/x cpu
 
-# -- without a network
-PIP_NO_INDEX='' PIP_FIND_LINKS='' PIP_RETRIES=0 PIP_INDEX_URL=http://127.0.0.1:9/ \
-	fails_with 'pip could not download lammps-jax-pjrt-cpu into' "$work/installed" --dir unreached
+# -- without an index
+PIP_INDEX_URL=http://127.0.0.1:9 fails_with 'cannot download http://127.0.0.1:9/lammps-jax-pjrt-cpu/, and curl says why above' \
+	"$work/installed" --dir unreached
 
 # -- a full disk: nothing remains of a plugin that does not fit beside its wheel
+rm index/lammps-jax-pjrt-cpu/index.html
 padding=$((1 << 20)) wheel lammps-jax-pjrt-cpu 2028.1 lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so \
 	>tree/scripts/plugins.txt
 mkdir disk
-mount -t tmpfs -o size=1536K tmpfs disk
-fails_with "cannot extract lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so in $work/disk: OSError: [Errno 28] No space left" \
+mount -t tmpfs -o size=512K tmpfs disk
+fails_with "cannot extract lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so in $work/disk: gzip: stdout: No space left" \
 	./installed --dir disk cpu
 equal "left over" "$(find disk -type f ! -name .lock)" ''
 umount disk
+kill "$server"
