@@ -31,11 +31,16 @@ while read -r package; do
 done <needed
 while read -r word _; do
 	case $word in
-	'' | '#'* | FROM | RUN | COPY | ENTRYPOINT) ;;
+	'' | '#'* | FROM | RUN | COPY | USER | ENTRYPOINT) ;;
 	*) fail "Containerfile: $word is no instruction" ;;
 	esac
 done <joined
 bounded "$validators/bin/hadolint" "$top/Containerfile"
+mkdir tools
+printf '#!/bin/sh\necho "$PWD: podman $*"\n' >tools/podman
+chmod +x tools/podman
+PATH=$work/tools:$PATH bounded make -s --no-print-directory -C "$build" image >out
+shows out "$top: podman build -t pjrtfs -f Containerfile ."
 
 # -- the manifests: strict YAML, no key twice, and each volume is there
 /usr/bin/python3 - "$top/docs/examples/kubernetes.yaml" <<'END'
@@ -81,6 +86,7 @@ umount /sys/fs/cgroup/unified 2>/dev/null || :
 export PJRTFS_PLUGIN_PATH=$plugins PATH=$build:$PATH PJRTFS_CACHE_DIR=$work/cache
 mkdir -p srv rootfs/bin rootfs/proc rootfs/dev rootfs/sys rootfs/tmp rootfs/usr bundles
 mount -t tmpfs --make-shared srv srv
+chmod 1777 rootfs/tmp
 ln -s usr/lib usr/lib64 rootfs/
 cp /usr/bin/busybox rootfs/bin/
 for name in sh cat ls sleep; do
@@ -89,16 +95,20 @@ done
 
 cat >bundle.py <<'END'
 import json, sys
-path, root, plugins, device, binds, caps, *args = sys.argv[1:]
+path, root, plugins, device, user, binds, caps, *args = sys.argv[1:]
 config = json.load(open(path))
 process = config["process"]
-process.update(terminal=False, args=args,
-               capabilities={k: caps.split() for k in ("bounding", "effective", "permitted")})
+uid, gid = map(int, user.split(":"))
+held = ("bounding",) if uid else ("bounding", "effective", "permitted")
+process.update(terminal=False, args=args, user={"uid": uid, "gid": gid},
+               capabilities={k: caps.split() for k in held})
+process["env"].append("HOME=/tmp")
 process["env"].append("PJRTFS_PLUGIN_PATH=" + plugins)
 del process["rlimits"], config["linux"]["resources"]
 config["root"] = {"path": root, "readonly": False}
 if device:
-    config["linux"]["devices"] = [{"path": device, "type": "c", "major": 10, "minor": 229}]
+    config["linux"]["devices"] = [{"path": device, "type": "c", "major": 10, "minor": 229,
+                                   "fileMode": 0o666}]
 config["mounts"] = [m for m in config["mounts"] if m["destination"] != "/sys/fs/cgroup"]
 for bind in binds.split():
     source, destination, *options = bind.split(":")
@@ -111,10 +121,10 @@ json.dump(config, open(path, "w"))
 END
 
 # podman run OPTION... IMAGE WORD...: as podman, with crun, on a file system that has busybox alone,
-# and /usr for its libraries; the image pjrtfs also has the build and the plugins.
+# and /usr for its libraries; the image pjrtfs also has the build, the plugins, and the user that Containerfile names.
 podman()
 {
-	local bundle binds=() caps=() drop='' fds=0 device='' args=() image
+	local bundle binds=() caps=() drop='' fds=0 device='' user='' args=() image
 	bundle=$(mktemp -d "$work/bundles/XXXXXX")
 	binds=(/usr/lib:/usr/lib:ro /usr/lib64:/usr/lib64:ro)
 	shift # run
@@ -129,6 +139,10 @@ podman()
 			device=$2
 			shift 2
 			;;
+		--user)
+			user=$2:0
+			shift 2
+			;;
 		*) fail "podman $1" ;;
 		esac
 	done
@@ -136,12 +150,13 @@ podman()
 	args=("$@")
 	if [ "$image" = pjrtfs ]; then
 		args=("$build/pjrtfs" "$@")
+		user=${user:-$(sed -n 's/^USER //p' "$top/Containerfile")}
 		binds+=(/etc:/etc:ro "$build:$build:ro" "$plugins/:$plugins:ro")
 	fi
 	[ -n "$drop" ] || caps+=(CAP_CHOWN CAP_DAC_OVERRIDE CAP_KILL CAP_SETUID CAP_SETGID)
 	(cd "$bundle" && crun spec)
-	python3 "$work/bundle.py" "$bundle/config.json" "$work/rootfs" "$plugins" "$device" "${binds[*]}" \
-		"${caps[*]}" "${args[@]}"
+	python3 "$work/bundle.py" "$bundle/config.json" "$work/rootfs" "$plugins" "$device" \
+		"${user:-0:0}" "${binds[*]}" "${caps[*]}" "${args[@]}"
 	crun --cgroup-manager=disabled --root "$work/crun" run --preserve-fds "$fds" \
 		--bundle "$bundle" "${bundle##*/}"
 }
@@ -156,7 +171,7 @@ page()
 		fail "docs/containers.md, $1: $(cat out err)"
 }
 export -f podman fail
-export work build plugins
+export work build plugins top
 page 'The host mounts' 'The container mounts'
 shows out $'ok\n11 22 33'
 gone srv/pjrt/cpu/health
@@ -211,6 +226,7 @@ shows out ok
 # -- a plugin that is not there; no right to mount; no device
 fails_with 'plugin nothing: not found' podman run --rm --device /dev/fuse --cap-add SYS_ADMIN pjrtfs \
 	nothing --run cat
-fails_with 'in a container: start it with --cap-add SYS_ADMIN' podman run --rm --device /dev/fuse pjrtfs cpu /tmp -f
+fails_with 'in a container: start it with --cap-add SYS_ADMIN' podman run --rm --user 0 --device /dev/fuse \
+	pjrtfs cpu /tmp -f
 fails_with '/dev/fuse is missing' podman run --rm --cap-add SYS_ADMIN pjrtfs cpu --run cat
 umount -R srv
