@@ -18,6 +18,7 @@ deb=$(echo "$build"/deb/pjrtfs_*.deb)
 
 # -- again, elsewhere, by somebody with other habits
 if [ "$times" != 1 ]; then
+	make_alone dist
 	mkdir -p other/folder
 	tar -C other/folder -xf "$build"/pjrtfs-*.tar.xz
 	(
@@ -51,7 +52,14 @@ sed 's|/[^/]*\.md/\.\./|/|' links | sort -u | while read -r link; do
 	test -e "$link" || test -e "$link.gz" || fail "a page links to $link"
 done
 [ -s links ] || fail "no page has a link"
-! zgrep -l /usr/local/libexec root/usr/share/man/man?/* || fail "a manual page names another's paths"
+zcat root/usr/share/man/man?/*.gz | sed 's/\\-/-/g' | grep -oE '/usr/[^ ]*pjrtfs[a-zA-Z/.-]*[a-z]' | sort -u >paths
+grep -q '^/usr/share/pjrtfs/targets' paths || fail "the manual's paths: $(cat paths)"
+while read -r path; do
+	case $path in
+	/usr/local/lib/pjrtfs/plugins*) ;; # of pjrtfs-fetch-plugins
+	*) test -e "root$path" || fail "the manual names $path, which is not in the package" ;;
+	esac
+done <paths
 cd "$build"/deb/pjrtfs-0* || exit
 PJRTFS_PLUGIN_PATH=$plugins "$patient" $((patience * 5)) debian/tests/demo >"$work/out" 2>&1 ||
 	fail "debian/tests/demo: $(tail -n 40 "$work/out")"
