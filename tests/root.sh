@@ -119,3 +119,42 @@ try_portable()
 		tail --pid="$pid" -f /dev/null'
 	shows "$home/z" $'11 22 33\n44 55 66'
 }
+
+# package: make $package.
+package()
+{
+	make_alone deb 'deb/pjrtfs_*.deb'
+	package=$(echo "$work"/pjrtfs_*.deb)
+}
+
+# try_package: in $root, a system without anything else, README.md's lines, as they stand, install $package with few others,
+# fetch a plugin and mount it; what an upgrade says of a mount that goes on is right; what docs/systemd.md says removes all.
+try_package()
+{
+	sed -n '/^There, and on Debian 13/,/^For other systems/s/^    //p' "$top/README.md" >"$root/install"
+	sed -n '/^## Remove/,/^## /s/^    //p' "$top/docs/systemd.md" | grep -v '^systemctl ' >"$root/remove"
+	mkdir -p "$root/root/build/deb"
+	cp "$package" "$root/root/build/deb"
+	printf '#!/bin/sh\nexec "$@"\n' >"$root/usr/bin/sudo"
+	chmod +x "$root/usr/bin/sudo"
+	echo 'APT::Get::Assume-Yes "true";' >"$root/etc/apt/apt.conf.d/yes"
+	mkdir -p /usr/local/share/ca-certificates # those of this system, for its way to the network
+	cp -R /usr/local/share/ca-certificates "$root/usr/local/share"
+	part "the package in ${root##*/}" in_root 'cd
+		apt-get -q update
+		. /install
+		cat pjrt/health
+		version=$(cat pjrt/pid)
+		exec >/said
+		apt-get -q --reinstall install ./build/deb/pjrtfs_*.deb
+		exec 1>&2
+		tr -d "\r" </said | sed -n "s/^    kill/kill/p" >/command # dpkg writes to a terminal
+		. /command
+		until [ "$(readlink /proc/$(cat pjrt/pid)/exe)" = /usr/bin/pjrtfs ]; do sleep 0.1; done
+		fusermount3 -u pjrt
+		rmdir pjrt
+		. /remove
+		rm -r build
+		find / -xdev -name "*pjrtfs*" >/left'
+	equal "what is left" "$(cat "$root/left")" ''
+}

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# SANITIZE: none
+# NEEDS: net
+# COST: 50 CPU-s
+# LIMIT: 3600 s
+# The package of make deb in a Debian 12 that has nothing else: at most 12 packages come with it, of 60 MB with it, and
+# README.md's lines install it; in the deep run in Ubuntu 24.04, too, and in tests/systems/debian-13.sh in that.
+. "$srcdir/tests/lib.sh"
+. "$top/tests/root.sh"
+
+package
+new_root bookworm
+cp "$package" "$root"
+part "what comes with it" in_root 'apt-get -q --assume-no install /pjrtfs_*.deb || :'
+grep -A 99 '^The following additional packages' said | sed '1d; /^[^ ]/,$d' | wc -w >packages
+[ "$(cat packages)" -le 12 ] || fail "$(cat packages) packages: $(cat said)"
+tells said '^After this operation, [1-5]?[0-9]\.[0-9] MB|^After this operation, 60\.'
+rm "$root"/pjrtfs_*.deb
+try_package
+
+# Ubuntu, whose keys this system has not: TLS vouches for the mirror
+if [ "$times" != 1 ] && curl -sfo /dev/null https://archive.ubuntu.com/ubuntu/dists/noble/Release; then
+	new_root noble '' https://archive.ubuntu.com/ubuntu gutsy --no-check-gpg --components=main,universe
+	try_package
+fi
