@@ -360,7 +360,7 @@ static int set(struct pf_node *node, const char *key, const char *text,
 }
 
 /*
- * Programs that copy attributes set all of them, in the order in which the original's filesystem
+ * Programs that copy attributes set all of them, in the order in which the original's file system
  * lists them: tmpfs lists the shape before the element type, for which alone it may be right.
  */
 static int set_copied(struct pf_node *node, const char *key, const char *text,
