@@ -76,10 +76,15 @@ equal "damaged" "$(damaged)" 2
 shows "$mnt/plugins/faulty/restarts" 3
 
 # -- a program whose serialization ends the plugin is compiled nevertheless
-faults serialize=abort:'cannot'
-put_like_add other
+# (it is held, as the program may be ready before; the next worker waits until the fault is gone)
+faults serialize=held:other
+put_like_add other &
+writer=$!
+reached other
+faults serialize=abort:'cannot' client=held:again
+reached again
 faults
-# The program can be ready before the death is known.
+wait "$writer"
 eventually at_least 4 "$mnt/plugins/faulty/restarts"
 eventually grep -qx ready "$mnt/plugins/faulty/state"
 run other 'x y -> z'
