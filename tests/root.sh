@@ -141,6 +141,7 @@ try_package()
 	mkdir -p /usr/local/share/ca-certificates # those of this system, for its way to the network
 	cp -R /usr/local/share/ca-certificates "$root/usr/local/share"
 	part "the package in ${root##*/}" in_root 'cd
+		! command -v update-ca-certificates || update-ca-certificates
 		apt-get -q update
 		. /install
 		cat pjrt/health
