@@ -89,7 +89,7 @@ mount -t tmpfs --make-shared srv srv
 chmod 1777 rootfs/tmp
 ln -s usr/lib usr/lib64 rootfs/
 cp /usr/bin/busybox rootfs/bin/
-for name in sh cat ls sleep; do
+for name in sh cat ls sleep mount; do # images have mount, which Debian 13's libfuse runs
 	ln -s busybox "rootfs/bin/$name"
 done
 
