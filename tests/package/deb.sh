@@ -52,7 +52,7 @@ sed 's|/[^/]*\.md/\.\./|/|' links | sort -u | while read -r link; do
 	test -e "$link" || test -e "$link.gz" || fail "a page links to $link"
 done
 [ -s links ] || fail "no page has a link"
-zcat root/usr/share/man/man?/*.gz | sed 's/\\-/-/g' | grep -oE '/usr/[^ ]*pjrtfs[a-zA-Z/.-]*[a-z]' | sort -u >paths
+zcat root/usr/share/man/man?/*.gz | sed 's/\\-/-/g' | grep -oE '/usr/[^ ]*pjrtfs[a-zA-Z/._-]*[a-z]' | sort -u >paths
 grep -q '^/usr/share/pjrtfs/targets' paths || fail "the manual's paths: $(cat paths)"
 while read -r path; do
 	case $path in
