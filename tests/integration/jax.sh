@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
-# docs/jax.md and docs/quickstart.md: what they show works as it stands there, with JAX, and with PyTorch where that is.
+# docs/jax.md and docs/quickstart.md: what they show works as it stands there, with JAX.
 . "$srcdir/tests/words.sh"
 export PYTHONPATH=$plugins/jax
 mkdir bin home
