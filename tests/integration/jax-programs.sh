@@ -10,24 +10,6 @@ requires find_numpy
 mount_pjrtfs
 tar -xf "$data/jax/programs.tar.xz"
 
-# compare.py GOT WANT N TOLERANCE: the N arrays below WANT are in GOT, with their types, shapes and numbers.
-cat >compare.py <<'END2'
-import os, sys
-import numpy as np
-sys.path.insert(0, os.environ["top"] + "/tests/conformance")
-import caselib
-got_in, want_in, n, tolerance = *sys.argv[1:4], float(sys.argv[4])
-files = [os.path.relpath(os.path.join(d, f), want_in) for d, _, fs in os.walk(want_in) for f in fs]
-assert len(files) == int(n), files
-for f in files:
-    got, want = np.load(f"{got_in}/{f}"), np.load(f"{want_in}/{f}")
-    assert got.dtype == want.dtype, f"{f} is {got.dtype} instead of {want.dtype}"
-    largest = np.abs(want).max(initial=1)
-    why = caselib.compare(got, want, rtol=tolerance, atol=tolerance * largest)
-    assert not why, f"{f}: {why}"
-END2
-export top
-
 # runs NAME: the program in this directory does what it did in JAX
 runs()
 {
@@ -37,7 +19,7 @@ runs()
 	bounded cp "$1/program.mlirbc" "$mnt/programs/$1.mlirbc" &&
 		bounded cp "$1"/*.npy "$mnt/buffers/" && run "$1" "$line" &&
 		tells "$mnt/executables/$1/run" '^ok: ' &&
-		bounded "$python" -B compare.py "$mnt/buffers" "$1/expected" "${#results[@]}" 2e-5
+		bounded "$python" -B "$top/tests/tools/compare_arrays.py" "$mnt/buffers" "$1/expected" "${#results[@]}" 2e-5
 }
 
 # A plugin of an older StableHLO refuses operations that it does not know.
@@ -73,7 +55,7 @@ shows "$mnt/buffers/state/count.txt" 1000
 # Another XLA adds in another order; a step that was lost or done twice shows a thousandfold.
 trained()
 {
-	bounded "$python" -B compare.py "$mnt/buffers" "$training/$1" 14 1e-4
+	bounded "$python" -B "$top/tests/tools/compare_arrays.py" "$mnt/buffers" "$training/$1" 14 1e-4
 }
 trained expected
 
