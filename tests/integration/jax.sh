@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
-# docs/jax.md and docs/quickstart.md: what they show works as it stands there, with JAX.
+# docs/jax.md, docs/quickstart.md and docs/examples/import_jax.py: what they show works as it stands there, with JAX.
 . "$srcdir/tests/words.sh"
 export PYTHONPATH=$plugins/jax
 mkdir bin home
@@ -37,3 +37,36 @@ import sys
 got = [float(x) for x in open(sys.argv[1]).read().split()]
 assert all(abs(g - w) < 1e-2 for g, w in zip(got, (1, 2, 3, 4), strict=True)), got
 END
+
+# -- docs/examples/import_jax.py: a function of a file, with a list of twelve equal layers
+cat >model.py <<'END'
+import jax.numpy as jnp
+import numpy as np
+
+rng = np.random.default_rng(1)
+stack = {"layers": [rng.normal(size=(4, 4)).astype("f4") for _ in range(12)], "scale": 2.0, "unused": np.zeros(3)}
+x = rng.normal(size=(3, 4)).astype("f4")
+
+
+def f(w, x):
+    for layer in w["layers"]:
+        x = jnp.tanh(x @ layer)
+    return w["scale"] * x, x.sum()
+
+
+if __name__ == "__main__":
+    print(*np.asarray(f(stack, x)[0]).ravel())
+END
+imports=$top/docs/examples/import_jax.py
+"$patient" $((patience * 3)) python3 -B "$imports" model.py f stack x "$mnt" >said 2>&1 || fail "import_jax.py: $(cat said)"
+equal 'the line to run' "$(cat said)" "echo 'stack x -> y y1' > executables/f/run"
+(cd "$mnt" && bounded bash -eu "$work/said")
+tells "$mnt/executables/f/run" ', by name$'
+bounded cat "$mnt/buffers/y.txt" >y
+bounded python3 model.py >want
+/usr/bin/python3 - y want <<'END'
+import sys
+got, want = ([float(x) for x in open(one).read().split()] for one in sys.argv[1:])
+assert all(abs(g - w) < 1e-4 for g, w in zip(got, want, strict=True)), (got, want)
+END
+fails_with 'import_jax.py F.jax_exported SIZE=NUMBER' python3 -B "$imports" model.py f
