@@ -5,7 +5,7 @@
     import_torch.py MODEL.py NET X [X...] DIRECTORY
 
 The file MODEL.py has the module in a variable NET and tensors in variables X, as in NET(X).  The files are called as
-the variables: programs/NET.mlirbc, buffers/NET.safetensors, buffers/X.npy.  docs/pytorch.md has an example.
+the variables: programs/NET.mlirbc, buffers/NET.safetensors, buffers/X.npy.  docs/frontends.md has an example.
 """
 import inspect
 import pathlib
