@@ -30,7 +30,7 @@ openssl pkey -in key.pem -aes256 -passout pass:x -out locked.key.pem
 authority ca
 authority foreign
 certificate server ca DNS:localhost,IP:127.0.0.1 -days 2
-certificate expired ca DNS:localhost,IP:127.0.0.1 -days -1
+certificate expired ca DNS:localhost,IP:127.0.0.1 -days 0 # OpenSSL 3.5 makes none that ends before it begins
 certificate elsewhere ca DNS:elsewhere.example,IP:10.9.9.9 -days 2
 certificate stranger foreign DNS:member -days 2
 certificate client ca DNS:member -days 2
