@@ -131,7 +131,7 @@ package()
 # fetch a plugin and mount it; what an upgrade says of a mount that goes on is right; what docs/systemd.md says removes all.
 try_package()
 {
-	sed -n '/^There, or, where it was/,/^As a wheel/s/^    //p' "$top/README.md" >"$root/install"
+	sed -n '/^There, or, if /,/^As a wheel/s/^    //p' "$top/README.md" >"$root/install"
 	sed -n '/^## Remove/,/^## /s/^    //p' "$top/docs/systemd.md" | grep -v '^systemctl ' >"$root/remove"
 	mkdir -p "$root/root/build/deb"
 	cp "$package" "$root/root/build/deb"

@@ -55,7 +55,7 @@ installs docs/building.md '## From the source' '## As a package' /mnt/pjrt
 shows last $'ok\n/usr/local/bin/pjrtfs\nok'
 # shellcheck disable=SC2088 # the other shell expands it
 {
-	installs README.md 'On Debian 12 or 13, as a package' 'As a wheel' '~/pjrt'
+	installs README.md 'On Debian 12, as a package' 'As a wheel' '~/pjrt'
 	shows last $'ok\n/usr/bin/pjrtfs\nok'
 	installs README.md 'As a wheel' 'As a portable archive' '~/pjrt'
 	installs README.md 'As a portable archive' 'Each last line' '~/pjrt'
