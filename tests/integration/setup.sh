@@ -30,7 +30,7 @@ imitate bin/apt-get <<'END'
 #!/bin/sh
 echo "apt-get $*" >>"$did"
 case "$*" in
-*' download prometheus')
+*' download '*)
 	rm "$stale" 2>/dev/null && exit 100
 	cp "$deb" .
 	;;
