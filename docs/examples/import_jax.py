@@ -76,4 +76,4 @@ if __name__ == "__main__":
         program, *names = names
         variables = runpy.run_path(source)
         line = export(target, program, variables[program], **{name: variables[name] for name in names})
-    print(f"echo '{line}' > executables/{program}/run")
+    print(f"echo '{line}' > {target}/executables/{program}/run")

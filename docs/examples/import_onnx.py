@@ -68,4 +68,4 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     source, *pairs, target = map(pathlib.Path, sys.argv[1:])
     line = export(target, source, {size: int(number) for size, number in (str(pair).split("=") for pair in pairs)})
-    print(f"echo '{line}' > executables/{source.stem}/run")
+    print(f"echo '{line}' > {target}/executables/{source.stem}/run")

@@ -58,4 +58,4 @@ if __name__ == "__main__":
     model, module, *tensors, target = sys.argv[1:]
     variables = runpy.run_path(model)
     line = export(target, module, variables[module], **{one: variables[one] for one in tensors})
-    print(f"echo '{line}' > executables/{module}/run")
+    print(f"echo '{line}' > {target}/executables/{module}/run")

@@ -49,4 +49,4 @@ if __name__ == "__main__":
     if len(sys.argv) != 4:
         sys.exit(__doc__)
     line = export(pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3]))
-    print(f"echo '{line}' > executables/{sys.argv[2]}/run")
+    print(f"echo '{line}' > {sys.argv[3]}/executables/{sys.argv[2]}/run")

@@ -59,8 +59,8 @@ if __name__ == "__main__":
 END
 imports=$top/docs/examples/import_jax.py
 "$patient" $((patience * 3)) python3 -B "$imports" model.py f stack x "$mnt" >said 2>&1 || fail "import_jax.py: $(cat said)"
-equal 'the line to run' "$(cat said)" "echo 'stack x -> y y1' > executables/f/run"
-(cd "$mnt" && bounded bash -eu "$work/said")
+equal 'the line to run' "$(cat said)" "echo 'stack x -> y y1' > $mnt/executables/f/run"
+bounded bash -eu said
 tells "$mnt/executables/f/run" ', by name$'
 bounded cat "$mnt/buffers/y.txt" >y
 bounded python3 model.py >want
