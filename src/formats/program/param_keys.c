@@ -155,21 +155,3 @@ int pf_params_known(const struct pf_signature *s)
 		pf_keys_add(&all, s->inputs[i].name);
 	return pf_keys_sort(&all, false) < 0 ? -ENOMEM : !pf_keys_repeat(&all);
 }
-
-void pf_keys_tell(struct pf_buf *out, const struct pf_keys *keys)
-{
-	size_t told = 0, left = 0;
-
-	for (size_t i = 0; i < keys->n; i++) {
-		const struct pf_key *key = &keys->at[i];
-
-		if (key->found)
-			continue;
-		if (told == PF_NAMES_TOLD)
-			left++;
-		else
-			pf_buf_printf(out, "%s%.80s", told++ ? ", " : "", key->name);
-	}
-	if (left)
-		pf_buf_printf(out, " and %zu more", left);
-}

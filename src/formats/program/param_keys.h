@@ -9,10 +9,7 @@
 #include "pjrtfs/base.h"
 #include "pjrtfs/program.h"
 
-enum {
-	PF_MAX_PREFIX = 32, /* segments before a directory's leaves that are tried */
-	PF_NAMES_TOLD = 3,  /* names of each kind in a sentence */
-};
+enum { PF_MAX_PREFIX = 32 /* segments before a directory's leaves that are tried */ };
 
 /* A name, to be compared. */
 struct pf_key {
@@ -40,8 +37,5 @@ int pf_keys_sort(struct pf_keys *keys, bool bare);
 
 /* Are two of KEYS, which are sorted, equal? */
 bool pf_keys_repeat(const struct pf_keys *keys);
-
-/* Append the names of some of KEYS that were not found. */
-void pf_keys_tell(struct pf_buf *out, const struct pf_keys *keys);
 
 #endif

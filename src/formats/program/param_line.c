@@ -14,7 +14,14 @@
 enum {
 	MAX_TRIED = 64,         /* leaves whose places are looked for */
 	MAX_COMPARED = 1 << 24, /* names, for one directory */
-	NAME_TOLD = 80,         /* bytes of a name in a sentence */
+	NAME_TOLD = 80,         /* bytes of a name in a sentence, */
+	MAX_TOLD = 3,           /* and names */
+};
+
+/* Some of N things, for a sentence. */
+struct told {
+	struct pf_buf text;
+	size_t n;
 };
 
 struct line {
@@ -25,9 +32,8 @@ struct line {
 	struct pf_keys inputs; /* by the segments of their names */
 	const char **text;     /* owned: of each input, borrowed from there */
 	const struct pf_line_word *
-		*word_of;     /* owned: the directory that each belongs to */
-	struct pf_buf unused; /* leaves that no input is called as, for a sentence, */
-	size_t n_unused;      /* and how many */
+		*word_of;   /* owned: the directory that each belongs to */
+	struct told unused; /* leaves that no input is called as */
 	struct pf_buf scratch;
 };
 
@@ -38,12 +44,30 @@ struct prefix {
 	size_t found; /* leaves that are inputs below it */
 };
 
+/* Add one more thing to T.  Returns where its text goes; NULL: it is one of the rest. */
+static struct pf_buf *tell(struct told *t)
+{
+	if (++t->n > MAX_TOLD)
+		return NULL;
+	if (t->n > 1)
+		pf_buf_puts(&t->text, ", ");
+	return &t->text;
+}
+
+/* All are there: say how many the rest are.  The text. */
+static const char *told(struct told *t)
+{
+	if (t->n > MAX_TOLD)
+		pf_buf_printf(&t->text, " and %zu more", t->n - MAX_TOLD);
+	return t->text.data;
+}
+
 static void line_release(struct line *l)
 {
 	pf_keys_release(&l->inputs);
 	free(l->text);
 	free(l->word_of);
-	pf_buf_release(&l->unused);
+	pf_buf_release(&l->unused.text);
 	pf_buf_release(&l->scratch);
 }
 
@@ -167,11 +191,11 @@ static void keep(struct line *l, const struct prefix *prefix,
 		    l->text[i][prefix->len] == '/')
 			l->word_of[i] = w;
 	for (size_t i = 0; i < leaves->n; i++) {
-		if (leaves->at[i].found)
-			continue;
-		if (l->n_unused++ < PF_NAMES_TOLD)
-			pf_buf_printf(&l->unused, "%s%s/%.*s", l->unused.len ? ", " : "",
-				      w->word, NAME_TOLD, leaves->at[i].name);
+		struct pf_buf *text = leaves->at[i].found ? NULL : tell(&l->unused);
+
+		if (text)
+			pf_buf_printf(text, "%s/%.*s", w->word, NAME_TOLD,
+				      leaves->at[i].name);
 	}
 }
 
@@ -236,27 +260,30 @@ static int ambiguous(const struct pf_line_word *w, const struct prefix *a,
 }
 
 static int no_leaf(const struct line *l, const struct pf_line_word *w,
-		   struct pf_keys *leaves, struct pf_err *err)
+		   const struct pf_keys *leaves, struct pf_err *err)
 {
-	pf_autobuf struct pf_buf found = PF_BUF_INIT, expected = PF_BUF_INIT;
-	PF_CLEANUP(pf_keys_release) struct pf_keys empty = { 0 };
+	struct told found = { .n = 0 }, expected = { .n = 0 };
+	struct pf_buf *text;
+	int r = -ENOMEM;
 
-	if (pf_keys_init(&empty, l->s->n_inputs) < 0)
-		return -ENOMEM;
+	for (size_t i = 0; i < leaves->n; i++)
+		if ((text = tell(&found)))
+			pf_buf_printf(text, "%.*s", NAME_TOLD, leaves->at[i].name);
 	for (size_t i = 0; i < l->s->n_inputs; i++)
-		if (l->array_of[i] == PF_NO_ARRAY)
-			pf_keys_add(&empty, l->s->inputs[i].name);
-	pf_keys_tell(&found, leaves);
-	pf_keys_tell(&expected, &empty);
-	if (found.failed || expected.failed)
-		return -ENOMEM;
-	return pf_err_set(
-		err, -EINVAL,
-		"%s: none of its %zu arrays is named as an input of the program "
-		"is: found %s, expected %s; rename them, or add the word "
-		"positional, which passes them in their order",
-		w->word, w->n, found.data,
-		empty.n ? expected.data : "none, all are given");
+		if (l->array_of[i] == PF_NO_ARRAY && (text = tell(&expected)))
+			pf_buf_printf(text, "%.*s", NAME_TOLD, l->s->inputs[i].name);
+	told(&found);
+	told(&expected);
+	if (!found.text.failed && !expected.text.failed)
+		r = pf_err_set(err, -EINVAL,
+			       "%s: none of its %zu arrays is named as an input of the "
+			       "program is: found %s, expected %s; rename them, or add "
+			       "the word positional, which passes them in their order",
+			       w->word, w->n, found.text.data,
+			       expected.n ? expected.text.data : "none, all are given");
+	pf_buf_release(&found.text);
+	pf_buf_release(&expected.text);
+	return r;
 }
 
 /* The prefix below which most LEAVES of W are inputs, in *BEST; found 0: none is.  -EINVAL: two have as
@@ -372,35 +399,30 @@ static int fill_in_order(struct line *l, const struct pf_line_word *w, size_t *n
 	return r;
 }
 
-static int missing(const struct line *l, struct pf_err *err)
+static int missing(struct line *l, struct pf_err *err)
 {
-	pf_autobuf struct pf_buf text = PF_BUF_INIT;
-	size_t n = 0;
+	struct told inputs = { .n = 0 };
+	struct pf_buf *text;
+	int r = -ENOMEM;
 
-	for (size_t i = 0; i < l->s->n_inputs; i++) {
-		if (l->array_of[i] != PF_NO_ARRAY)
-			continue;
-		if (n++ < PF_NAMES_TOLD)
-			pf_buf_printf(&text, "%sinput %zu (%.*s)", n > 1 ? ", " : "", i,
-				      NAME_TOLD, l->s->inputs[i].name);
-	}
-	if (!n)
+	for (size_t i = 0; i < l->s->n_inputs; i++)
+		if (l->array_of[i] == PF_NO_ARRAY && (text = tell(&inputs)))
+			pf_buf_printf(text, "input %zu (%.*s)", i, NAME_TOLD,
+				      l->s->inputs[i].name);
+	if (!inputs.n)
 		return 0;
-	if (n > PF_NAMES_TOLD)
-		pf_buf_printf(&text, " and %zu more", n - PF_NAMES_TOLD);
-	pf_buf_puts(&text, n > 1 ? " were not given" : " was not given");
-	if (l->n_unused)
-		pf_buf_printf(&text, "; no input is called as %s", l->unused.data);
-	if (l->n_unused > PF_NAMES_TOLD)
-		pf_buf_printf(&text, " and %zu more are", l->n_unused - PF_NAMES_TOLD);
-	else if (l->n_unused)
-		pf_buf_puts(&text, l->n_unused > 1 ? " are" : " is");
-	if (l->n_unused)
-		pf_buf_puts(&text, ": rename them, or add the word positional, which "
-				   "passes arrays in their order");
-	return text.failed || l->unused.failed
-		       ? -ENOMEM
-		       : pf_err_set(err, -EINVAL, "%s", text.data);
+	told(&inputs);
+	text = &inputs.text;
+	pf_buf_puts(text, inputs.n > 1 ? " were not given" : " was not given");
+	if (l->unused.n)
+		pf_buf_printf(text,
+			      "; no input is called as %s %s: rename them, or add the "
+			      "word positional, which passes arrays in their order",
+			      told(&l->unused), l->unused.n > 1 ? "are" : "is");
+	if (!text->failed && !l->unused.text.failed)
+		r = pf_err_set(err, -EINVAL, "%s", text->data);
+	pf_buf_release(text);
+	return r;
 }
 
 /* Let W be the input that it says, or, where users named the inputs, the one of its name.  1; 0: there is
