@@ -111,10 +111,11 @@ int files_foreign_to_buffers(const char *name, struct pf_err *err)
 	if (f == end)
 		return 0;
 	if (f->buffers)
-		return pf_err_set(err, -EINVAL,
-				  "%s: expected an array, which is called .npy, .txt, "
-				  ".raw or .safetensors, found %s: %s",
-				  name, f->ext, f->buffers);
+		return pf_err_set(
+			err, -EINVAL,
+			"%s: expected an array, which is called " FILES_ARRAY_NAMES
+			", found %s: %s",
+			name, f->ext, f->buffers);
 	print_conversion(f, name, (int)(strlen(name) - strlen(f->ext)), &line);
 	return pf_err_set(err, -EINVAL,
 			  "%s files are not read; files of their arrays are made by: %s",

@@ -349,6 +349,8 @@ void names_release(struct names *names);
 
 /* --- files of other formats: foreign.c ---------------------------------------------- */
 
+#define FILES_ARRAY_NAMES ".npy, .txt, .raw or .safetensors" /* for sentences */
+
 /* 0; or -EINVAL, with what to do instead: NAME has the extension of files that buffers/, or programs/,
  * does not take. */
 int files_foreign_to_buffers(const char *name, struct pf_err *err);

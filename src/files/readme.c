@@ -50,7 +50,7 @@ static void print_running(const char *m, struct pf_buf *out)
 		out,
 		"Write a program into programs/ as NAME.mlir, .mlirbc, .hlo.pb or .jax_exported:\n"
 		"closing the file compiles it, but none that is called otherwise.  Write an array\n"
-		"into buffers/ (.npy, .txt, .raw or .safetensors): closing the file puts it on\n"
+		"into buffers/ (" FILES_ARRAY_NAMES "): closing the file puts it on\n"
 		"the device.  Every array can be read as x.npy, x.txt, x.raw, x.safetensors, and\n"
 		"x.json describes it.\n"
 		"control takes JSON commands, one object each; its reply is read back:\n\n"

@@ -89,10 +89,10 @@ int buffers_find_listed(const struct device *device, const char *name,
 	if (*ret && buffers_is_directory(*ret))
 		r = pf_err_set(err, -EISDIR, "%s is a directory, not a buffer", name);
 	else if (*ret)
-		r = pf_err_set(err, -ENOENT,
-			       "%s is a file, and no array, which is called .npy, .txt, "
-			       ".raw or .safetensors",
-			       name);
+		r = pf_err_set(
+			err, -ENOENT,
+			"%s is a file, and no array, which is called " FILES_ARRAY_NAMES,
+			name);
 	else if (strchr(name, ','))
 		r = pf_err_set(
 			err, -ENOENT,

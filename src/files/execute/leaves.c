@@ -89,7 +89,7 @@ static int expand(struct row *row, const char *word, const char *param, bool sta
 	if (r >= 0 && !w->n && others)
 		r = pf_err_set(err, -ENOENT,
 			       "%s: none of the files in it (%zu) is an array, which is "
-			       "called .npy, .txt, .raw or .safetensors",
+			       "called " FILES_ARRAY_NAMES,
 			       word, others);
 	return r < 0 ? r : 0;
 }
