@@ -19,22 +19,28 @@ static struct json_object *names_of(struct json_object *options)
 	return names;
 }
 
+static bool are_names(struct json_object *names)
+{
+	if (!json_object_is_type(names, json_type_array))
+		return false;
+	for (size_t i = 0; i < json_object_array_length(names); i++) {
+		struct json_object *name = json_object_array_get_idx(names, i);
+
+		if (!json_object_is_type(name, json_type_string) ||
+		    !json_object_get_string_len(name))
+			return false;
+	}
+	return true;
+}
+
 int pf_options_check_names(struct json_object *options, struct pf_err *err)
 {
 	struct json_object *names = names_of(options);
-	bool fits = json_object_is_type(names, json_type_array);
 
-	if (!names)
-		return 0;
-	for (size_t i = 0; fits && i < json_object_array_length(names); i++) {
-		struct json_object *name = json_object_array_get_idx(names, i);
-
-		fits = json_object_is_type(name, json_type_string) &&
-		       json_object_get_string_len(name);
-	}
-	return fits ? 0
-		    : pf_options_refuse(key, "a list with a name for each input", names,
-					err);
+	return !names || are_names(names)
+		       ? 0
+		       : pf_options_refuse(key, "a list with a name for each input",
+					   names, err);
 }
 
 int pf_options_name_inputs(struct json_object *options, struct pf_signature *s,
