@@ -215,7 +215,7 @@ static void add_deaths(struct json_object *o, int dir)
 		pf_json_add_string(o, "last_death", last.data);
 }
 
-/* What the files of the mount M say, in *RET; or -errno, and a sentence. */
+/* Read what the files of the mount M say into *RET, the caller's.  -errno, with a sentence. */
 static int read_mount(const char *m, struct json_object **ret, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf version = PF_BUF_INIT, pid = PF_BUF_INIT,
@@ -385,11 +385,12 @@ static void print_text(struct json_object *o, struct pf_buf *out)
 		pf_buf_puts(out, runs.data);
 	pf_buf_printf(out,
 		      "jobs    %" PRId64 " running, %" PRId64 " queued, %" PRId64
-		      " ended%s\n",
+		      " ended",
 		      number(jobs, "running"), number(jobs, "queued"),
-		      number(jobs, "ended"),
-		      json_object_object_get(jobs, "of_last") ? ", of the last 2000"
-							      : "");
+		      number(jobs, "ended"));
+	if (json_object_object_get(jobs, "of_last"))
+		pf_buf_printf(out, ", of the last %" PRId64, number(jobs, "of_last"));
+	pf_buf_puts(out, "\n");
 }
 
 /* --- the answer ----------------------------------------------------------------------------- */
