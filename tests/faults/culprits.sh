@@ -54,6 +54,7 @@ eventually grep -qx 2 "$at/restarts"
 run_as 1001 other
 
 # -- a compiled program that a user loads, and that ends the worker, is refused like another one
+faults serialize=works
 bounded cp "$mnt/executables/other/serialized" native.pjrtexe
 bounded mkdir -m 1777 "$mnt/programs/all"
 faults serialize=works load=abort:'LLVM ERROR: native'
