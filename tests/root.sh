@@ -5,12 +5,11 @@ requires command -v debootstrap
 requires_mount
 requires isolated
 
-# part NAME COMMAND...: one part of the work, with its time; its output is shown if it fails.
+# part NAME COMMAND...: one part of the work, with its time, its own and the kernel's for it; its output is shown if it fails.
 part()
 {
-	local start=$SECONDS
-	"${@:2}" >"$work/said" 2>&1 </dev/null || fail "$1: $(grep -v '^PASS' "$work/said" | tail -n 200)"
-	echo "$1: $((SECONDS - start)) s"
+	local TIMEFORMAT="$1: %0R s, %0U + %0S CPU-s"
+	time "${@:2}" >"$work/said" 2>&1 </dev/null || fail "$1: $(grep -v '^PASS' "$work/said" | tail -n 200)"
 }
 
 # The mirror of this system has the other's packages, too.
