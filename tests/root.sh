@@ -81,11 +81,12 @@ portable()
 	archive=$(echo "$work"/pjrtfs-*-linux-*.tar.xz)
 }
 
-# try_portable: in $root, which has fuse3 and xz, an ordinary user unpacks $archive, mounts, and runs a program; what it
-# needs of libraries, but for the C library, comes from the archive.
+# try_portable: in $root, after try_package, with fuse3 and xz, and nothing else of what came with the package, an ordinary user
+# unpacks $archive, mounts, and runs a program; what it needs of libraries, but for the C library, comes from the archive.
 try_portable()
 {
 	local home=$root/home/user
+	part "fuse3 and xz alone" in_root 'apt-get -q --purge autoremove && apt-get -q install fuse3 xz-utils'
 	in_root 'useradd -m user'
 	mknod -m 666 "$root/fuse" c 10 229 # open to users, as is usual
 	mount --bind "$root/fuse" "$root/dev/fuse"
