@@ -58,10 +58,10 @@ put_tree()
 	done
 }
 
-# in_tree COMMANDS: there
+# in_tree COMMANDS: there, where scripts/setup builds without what debuggers need
 in_tree()
 {
-	in_root "cd /pjrtfs; $1" CONFIGURE_FLAGS=--enable-werror PJRTFS_TEST_PATIENCE="$patience"
+	in_root "cd /pjrtfs; $1" CONFIGURE_FLAGS='--enable-werror CFLAGS=-O2' PJRTFS_TEST_PATIENCE="$patience"
 }
 
 # in_root COMMANDS [VARIABLE=VALUE...]: the system becomes the root of a mount namespace, not of a chroot: after
