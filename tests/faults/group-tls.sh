@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: asan
-# COST: 4 CPU-s in 17 s
+# COST: 8 CPU-s in 30 s
 # --group rediss://: members that reach the store through TLS, with and without certificates of their own, and what
 # they say if a certificate, a key or the server is not what it should be.
 # shellcheck disable=SC2034 # what members.sh uses

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
+# COST: 27 CPU-s
 # The examples in docs/examples do what they say, also when they cannot.
 . "$srcdir/tests/lib.sh"
 mount_pjrtfs

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# COST: 10 CPU-s in 18 s
 # Commands of all sorts, very many, leave no memory taken; GROWTH_COMMANDS says how many.
 . "$srcdir/tests/words.sh"
 mount_pjrtfs

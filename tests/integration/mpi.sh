@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
+# COST: 3 CPU-s in 18 s
 # docs/CLUSTER.md under Open MPI: the lines there, as they stand, make a group of two ranks; mpirun ends
 # as they do, and nothing remains.
 . "$srcdir/tests/words.sh"

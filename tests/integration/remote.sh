@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
-# COST: 14 CPU-s in 20 s
+# COST: 14 CPU-s in 24 s
 # docs/remote.md: what it shows works as it stands there, over an sshd of this test; and each row
 # of its table is true.
 . "$srcdir/tests/words.sh"

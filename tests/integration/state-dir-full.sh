@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# COST: 4 CPU-s in 27 s
 # --state-dir on a disk that is full or fails: users notice nothing, health does.
 . "$srcdir/tests/lib.sh"
 requires isolated

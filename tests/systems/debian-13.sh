@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
 # NEEDS: net
-# COST: 370 CPU-s
+# COST: 330 CPU-s
 # LIMIT: 3600 s
 # On Debian 13, in a system that the test makes and forgets, the package and the portable archive made here mount; pjrtfs is built
 # without a warning, runs the demo and passes the smoke tests of the default plugin, but for those of style; with its Python, the
