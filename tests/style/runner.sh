@@ -29,6 +29,10 @@ runs()
 test_of good 'exit 0'
 runs 0 good
 tells out '^1 passed, 0 failed$'
+runs 0 --list good
+tells out '^full .*  integration/good  '
+runs 0 --list smoke
+equal "smoke tests" "$(cat out)" ""
 
 # Here it is a test that runs tests: their groups are in its own.
 if grep -q '^0::/.*pjrtfs-tests-' /proc/self/cgroup; then
