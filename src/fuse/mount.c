@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -124,6 +125,30 @@ int pf_mount_clear(const char *path, struct pf_err *err)
 	return 0;
 }
 
+/* The mount hides what is in the directory: maybe a program wrote it there, as if there were the mount. */
+static void warn_of_hidden(const char *path)
+{
+	char first[NAME_MAX + 1] = "";
+	struct dirent *entry;
+	DIR *dir = opendir(path);
+
+	if (!dir)
+		return;
+	while ((entry = readdir(dir))) {
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+			continue;
+		if (*first)
+			break;
+		snprintf(first, sizeof(first), "%s", entry->d_name);
+	}
+	if (*first)
+		pf_log(PF_LOG_WARNING,
+		       "%s is not empty: what is in it (%s%s) is hidden until "
+		       "fusermount3 -u %s",
+		       path, first, entry ? ", ..." : "", path);
+	closedir(dir);
+}
+
 /*
  * Can PATH, which is absolute, be mounted on?  Unmounts a pjrtfs mount there whose daemon is gone,
  * with a line in the log.  Blocks for up to 5 s if another daemon does not answer.
@@ -135,10 +160,12 @@ static int check_mountpoint(const char *path, struct pf_err *err)
 
 	if (r < 0)
 		return r;
-	if (stat(path, &st) == 0)
-		return S_ISDIR(st.st_mode)
-			       ? 0
-			       : pf_err_set(err, -ENOTDIR, "%s is not a directory", path);
+	if (stat(path, &st) == 0) {
+		if (!S_ISDIR(st.st_mode))
+			return pf_err_set(err, -ENOTDIR, "%s is not a directory", path);
+		warn_of_hidden(path);
+		return 0;
+	}
 	switch (errno) {
 	case ENOENT:
 		return pf_err_set(err, -ENOENT, "%s does not exist (mkdir -p %s)", path,

@@ -55,6 +55,20 @@ begin()
 	worker=$(bounded cat "$mnt/plugins/$name/pid")
 }
 
+# -- a directory that is not empty: a warning names what is hidden, and it is there again afterwards
+mkdir -p full/buffers
+begin full
+equal 'what it said' "$(cat full.log)" \
+	"pjrtfs: warning: $mnt is not empty: what is in it (buffers) is hidden until fusermount3 -u $mnt"
+bounded fusermount3 -u "$mnt"
+eventually rmdir full/buffers
+touch full/a full/b
+begin full
+tells full.log '^pjrtfs: warning: .* \([ab], \.\.\.\) is hidden until '
+bounded fusermount3 -u "$mnt"
+eventually rm full/a full/b
+nothing_left
+
 # -- in the foreground; each way to end it
 for way in fusermount SIGTERM SIGINT; do
 	begin "$way" -f
