@@ -8,6 +8,7 @@
 All of it is files, see pjrtfs(5).  What the mount refuses is an Error, with the mount's sentence.
 """
 import contextlib
+import difflib
 import errno
 import json
 import os
@@ -59,6 +60,7 @@ class Mount:
         self._idle: Dict[str, List[int]] = {}
         self._end: Any = None
         MOUNTS.add(self)
+        path = None if path is None else os.path.expanduser(path)
         if path is not None and _is_mount(path):
             self.path = os.path.abspath(path)
             return
@@ -102,13 +104,27 @@ class Mount:
         data = getattr(program, "mlir_module_serialized", program)
         data = memoryview(data.encode() if isinstance(data, str) else data)
         kind = kind or ("mlirbc" if bytes(data[:4]) == b"ML\xefR" else "mlir")
+        self._remove_other(name, f"{name}.{kind}")
         with self._explained(f"programs/{name}.{kind}") as path, open(path, "wb", buffering=0) as file:
             while data:
                 data = data[file.write(data):]
         return Program(self, name)
 
+    def _remove_other(self, name: str, file: str) -> None:
+        """Remove the program NAME if it is in another file than FILE: a program has one."""
+        with contextlib.suppress(OSError):
+            before = os.readlink(os.path.join(self.path, "executables", name, "program"))
+            if os.path.basename(before) != os.path.basename(file):
+                os.unlink(os.path.join(self.path, "executables", name, before))
+
     def program(self, name: str) -> "Program":
         """The program NAME, which is in the mount."""
+        folder = os.path.join(self.path, "executables")
+        if not os.path.isdir(os.path.join(folder, name)):
+            there = sorted(os.listdir(folder))
+            near = difflib.get_close_matches(name, there)
+            raise Error(errno.ENOENT, f"{self.path} has no program {name}: " + (
+                f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(there[:8]) or 'none'}"))
         return Program(self, name)
 
     def put(self, name: str, array: Any) -> None:
@@ -141,7 +157,7 @@ class Mount:
     def _why(self, error: OSError, path: str) -> Error:
         said = ""
         # The kernel itself says that a file is not there; then the sentence is an older one.
-        if error.errno != errno.ENOENT:
+        if error.errno != errno.ENOENT or os.path.exists(os.path.join(self.path, path)):
             with contextlib.suppress(OSError), open(os.path.join(self.path, "error"), encoding="utf-8") as file:
                 said = file.read().strip()
         return Error(error.errno, said if path in said else f"{os.path.join(self.path, path)}: {error.strerror}")
@@ -333,8 +349,9 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def _is_mount(path: Union[str, "os.PathLike[str]"]) -> bool:
-    return os.path.ismount(path) and os.path.exists(os.path.join(path, "executables"))
+def _is_mount(path: str) -> bool:
+    real = os.path.realpath(path)  # of a link
+    return os.path.ismount(real) and os.path.exists(os.path.join(real, "executables"))
 
 
 def _run(*words: str) -> None:

@@ -89,6 +89,9 @@ add.bind("")
 fails(pjrtfs.Error, "bind a b c: the program takes 2 inputs, 3 were given", add.bind, "a b c", number=errno.EINVAL)
 fails(pjrtfs.Error, "none.npy: No such file", mount.get, "none", number=errno.ENOENT)
 fails(pjrtfs.Error, "wrong", mount.program, "wrong", number=errno.EBUSY)
+fails(pjrtfs.Error, "bound input 0: there is no buffer none", add.bind, "none *", number=errno.ENOENT)
+fails(pjrtfs.Error, "has no program ad: did you mean add?", mount.program, "ad", number=errno.ENOENT)
+fails(pjrtfs.Error, "has no program quite-other: it has add, ", mount.program, "quite-other", number=errno.ENOENT)
 mount.compile("add", text.replace("2x3", "3x3"))
 fails(pjrtfs.Error, "input 1 (arg1): 12 of 36 bytes", add.call, x, x, number=errno.EINVAL)
 for other in ("f32", "7x7xf32"):  # fewer and more bytes than the signature that add has
@@ -97,6 +100,10 @@ for other in ("f32", "7x7xf32"):  # fewer and more bytes than the signature that
     fails(pjrtfs.Error, "has other outputs now", add.call, x, x, number=errno.EIO)
 mount.compile("add", text)
 assert (add.call(x, x) == 2 * x).all()
+
+# -- a name is free after a program that failed, also for one of another kind
+fails(pjrtfs.Error, "wrong.mlirbc", mount.compile, "wrong", b"ML\xefR of another", number=errno.EINVAL)
+assert (mount.compile("wrong", text).call(x, x) == 2 * x).all()
 
 # -- threads, and a child, do not meet in one conversation
 wrong = []
@@ -130,5 +137,10 @@ assert not os.path.exists(own.path)
 fails(pjrtfs.Error, "none", pjrtfs.Mount, plugin="none")
 mount.close()
 assert os.path.ismount(mount.path)
+
+# -- a path as a shell has it, and a link
+os.symlink(mount.path, "link")
+os.environ["HOME"] = os.getcwd()
+assert (pjrtfs.Mount("~/link").program("add").call(x, x) == 2 * x).all()
 END
 "$patient" $((patience * 6)) "$python" cases.py "$mnt" >said 2>&1 || fail "$(cat said)"
