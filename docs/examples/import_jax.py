@@ -11,42 +11,43 @@ the variables: programs/F.mlirbc, buffers/W/..., buffers/X.npy.
 
 An export with symbolic shapes becomes programs/F.mlirbc, with these sizes.
 """
+import importlib
 import pathlib
-import runpy
-import sys
 
-import jax
-import jax.export
-import numpy
-from jax._src.interpreters import mlir  # has what JAX itself replaces symbolic shapes with
+import into_mount
+
+with into_mount.needs("jax==0.10.2"):
+    import jax
+    import jax.export
+    from jax._src.interpreters import mlir  # has what JAX itself replaces symbolic shapes with
 
 
-def write(directory, name, program, words, outputs):
-    (directory / "programs").mkdir(parents=True, exist_ok=True)
-    try:
-        (directory / f"programs/{name}.mlirbc").write_bytes(program)
-    except OSError:  # the plugin refuses it
-        sys.exit((directory / "error").read_text())
+def line(words, outputs):
     results = " ".join(f"y{i or ''}" for i in range(outputs))
     return f"{' '.join(words)} -> {results}"
 
 
 def export(directory, name, function, **arguments):
-    """For what is not in a file: export(pathlib.Path("/mnt/pjrt"), "f", f, w=w, x=x)"""
+    """For what is not in a file: export("/mnt/pjrt", "f", f, w=w, x=x)"""
     exported = jax.export.export(jax.jit(function))(*arguments.values())
-    for word, tree in arguments.items():
-        for path, array in jax.tree_util.tree_leaves_with_path(tree):
-            steps = jax.tree_util.keystr(path, simple=True, separator="/")
-            file = directory / "buffers" / f"{word}/{steps}"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            numpy.save(f"{file}.npy", jax.numpy.asarray(array))
+    with into_mount.Destination(directory) as into:
+        into.program(f"{name}.mlirbc", exported.mlir_module_serialized)
+        for word, tree in arguments.items():
+            for path, array in jax.tree_util.tree_leaves_with_path(tree):
+                steps = jax.tree_util.keystr(path, simple=True, separator="/")
+                into.array(f"{word}/{steps}".rstrip("/"), jax.numpy.asarray(array))
     leaves = [word for word, tree in arguments.items() for _ in jax.tree_util.tree_leaves(tree)]
     used = dict.fromkeys(leaves[i] for i in exported.module_kept_var_idx)
-    return write(directory, name, exported.mlir_module_serialized, used, len(exported.out_avals))
+    return line(used, len(exported.out_avals))
 
 
 def make_concrete(directory, file, sizes):
-    exported = jax.export.deserialize(bytearray(file.read_bytes()))
+    if not file.is_file():
+        raise into_mount.Failure(f"{file}: there is no such file")
+    with into_mount.needs("flatbuffers"):
+        importlib.import_module("flatbuffers")  # for deserialize
+    with into_mount.explained(f"{file} is no export of JAX"):
+        exported = jax.export.deserialize(bytearray(file.read_bytes()))
 
     def number(size):
         return size if isinstance(size, int) else size._evaluate(sizes)
@@ -55,25 +56,33 @@ def make_concrete(directory, file, sizes):
         shapes = [jax.ShapeDtypeStruct([number(size) for size in one.shape], one.dtype) for one in exported.in_avals]
     except Exception:
         sizes = ", ".join(sorted({str(one) for one in exported.in_avals if not all(isinstance(n, int) for n in one.shape)}))
-        sys.exit(f"{file} takes {sizes}: write SIZE=NUMBER for each of its sizes")
+        raise into_mount.Failure(f"{file} takes {sizes}: write SIZE=NUMBER for each of its sizes") from None
     arguments, named = jax.tree_util.tree_unflatten(exported.in_tree, shapes)
     # The numbers are those of the arguments only, so far; those within the program follow from them.
     lowered = jax.jit(exported.call).lower(*arguments, **named)
     module = mlir.refine_polymorphic_shapes(lowered.compiler_ir("stablehlo"))
-    words = [f"X{i}" for i, _ in enumerate([*arguments, *named])]
-    return write(directory, file.stem, mlir.module_to_bytecode(module), words, len(exported.out_avals))
+    with into_mount.Destination(directory) as into:
+        into.program(f"{file.stem}.mlirbc", mlir.module_to_bytecode(module))
+    return line([f"X{i}" for i, _ in enumerate([*arguments, *named])], len(exported.out_avals))
+
+
+def imports(source, *words):
+    *names, target = words
+    if source.endswith(".jax_exported"):
+        file = pathlib.Path(source)
+        numbers = into_mount.sizes(names)
+        with into_mount.explained(f"cannot import {file} with {' '.join(names)}"):
+            return target, file.stem, make_concrete(target, file, numbers)
+    if len(names) < 2:
+        raise into_mount.Failure(f"{source}: expected the names of a function and of its weights after it")
+    program, *names = names
+    variables = into_mount.variables(source, [program, *names])
+    function = variables.pop(program)
+    if not callable(function):
+        raise into_mount.Failure(f"{program} in {source} is no function: it is of type {type(function).__name__}")
+    with into_mount.explained(f"cannot import {into_mount.call(program, variables)}", source):
+        return target, program, export(target, program, function, **variables)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 4:
-        sys.exit(__doc__)
-    source, *names, target = sys.argv[1:]
-    target = pathlib.Path(target)
-    if source.endswith(".jax_exported"):
-        program = pathlib.Path(source).stem
-        line = make_concrete(target, pathlib.Path(source), {size: int(n) for size, n in (pair.split("=") for pair in names)})
-    else:
-        program, *names = names
-        variables = runpy.run_path(source)
-        line = export(target, program, variables[program], **{name: variables[name] for name in names})
-    print(f"echo '{line}' > {target}/executables/{program}/run")
+    into_mount.main(__doc__, 3, imports)

@@ -10,13 +10,15 @@ batch_size=8.
 import inspect
 import pathlib
 import re
-import sys
 
-import jax.export
-import numpy
-import onnx
-import safetensors.flax
-from jaxonnxruntime import call_onnx
+import into_mount
+
+with into_mount.needs("jaxonnxruntime onnx absl-py safetensors jax==0.10.2"):
+    import jax.export
+    import numpy
+    import onnx
+    import safetensors.flax
+    from jaxonnxruntime import call_onnx
 
 
 def input_arrays(model, sizes):
@@ -29,13 +31,15 @@ def input_arrays(model, sizes):
         shape = [size.dim_value or sizes.get(size.dim_param) for size in tensor.shape.dim]
         if None in shape:
             names = [size.dim_param or str(size.dim_value or "?") for size in tensor.shape.dim]
-            sys.exit(f"the shape of {one.name} is [{', '.join(names)}]: write SIZE=NUMBER for each name in it")
+            raise into_mount.Failure(
+                f"the shape of {one.name} is [{', '.join(names)}]: write SIZE=NUMBER for each name in it")
         inputs[one.name] = numpy.zeros(shape, onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
     return inputs
 
 
 def export(directory, file, sizes):
-    model = onnx.load(file)
+    with into_mount.explained(f"{file} is no model of ONNX"):
+        model = onnx.load(file)
     name = file.stem
     inputs = input_arrays(model, sizes)
     function, initial = call_onnx.call_onnx_model(model, inputs)
@@ -51,21 +55,23 @@ def export(directory, file, sizes):
         [inspect.Parameter(word, inspect.Parameter.POSITIONAL_ONLY) for word in words])
     exported = jax.export.export(jax.jit(call))(weights, *inputs.values())
 
-    for folder in ("programs", "buffers"):
-        (directory / folder).mkdir(parents=True, exist_ok=True)
-    safetensors.flax.save_file(weights, directory / f"buffers/{name}.safetensors")
-    try:
-        (directory / f"programs/{name}.mlirbc").write_bytes(exported.mlir_module_serialized)
-    except OSError:  # the plugin refuses it
-        sys.exit((directory / "error").read_text())
+    with into_mount.Destination(directory) as into:
+        into.program(f"{name}.mlirbc", exported.mlir_module_serialized)
+        into.checkpoint(name, lambda path: safetensors.flax.save_file(weights, path))
     used = [word for i, word in enumerate(words[1:], len(weights)) if i in exported.module_kept_var_idx]
     outputs = " ".join(f"y{i or ''}" for i, _ in enumerate(model.graph.output))
     return f"{' '.join([name, *used])} -> {outputs}"
 
 
+def imports(source, *words):
+    *pairs, target = words
+    file = pathlib.Path(source)
+    if not file.is_file():
+        raise into_mount.Failure(f"{file}: there is no such file")
+    sizes = into_mount.sizes(pairs)
+    with into_mount.explained(f"cannot import {file}"):
+        return target, file.stem, export(target, file, sizes)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    source, *pairs, target = map(pathlib.Path, sys.argv[1:])
-    line = export(target, source, {size: int(number) for size, number in (str(pair).split("=") for pair in pairs)})
-    print(f"echo '{line}' > {target}/executables/{source.stem}/run")
+    into_mount.main(__doc__, 2, imports)

@@ -11,12 +11,11 @@ TensorFlow calls each weight XLA_Args, in the order in which the model uses them
 options.json.
 """
 import json
-import pathlib
-import runpy
-import sys
 
-import numpy
-import tensorflow
+import into_mount
+
+with into_mount.needs("tensorflow-cpu"):
+    import tensorflow
 
 
 def export(directory, name, net, **inputs):
@@ -25,40 +24,33 @@ def export(directory, name, net, **inputs):
     concrete = function.get_concrete_function(*inputs.values())
     program = function.experimental_get_compiler_ir(*inputs.values())(stage="stablehlo_serialized")
 
-    directory = pathlib.Path(directory)
     # A weight of Keras has a path, and its variable as the value.
     weights = {id((one.value if hasattr(one, "path") else one).handle): one for one in net.variables}
+    arrays = dict(inputs)
     names = list(inputs)
     for i, handle in enumerate(concrete.captured_inputs):
         weight = weights.get(id(handle))
         leaf = f"constant{i}" if weight is None else getattr(weight, "path", weight.name.removesuffix(":0"))
         names.append(f"{name}/{leaf}")
-        file = directory / "buffers" / f"{name}/{leaf}.npy"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        numpy.save(file, handle if weight is None else weight)
-    for one, array in inputs.items():
-        numpy.save(directory / f"buffers/{one}.npy", array)
-
-    # The options come first, so the program is compiled with them, and none that was there has other inputs.
-    (directory / "programs").mkdir(exist_ok=True)
-    file = directory / "programs" / f"{name}.mlirbc"
-    file.unlink(missing_ok=True)
-    file.touch()
-    options = directory / "executables" / name / "options.json"
-    options.parent.mkdir(parents=True, exist_ok=True)
-    options.write_text(json.dumps({"input_names": names}))
-    try:
-        file.write_bytes(program)
-    except OSError:  # the plugin refuses it, or the names
-        sys.exit((directory / "error").read_text())
+        arrays[names[-1]] = handle if weight is None else weight
+    with into_mount.Destination(directory) as into:
+        into.program(f"{name}.mlirbc", program, json.dumps({"input_names": names}))
+        for one, array in arrays.items():
+            into.array(one, array)
     outputs = " ".join(f"y{i or ''}" for i, _ in enumerate(tensorflow.nest.flatten(concrete.structured_outputs)))
     return f"{' '.join([name, *inputs])} -> {outputs}"
 
 
+def imports(source, module, *words):
+    *names, target = words
+    variables = into_mount.variables(source, [module, *names])
+    net = variables.pop(module)
+    if not callable(net) or not hasattr(net, "variables"):
+        raise into_mount.Failure(f"{module} in {source} is no model of Keras and no tf.Module that can be called: "
+                                 f"it is of type {type(net).__name__}")
+    with into_mount.explained(f"cannot import {into_mount.call(module, variables)}", source):
+        return target, module, export(target, module, net, **variables)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) < 5:
-        sys.exit(__doc__)
-    model, module, *tensors, target = sys.argv[1:]
-    variables = runpy.run_path(model)
-    line = export(target, module, variables[module], **{one: variables[one] for one in tensors})
-    print(f"echo '{line}' > {target}/executables/{module}/run")
+    into_mount.main(__doc__, 4, imports)

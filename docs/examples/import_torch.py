@@ -8,15 +8,14 @@ The file MODEL.py has the module in a variable NET and tensors in variables X, a
 the variables: programs/NET.mlirbc, buffers/NET.safetensors, buffers/X.npy.  docs/frontends.md has an example.
 """
 import inspect
-import pathlib
-import runpy
-import sys
 
-import jax.export
-import numpy
-import safetensors.flax
-import torch
-import torchax
+import into_mount
+
+with into_mount.needs("torch==2.9.0 torchax==0.0.13 jax==0.10.2 flax safetensors"):
+    import jax.export
+    import safetensors.flax
+    import torch
+    import torchax
 
 
 def export(directory, name, net, **inputs):
@@ -37,25 +36,25 @@ def export(directory, name, net, **inputs):
         [inspect.Parameter(one, inspect.Parameter.POSITIONAL_ONLY) for one in (name, *inputs)])
     exported = jax.export.export(jax.jit(call))(weights, *arrays.values())
 
-    directory = pathlib.Path(directory)
-    for folder in ("programs", "buffers"):
-        (directory / folder).mkdir(parents=True, exist_ok=True)
-    safetensors.flax.save_file(weights, directory / f"buffers/{name}.safetensors")
-    for one, array in arrays.items():
-        numpy.save(directory / f"buffers/{one}.npy", array)
-    try:
-        (directory / f"programs/{name}.mlirbc").write_bytes(exported.mlir_module_serialized)
-    except OSError:  # the plugin refuses it
-        sys.exit((directory / "error").read_text())
+    with into_mount.Destination(directory) as into:
+        into.program(f"{name}.mlirbc", exported.mlir_module_serialized)
+        into.checkpoint(name, lambda path: safetensors.flax.save_file(weights, path))
+        for one, array in arrays.items():
+            into.array(one, array)
     outputs = " ".join(f"y{i or ''}" for i in range(len(exported.out_avals)))
     used = [one for i, one in enumerate(inputs, len(weights)) if i in exported.module_kept_var_idx]
     return f"{' '.join([name, *used])} -> {outputs}"
 
 
+def imports(source, module, *words):
+    *names, target = words
+    variables = into_mount.variables(source, [module, *names])
+    net = variables.pop(module)
+    if not isinstance(net, torch.nn.Module):
+        raise into_mount.Failure(f"{module} in {source} is no torch.nn.Module: it is of type {type(net).__name__}")
+    with into_mount.explained(f"cannot import {into_mount.call(module, variables)}", source):
+        return target, module, export(target, module, net, **variables)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) < 5:
-        sys.exit(__doc__)
-    model, module, *tensors, target = sys.argv[1:]
-    variables = runpy.run_path(model)
-    line = export(target, module, variables[module], **{one: variables[one] for one in tensors})
-    print(f"echo '{line}' > {target}/executables/{module}/run")
+    into_mount.main(__doc__, 4, imports)

@@ -10,14 +10,13 @@ become input_names in options.json.
 import json
 import pathlib
 import shutil
-import sys
+
+import into_mount
 
 
 def export(saved, name, directory):
     meta = json.loads((saved / "functions/forward.meta").read_text())
-    buffers = directory / "buffers" / name
-    buffers.mkdir(parents=True, exist_ok=True)
-    names, inputs = [], {}
+    names, inputs, arrays = [], {}, {}
     for one in meta["input_locations"]:
         if one["type_"] == "input_arg":
             names.append(f"x{one['position'] or ''}")
@@ -25,28 +24,23 @@ def export(saved, name, directory):
             continue
         leaf = one["name"] or f"constant{one['position']}"
         names.append(f"{name}.{leaf}")
-        array = saved / "data" / leaf if one["name"] else saved / "constants" / str(one["position"])
-        shutil.copyfile(array, buffers / f"{leaf}.npy")
+        arrays[leaf] = saved / "data" / leaf if one["name"] else saved / "constants" / str(one["position"])
 
-    # The options come first, so the program is compiled with them, and none that was there has other inputs.
-    (directory / "programs").mkdir(exist_ok=True)
-    program = directory / "programs" / f"{name}.mlir"
-    program.unlink(missing_ok=True)
-    program.touch()
-    options = directory / "executables" / name / "options.json"
-    options.parent.mkdir(parents=True, exist_ok=True)
-    options.write_text(json.dumps({"input_names": names}))
-    try:
-        shutil.copyfile(saved / "functions/forward.mlir", program)
-    except OSError:  # the plugin refuses it
-        sys.exit((directory / "error").read_text())
+    program = (saved / "functions/forward.mlir").read_bytes()
+    with into_mount.Destination(directory) as into:
+        into.program(f"{name}.mlir", program, json.dumps({"input_names": names}))
+        for leaf, file in arrays.items():
+            with open(file, "rb") as array:
+                into.write(f"buffers/{name}/{leaf}.npy", lambda to, array=array: shutil.copyfileobj(array, to))
     words = [name, *(inputs[position] for position in sorted(inputs))]
     outputs = " ".join(f"y{i or ''}" for i, _ in enumerate(meta["output_signature"]))
     return f"{' '.join(words)} -> {outputs}"
 
 
+def imports(saved, name, target):
+    with into_mount.explained(f"cannot import {saved}, as torch_xla.stablehlo saves a module"):
+        return target, name, export(pathlib.Path(saved), name, target)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
-        sys.exit(__doc__)
-    line = export(pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3]))
-    print(f"echo '{line}' > {sys.argv[3]}/executables/{sys.argv[2]}/run")
+    into_mount.main(__doc__, 3, imports, most=3)
