@@ -65,6 +65,11 @@ cat m/plugins/cpu/path
 env/bin/pjrtfs-top --once m | head -n 1
 trap - EXIT
 fusermount3 -u m
+# the files that pages name
+cd env/share/doc/pjrtfs
+cat tests/data/add.mlir >/dev/null
+../../../bin/python docs/examples/import_torch_xla.py nowhere net "$HOME/none" 2>&1 | cat
+cd "$HOME"
 for tool in bench fetch-plugins top; do
 	env/bin/pjrtfs-$tool --help | head -n 1
 done
@@ -80,7 +85,7 @@ for python in "${pythons[@]}"; do
 	libraries=$(case $python in /usr/bin/*) ;; *) echo /mnt/lib ;; esac)
 	LD_LIBRARY_PATH=$libraries ordinary bash -eu "$work/uses.sh" "/mnt/bin/${python##*/}" >said 2>&1 ||
 		fail "$python: $(cat said)"
-	tells said '^ok$' '/plugin/pjrt_plugin\.so$' '^m  pjrtfs ' '^usage: pjrtfs-fetch-plugins ' \
+	tells said '^ok$' '/plugin/pjrt_plugin\.so$' '^m  pjrtfs ' '^import_torch_xla\.py: cannot import nowhere, ' '^usage: pjrtfs-fetch-plugins ' \
 		'^22 close programs/wrong\.mlir: line 1, column 30'
 	umount /mnt
 	rm -rf home numpy-*.whl

@@ -13,6 +13,10 @@
 requires find_numpy
 mount_pjrtfs
 ln -s "$top/docs" docs
+# The page's mount is ~/pjrt.
+mkdir home
+ln -s "$mnt" home/pjrt
+export PIP_CACHE_DIR=${PIP_CACHE_DIR:-$HOME/.cache/pip} HOME=$work/home
 export PYTHONDONTWRITEBYTECODE=1 JAX_PLATFORMS=cpu TF_CPP_MIN_LOG_LEVEL=3
 system_path=$PATH
 
