@@ -69,6 +69,17 @@ int pf_dir_refuses(struct pf_node *dir, struct pf_err *err)
 				  : "pjrtfs alone makes and removes names here");
 }
 
+/* The same for a name that is to be removed or moved; the root's advice is for what is to be made. */
+static int keeps(struct pf_node *dir, struct pf_err *err)
+{
+	if (dir != dir->tree->root)
+		return pf_dir_refuses(dir, err);
+	return pf_err_set(
+		err, -EPERM,
+		"it is there as long as the mount, which ends with: fusermount3 "
+		"-u MOUNTPOINT");
+}
+
 int pf_dir_by_ino(struct pf_tree *tree, uint64_t ino, struct pf_node **ret)
 {
 	*ret = pf_tree_by_ino(tree, ino);
@@ -139,13 +150,11 @@ static int remove_name(struct pf_node *dir, const char *name, bool directory,
 			return -ENOTDIR;
 		if (!is_empty(node))
 			return -ENOTEMPTY;
-		return ops && ops->rmdir ? ops->rmdir(dir, node, err)
-					 : pf_dir_refuses(dir, err);
+		return ops && ops->rmdir ? ops->rmdir(dir, node, err) : keeps(dir, err);
 	}
 	if (S_ISDIR(node->kind->mode))
 		return -EISDIR;
-	return ops && ops->unlink ? ops->unlink(dir, node, err)
-				  : pf_dir_refuses(dir, err);
+	return ops && ops->unlink ? ops->unlink(dir, node, err) : keeps(dir, err);
 }
 
 int pf_vfs_remove(struct pf_tree *tree, uint64_t parent, const char *name, bool directory,
@@ -210,7 +219,7 @@ static int rename_name(struct pf_node *dir, const char *name, struct pf_node *to
 	if (r < 0)
 		return r;
 	return ops && ops->rename ? ops->rename(dir, node, to, to_name, flags, err)
-				  : pf_dir_refuses(dir, err);
+				  : keeps(dir, err);
 }
 
 int pf_vfs_rename(struct pf_tree *tree, uint64_t parent, const char *name, uint64_t to,

@@ -302,7 +302,9 @@ static int move(struct pf_node *dir, struct pf_node *node, struct pf_node *to,
 		return pf_err_set(err, -EXDEV, "%s: another directory's file: copy it",
 				  name);
 	if (to->kind != dir->kind)
-		return pf_err_set(err, -EOPNOTSUPP, "%s: a buffer cannot be moved there",
+		return pf_err_set(err, -EOPNOTSUPP,
+				  "%s: a buffer cannot be moved there: arrays "
+				  "stay below buffers/",
 				  name);
 	if (!buffers_is_directory(node) && node->kind != &kind_buffer)
 		return pf_err_set(
