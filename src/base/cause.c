@@ -30,6 +30,12 @@ static const struct cause {
 	{ "tt-metal runtime",
 	  "Tenstorrent's library unpacks programs as it is loaded: that needs --sandbox "
 	  "off" },
+	{ "invalid ELF header",
+	  "expected a shared library, found no ELF header: name the plugin's .so" },
+	{ "file too short",
+	  "expected a shared library, found a part of one: copy it again" },
+	{ "cannot read file data: Is a directory",
+	  "expected a shared library, found a directory: name the plugin's .so in it" },
 	{ "No PTX compilation provider is available",
 	  "ptxas is missing: pip install nvidia-cuda-nvcc beside the plugin, for CUDA 12 "
 	  "nvidia-cuda-nvcc-cu12" },

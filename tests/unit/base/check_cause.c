@@ -30,6 +30,12 @@ static const struct {
 	  "off: it" },
 	{ "libmpi.so.12: cannot open shared object file: No such file or directory",
 	  "libmpi.so.12 is missing: pip install impi-rt beside the plugin: " },
+	{ "/etc/passwd: invalid ELF header",
+	  "expected a shared library, found no ELF header: name the plugin's .so: /etc" },
+	{ "./half.so: file too short",
+	  "expected a shared library, found a part of one: copy it again: ./half" },
+	{ "./plugins: cannot read file data: Is a directory",
+	  "expected a shared library, found a directory: name the plugin's .so in it: " },
 	{ "No PTX compilation provider is available. Neither ptxas/nvlink nor nvjtlink",
 	  "ptxas is missing: pip install nvidia-cuda-nvcc beside the plugin, " },
 };
