@@ -32,8 +32,46 @@ static int refuse(struct parser *ps, int code, const char *word, size_t len,
 			  len < 40 ? (int)len : 40, word, what, pf_dtype_name(ps->dtype));
 }
 
+static bool is_word(const char *word, size_t len, const char *name)
+{
+	return strlen(name) == len && strncasecmp(word, name, len) == 0;
+}
+
+/* How files begin that are no text of numbers, and what to do with them. */
+static const struct {
+	const char *begin, *found;
+} others[] = {
+	{ "\xef\xbb\xbf", "a byte-order mark: tail -c +4 leaves it out" },
+	{ "\xff\xfe", "UTF-16: iconv -f UTF-16 -t UTF-8 makes text of it" },
+	{ "\xfe\xff", "UTF-16: iconv -f UTF-16 -t UTF-8 makes text of it" },
+	{ "\x93NUMPY", "a .npy file: call it .npy" },
+	{ "[", "a bracket: a row is a line, and blanks are between its numbers" },
+};
+
+/* What the first word of the text says that it is; NULL: nothing. */
+static const char *other_kind(const struct parser *ps, const char *word, size_t len)
+{
+	if (ps->c.line > 1 || word != ps->line_start)
+		return NULL;
+	for (size_t i = 0; i < PF_ARRAY_SIZE(others); i++) {
+		size_t n = strlen(others[i].begin);
+
+		if (n <= len && !memcmp(word, others[i].begin, n))
+			return others[i].found;
+	}
+	if (is_word(word, len, "true") || is_word(word, len, "false"))
+		return "a truth value: setfattr -n user.pjrtfs.dtype -v PRED on this file";
+	return NULL;
+}
+
 static int no_number(struct parser *ps, const char *word, size_t len)
 {
+	const char *found = other_kind(ps, word, len);
+
+	if (found)
+		return pf_err_set(ps->err, -EINVAL,
+				  "line %zu, column 1: expected %s, found %s", ps->c.line,
+				  pf_dtype_name(ps->dtype), found);
 	return refuse(ps, -EINVAL, word, len, "is not a valid");
 }
 
@@ -46,11 +84,6 @@ static int no_fit(struct parser *ps, const char *word, size_t len)
 static void append_bits(struct parser *ps, uint64_t bits, size_t size)
 {
 	pf_buf_append(ps->data, &bits, size);
-}
-
-static bool is_word(const char *word, size_t len, const char *name)
-{
-	return strlen(name) == len && strncasecmp(word, name, len) == 0;
 }
 
 static int parse_pred(struct parser *ps, const char *word, size_t len)
