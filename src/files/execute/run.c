@@ -15,6 +15,20 @@ struct run {
 	struct exec_spec spec;
 };
 
+/* In bind "*" stands for what a call gives; here it would become the name of a file. */
+static int parse_line(const char *text, struct exec_spec *spec, struct pf_err *err)
+{
+	int r = exec_spec_parse_line(text, spec, err);
+
+	for (size_t i = 0; r == 0 && i < spec->outputs.at->n; i++)
+		if (!strcmp(spec->outputs.at->at[i], "*"))
+			r = pf_err_set(err, -EINVAL,
+				       "output %zu: expected a name, found *, which is "
+				       "for bind",
+				       i);
+	return r;
+}
+
 static int parse(struct task *task, const char *text, bool json, struct exec_spec *spec,
 		 struct pf_err *err)
 {
@@ -22,7 +36,7 @@ static int parse(struct task *task, const char *text, bool json, struct exec_spe
 	int r;
 
 	if (!json)
-		return exec_spec_parse_line(text, spec, err);
+		return parse_line(text, spec, err);
 	r = pf_json_parse(text, strlen(text), &o, err);
 	if (r < 0)
 		return r;

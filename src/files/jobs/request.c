@@ -121,6 +121,26 @@ static int add_input(struct exec_spec *spec, const char *param, size_t param_len
 	return r < 0 ? r : names_add(inputs, name, strlen(name));
 }
 
+/* Is WORD what people write for an arrow, in other signs, or without blanks around it? */
+static bool is_like_arrow(const char *word)
+{
+	return strstr(word, "->") || strstr(word, "=>") || strstr(word, "\u2192") ||
+	       !strcmp(word, ">");
+}
+
+/* FOUND: the word that may be meant as the arrow; NULL: none. */
+static int no_arrow(const char *found, struct pf_err *err)
+{
+	if (!found)
+		return pf_err_set(err, -EINVAL,
+				  "expected inputs, '->' and outputs, as in "
+				  "'x y -> z', found no '->'");
+	return pf_err_set(err, -EINVAL,
+			  "expected inputs, '->' between blanks, and outputs, as in "
+			  "'x y -> z', found %s",
+			  found);
+}
+
 /* "donate=x": an option of the run; or, in front of the ARROW, an input of a name. */
 static int run_option(const char *word, bool arrow, struct exec_spec *spec,
 		      struct pf_err *err)
@@ -138,6 +158,8 @@ static int run_option(const char *word, bool arrow, struct exec_spec *spec,
 		return word_number(word, value, EXEC_MAX_REPEAT, &spec->repeat, err);
 	if (!strncmp(word, "timeout_ms=", 11))
 		return word_number(word, value, EXEC_MAX_TIMEOUT, &spec->timeout_ms, err);
+	if (!arrow && value == word + 1)
+		return no_arrow(word, err);
 	if (arrow || value == word + 1 || !*value)
 		return unknown_option(word, err);
 	return add_input(spec, word, (size_t)(value - word) - 1, value);
@@ -145,7 +167,7 @@ static int run_option(const char *word, bool arrow, struct exec_spec *spec,
 
 int exec_spec_parse_line(const char *line, struct exec_spec *spec, struct pf_err *err)
 {
-	pf_autobuf struct pf_buf word = PF_BUF_INIT;
+	pf_autobuf struct pf_buf word = PF_BUF_INIT, like_arrow = PF_BUF_INIT;
 	bool arrow = false, quoted;
 	int r;
 
@@ -162,6 +184,8 @@ int exec_spec_parse_line(const char *line, struct exec_spec *spec, struct pf_err
 			arrow = true;
 			continue;
 		}
+		if (!quoted && !like_arrow.len && is_like_arrow(w))
+			pf_buf_puts(&like_arrow, w);
 		if (!quoted && strchr(w, '='))
 			r = run_option(w, arrow, spec, err);
 		else if (!quoted && !strcmp(w, "async"))
@@ -178,9 +202,7 @@ int exec_spec_parse_line(const char *line, struct exec_spec *spec, struct pf_err
 			return r;
 	}
 	if (r == 0 && !arrow)
-		r = pf_err_set(err, -EINVAL,
-			       "expected inputs, '->' and outputs, as in "
-			       "'x y -> z', found no '->'");
+		r = no_arrow(like_arrow.data, err);
 	return r;
 }
 

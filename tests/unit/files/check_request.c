@@ -104,6 +104,9 @@ TEST_EACH(a_run_line_is_parsed, lines)
 	"positional and async, and INPUT=NAME before the arrow gives an input; quote a "  \
 	"name that is like an option"
 
+#define NO_ARROW                                                                         \
+	"expected inputs, '->' between blanks, and outputs, as in 'x y -> z', found "
+
 static const char no_arrow[] =
 	"expected inputs, '->' and outputs, as in 'x y -> z', found no '->'";
 
@@ -114,7 +117,11 @@ static const struct {
 	{ "   ", no_arrow },
 	{ "x y", no_arrow },
 	{ "x \"->\" y", no_arrow },
-	{ "x->y", no_arrow },
+	{ "x->y", NO_ARROW "x->y" },
+	{ "x => y", NO_ARROW "=>" },
+	{ "x=>y", NO_ARROW "x=>y" },
+	{ "x \u2192 y", NO_ARROW "\u2192" },
+	{ "x \"=>\" y", no_arrow },
 	{ "x -> y -> z", "expected one '->', as in 'x y -> z', found two" },
 	{ "-> ->", "expected one '->', as in 'x y -> z', found two" },
 	{ "\"x -> y", "a name's closing quote is missing" },
@@ -124,7 +131,8 @@ static const struct {
 	{ "x -> y repat=2", "repat=2 (did you mean \"repeat\"?): " OPTIONS },
 	{ "x -> y wait=1", "wait=1: " OPTIONS },
 	{ "a= -> y", "a=: " OPTIONS },
-	{ "=-> x", "=->: " OPTIONS },
+	{ "=-> x", NO_ARROW "=->" },
+	{ "x -> y =z", "=z: " OPTIONS },
 	{ "x -> Donate=x y", "Donate=x (did you mean \"donate\"?): " OPTIONS },
 	{ "x -> y repeat=0", "repeat=0: expected a number from 1 to 1000000000" },
 	{ "x -> y repeat=1000000001",
