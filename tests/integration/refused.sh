@@ -88,5 +88,15 @@ if [ -n "$others" ]; then
 	fails_with 'Invalid argument' as 1001 touch "$b/mine.npz"
 	as 1001 grep -q zipfile "$b/mine.json"
 	fails_with 'ermission denied' as 1002 cat "$b/mine.json"
+	# a name is told to whom may list it
+	as 1001 mkdir "$b/own"
+	as 1001 cp "$data/x.npy" "$b/own/weights.npy"
+	fails_with 'No such file' as 1002 bash -c 'echo "own/weihgts y -> z" >"$1"' - "$mnt/executables/add/run"
+	as 1002 cat "$mnt/error" >other
+	tells other 'there is no buffer own/weihgts .did you mean "own/weights"'
+	as 1001 chmod 711 "$b/own"
+	fails_with 'No such file' as 1002 bash -c 'echo "own/weihgts y -> z" >"$1"' - "$mnt/executables/add/run"
+	as 1002 cat "$mnt/error" >other
+	tells other 'there is no buffer own/weihgts$'
 fi
 unharmed

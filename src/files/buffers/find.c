@@ -2,6 +2,7 @@
 /* The buffers that names in commands stand for. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
@@ -69,6 +70,62 @@ int files_walk(const struct device *device, const char *name, const struct pf_cr
 	return 0;
 }
 
+enum { MAX_COMPARED = 1000 }; /* in a larger directory the search would take too long */
+
+/* Print into HINT the array in DIR that may be meant by NAME, whose last part begins with its stem of LEN
+ * bytes at LAST, if CRED may list DIR. */
+static void add_similar(struct pf_node *dir, const char *name, const char *last,
+			size_t len, const struct pf_cred *cred,
+			char hint[PF_SIMILAR_TEXT])
+{
+	pf_autofree char *stem = strndup(last, len);
+	struct pf_similar similar = { .word = stem };
+	pf_autobuf struct pf_buf best = PF_BUF_INIT;
+	char known[PF_NAME_MAX + 1];
+	struct pf_node **list = NULL;
+
+	if (stem && pf_dir_count(dir) <= MAX_COMPARED && pf_node_may(dir, cred, R_OK))
+		list = pf_dir_list(dir);
+	for (size_t i = 0; list && list[i]; i++) {
+		if (is_buffer(list[i]) && view_of(list[i])->format != PF_FORMAT_NONE) {
+			pf_node_name(list[i], known);
+			pf_format_of(known, &len);
+			known[len] = '\0';
+			pf_similar_try(&similar, known);
+		}
+		pf_node_unref(list[i]);
+		if (similar.best != known)
+			continue;
+		pf_buf_consume(&best, best.len);
+		pf_buf_printf(&best, "%.*s%s", (int)(last - name), name, known);
+		similar.best = best.data;
+	}
+	free(list);
+	pf_similar_hint(&similar, hint);
+}
+
+/* There is no buffer NAME, whose last part in DIR begins with its stem of LEN bytes at LAST. */
+static int no_buffer(struct pf_node *dir, const char *name, const char *last, size_t len,
+		     const struct pf_cred *cred, struct pf_err *err)
+{
+	char hint[PF_SIMILAR_TEXT];
+
+	if (!err)
+		return -ENOENT;
+	if (!strcmp(name, "*"))
+		return pf_err_set(
+			err, -ENOENT,
+			"there is no buffer *: each input has a name here; * is "
+			"for bind, whose calls bring the input");
+	if (strchr(name, ','))
+		return pf_err_set(err, -ENOENT,
+				  "there is no buffer \"%s\": names are separated by "
+				  "blanks, not by commas",
+				  name);
+	add_similar(dir, name, last, len, cred, hint);
+	return pf_err_set(err, -ENOENT, "there is no buffer %s%s", name, hint);
+}
+
 int buffers_find_listed(const struct device *device, const char *name,
 			const struct pf_cred *cred, struct pf_node **dir,
 			struct pf_node **ret, struct pf_err *err)
@@ -93,14 +150,8 @@ int buffers_find_listed(const struct device *device, const char *name,
 			err, -ENOENT,
 			"%s is a file, and no array, which is called " FILES_ARRAY_NAMES,
 			name);
-	else if (strchr(name, ','))
-		r = pf_err_set(
-			err, -ENOENT,
-			"there is no buffer \"%s\": names are separated by blanks, "
-			"not by commas",
-			name);
 	else
-		r = pf_err_set(err, -ENOENT, "there is no buffer %s", name);
+		r = no_buffer(*dir, name, last, len, cred, err);
 	pf_node_unref(pf_steal(ret));
 	return r;
 }

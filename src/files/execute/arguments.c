@@ -686,6 +686,35 @@ static int decide_donations(struct named_exec *run, struct pf_execution *e,
 	return 0;
 }
 
+/* Too few or too many inputs are there: append the first that is no buffer, as "x,y", which can be why. */
+static void add_missing(const struct named_exec *run, struct pf_err *err)
+{
+	const struct row *row = &run->rows[0];
+	bool many = run->n_in > run->is.signature->n_inputs;
+
+	for (size_t i = 0; i < run->n_in; i++) {
+		PF_CLEANUP(pf_buffer_unrefp) struct pf_buffer *buffer = NULL;
+		struct pf_err why = PF_ERR_INIT, was = *err;
+
+		if (files_find_buffer(row->device, row->inputs.at[i], &run->task->cred,
+				      R_OK, &buffer, &why) != -ENOENT)
+			continue;
+		pf_err_set(err, was.code, "%s: %s%s", was.text, why.text,
+			   many ? "; a name with a blank needs quotes" : "");
+		return;
+	}
+}
+
+/* First, as the time of the other checks grows with the number of names. */
+static int check_counts(const struct named_exec *run, struct pf_err *err)
+{
+	int r = pf_execution_check_counts(run->loaded, run->n_in, run->n_out, err);
+
+	if (run->n_in != run->is.signature->n_inputs)
+		add_missing(run, err);
+	return r;
+}
+
 int run_resolve(struct named_exec *run, struct pf_execution **ret, struct pf_err *err)
 {
 	struct pf_execution *e;
@@ -693,9 +722,8 @@ int run_resolve(struct named_exec *run, struct pf_execution **ret, struct pf_err
 
 	run->is = pf_loaded_facts(run->loaded);
 	r = list_rows(run, err);
-	/* First, as the time of the other checks grows with the number of names. */
 	if (r == 0)
-		r = pf_execution_check_counts(run->loaded, run->n_in, run->n_out, err);
+		r = check_counts(run, err);
 	if (r == 0)
 		r = list_donated(run, err);
 	if (r < 0)

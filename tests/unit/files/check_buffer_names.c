@@ -77,6 +77,13 @@ static const struct {
 	{ "ns/y", "y.txt", 0, NULL },
 	{ "cpu:1/z.npy", "z.raw", 0, NULL },
 	{ "none", NULL, -ENOENT, "there is no buffer none" },
+	{ "X.txt", NULL, -ENOENT, "there is no buffer X.txt (did you mean \"x\"?)" },
+	{ "cpu:1/Z", NULL, -ENOENT,
+	  "there is no buffer cpu:1/Z (did you mean \"cpu:1/z\"?)" },
+	{ "scrtach", NULL, -ENOENT, "there is no buffer scrtach" },
+	{ "*", NULL, -ENOENT,
+	  "there is no buffer *: each input has a name here; * is for bind, whose calls "
+	  "bring the input" },
 	{ "scratch", NULL, -ENOENT,
 	  "scratch is a file, and no array, which is called .npy, .txt, .raw or "
 	  ".safetensors" },
