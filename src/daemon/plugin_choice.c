@@ -50,22 +50,24 @@ static int search_init(struct search *s, const struct options *o,
 /* A kind of plugins, which go by NAME here and in JAX, whatever the number in their own names is. */
 static const struct kind {
 	const char *name;
+	const char *other; /* what its devices are also called, or NULL */
 	bool gpu; /* "gpu" means it, too, and plugins are called NAME, NAME13 or xla_NAME13 */
 	const char *install; /* advice where none is found */
 } kinds[] = {
-	{ "cpu", false, "\"pjrtfs-fetch-plugins cpu\" brings one" },
-	{ "tpu", false, "for a TPU, \"pip install libtpu\" in a venv brings one" },
-	{ "cuda", true,
+	{ "cpu", NULL, false, "\"pjrtfs-fetch-plugins cpu\" brings one" },
+	{ "tpu", NULL, false, "for a TPU, \"pip install libtpu\" in a venv brings one" },
+	{ "cuda", "nvidia", true,
 	  "for an NVIDIA GPU, \"pip install 'jax[cuda13]'\" in a venv brings one" },
-	{ "rocm", true,
+	{ "rocm", "amd", true,
 	  "for an AMD GPU, \"pip install jax-rocm7-pjrt\" in a venv brings one, beside ROCm" },
-	{ "oneapi", true,
+	{ "oneapi", "xpu", true,
 	  "for an Intel GPU, \"pip install jax-oneapi-pjrt\" in a venv brings one" },
 };
 
 static bool is_of_kind(const struct kind *kind, const char *name)
 {
-	return !strcmp(kind->name, name) || (kind->gpu && !strcmp("gpu", name));
+	return !strcmp(kind->name, name) || (kind->other && !strcmp(kind->other, name)) ||
+	       (kind->gpu && !strcmp("gpu", name));
 }
 
 /* The version in the name of a plugin of KIND: 13 in "xla_cuda13", 0 in "xla_oneapi"; -1: NAME is no such
