@@ -108,8 +108,20 @@ static void note_failed(struct daemon *d, const struct pf_candidate *p,
 		.printed = *printed,
 		.why = *why,
 	};
-	if (d->options->n_plugins > 1)
-		pf_log(PF_LOG_ERROR, "plugin %s: %s", p->name, why->text);
+}
+
+/* Of several plugins some have not started: the mount has the others, if there are any. */
+static void log_failed(const struct daemon *d)
+{
+	for (unsigned i = 0; i < d->config.n_failed; i++) {
+		const struct pf_failed_plugin *f = &d->failed[i];
+
+		if (d->config.n_workers)
+			pf_log(PF_LOG_WARNING, "the mount is without plugin %s: %s",
+			       f->name, f->why.text);
+		else if (d->config.n_failed > 1)
+			pf_log(PF_LOG_ERROR, "plugin %s: %s", f->name, f->why.text);
+	}
 }
 
 /* Has a plugin failed that is the member of a group, or have all? */
@@ -202,7 +214,7 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 		note_started(*worker);
 		pf_compiler_warm(d->config.compiler, *worker);
 	}
-	/* The mount has the plugins that have started. */
+	log_failed(d);
 	if (d->config.n_failed > 1 && !d->config.n_workers)
 		return pf_err_set(err, -ENODEV, "none of %u plugins could be started",
 				  d->config.n_failed);

@@ -58,7 +58,7 @@ fails_with 'none of 2 plugins could be started' all_bad
 # One bad plugin and a good one: the good one works; the bad one's error says why it failed.
 mount_pjrtfs "faulty=$so,good=$so" \
 	--plugin-env "faulty:PJRTFS_FAULTY=init=print:2:early,client=error:INTERNAL:no init"
-grep -q 'error: plugin faulty: .*no init' "$mnt.log" || fail "the log does not tell why"
+grep -q 'warning: the mount is without plugin faulty: .*no init' "$mnt.log" || fail "the log does not tell why"
 shows "$mnt/plugins/faulty/state" failed
 tells "$mnt/plugins/faulty/error" 'no init'
 shows "$mnt/plugins/faulty/options.json" '{}'
