@@ -101,14 +101,35 @@ static int set_command(struct reading *g, struct pf_err *err)
 	return *g->o->run ? 0 : pf_err_set(err, -EINVAL, "--run needs a COMMAND");
 }
 
+/* Is WORD what ends a mount elsewhere? */
+static bool is_unmount(const char *word)
+{
+	return !strcmp(word, "-u") || !strcmp(word, "--umount") ||
+	       !strcmp(word, "--unmount");
+}
+
 static int unknown(const char *word, struct pf_err *err)
 {
 	char hint[PF_SIMILAR_TEXT];
 
+	if (is_unmount(word))
+		return pf_err_set(err, -EINVAL,
+				  "unknown option %s; a mount ends with: fusermount3 -u "
+				  "MOUNTPOINT",
+				  word);
 	options_similar(word + strspn(word, "-"), IN_COMMAND_LINE, hint);
 	for (char *at = hint; (at = strchr(at, '_'));)
 		*at = '-';
 	return pf_err_set(err, -EINVAL, "unknown option %s%s; see --help", word, hint);
+}
+
+/* Is the argument of the option before it, which ROW is for, the name of another option, as
+ * "--json" in "--status --json m"? */
+static bool lacks_argument(const struct reading *g, const struct option_row *row)
+{
+	return row->argument && optarg == g->argv[optind - 1] &&
+	       !strncmp(optarg, "--", 2) &&
+	       options_find(optarg + 2, strcspn(optarg + 2, "="), IN_COMMAND_LINE);
 }
 
 /* Read all words of the command line once. */
@@ -126,6 +147,11 @@ static int read_words(struct reading *g, int argc, struct pf_err *err)
 			g->runs = true;
 			return g->early ? 0 : set_command(g, err);
 		}
+		if (row && lacks_argument(g, row))
+			return pf_err_set(err, -EINVAL,
+					  "%s needs an argument: %s, found the option "
+					  "%s",
+					  g->argv[optind - 2], row->argument, optarg);
 		if (c == 1 && g->n_positional < 3)
 			g->positional[g->n_positional++] = optarg;
 		else if (row && row->letter == 'o')
@@ -133,11 +159,10 @@ static int read_words(struct reading *g, int argc, struct pf_err *err)
 		else if (row)
 			r = set(g, row, optarg, err);
 		else if (c == ':')
-			r = pf_err_set(err, -EINVAL, "%s needs an argument",
-				       g->argv[optind - 1]);
+			r = pf_err_set(err, -EINVAL, "%s needs an argument: %s",
+				       g->argv[optind - 1], row_of(optopt)->argument);
 		else if (c == '?' && optopt && optopt < FIRST_ROW)
-			r = pf_err_set(err, -EINVAL, "unknown option -%c; see --help",
-				       optopt);
+			r = unknown((char[]){ '-', (char)optopt, '\0' }, err);
 		else if (c == '?')
 			r = unknown(g->argv[optind - 1], err);
 	}
@@ -258,20 +283,35 @@ int cmdline_parse(int argc, char **argv, struct options *o, struct pf_err *err)
 	return *word ? 0 : no_memory(err);
 }
 
+/* Is PATH a directory, or may it be meant as one that is not there? */
+static bool is_like_directory(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 ? S_ISDIR(st.st_mode) : strchr(path, '/') != NULL;
+}
+
 /* WORD cannot be mounted on, by ERROR of realpath(3). */
 static int no_mountpoint(const struct options *o, const char *word, int error,
 			 struct pf_err *err)
 {
 	pf_autobuf struct pf_buf advice = PF_BUF_INIT;
-	struct stat st;
 
-	if (o->source && stat(o->source, &st) == 0 && S_ISDIR(st.st_mode))
+	if (!*word)
+		return pf_err_set(
+			err, -error,
+			"mount point: expected a directory, found an empty word");
+	if (o->source && !strchr(word, '/') && is_like_directory(o->source))
 		pf_buf_printf(&advice, "; the plugin comes first: pjrtfs %s %s", word,
 			      o->source);
 	else if (error == ENOENT && (o->source || strchr(word, '/')))
 		pf_buf_printf(&advice, "; mkdir -p %s", word);
 	else if (!o->source)
-		pf_buf_puts(&advice, "; expected [SOURCE] MOUNTPOINT");
+		pf_buf_printf(
+			&advice,
+			"; expected [SOURCE] MOUNTPOINT: pjrtfs %s MOUNTPOINT if it "
+			"is a plugin, else mkdir -p %s",
+			word, word);
 	return pf_err_set(err, -error, "mount point %s: %s%s", word, strerror(error),
 			  advice.len ? advice.data : "");
 }

@@ -800,7 +800,7 @@ static int run(struct daemon *d)
 static int settle(struct daemon *d, struct pf_err *err)
 {
 	struct options *o = d->options;
-	int r;
+	int r = 0;
 
 	if (!o->mountpoint && !o->check_plugin && !o->estimate)
 		return 0;
@@ -808,11 +808,13 @@ static int settle(struct daemon *d, struct pf_err *err)
 	d->changes = options_changes(o);
 	if (o->state_dir)
 		d->state_dir = pf_absolute_path(o->state_dir);
-	r = plugin_choice(o, answer_minor, err);
+	/* First: of two words that are exchanged, the last one is no directory. */
+	if (o->mountpoint)
+		r = cmdline_find_mountpoint(o, err);
+	if (r == 0)
+		r = plugin_choice(o, answer_minor, err);
 	if (r == 0 && o->mountpoint)
 		r = group_settle(o, err);
-	if (r == 0 && o->mountpoint)
-		r = cmdline_find_mountpoint(o, err);
 	return r;
 }
 

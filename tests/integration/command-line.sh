@@ -28,6 +28,10 @@ refused()
 refused 2 'unknown option --nothing; see --help' --nothing m
 refused 2 'unknown option --memorylimit .did you mean "memory-limit"..; see' --memorylimit 1G m
 refused 2 'mount point nowhere: No such file or directory; mkdir -p nowhere$' "$name" nowhere --plugin-dir "$plugins"
+refused 2 'mount point nowhere: .*: pjrtfs nowhere MOUNTPOINT if it is a plugin, else mkdir -p nowhere$' nowhere
+refused 2 'mount point: expected a directory, found an empty word$' "$name" ''
+refused 2 'plugin nvidia: not found: .*; for an NVIDIA GPU, "pip install' nvidia m
+refused 2 'plugin xpu: not found: .*; for an Intel GPU, "pip install' xpu m
 refused 2 'mount point nowhere: .*; the plugin comes first: pjrtfs nowhere ./m$' ./m nowhere --plugin-dir "$plugins"
 if [ -w /dev/fuse ]; then
 	touch file

@@ -40,7 +40,7 @@ runs 3 sh -c '"$1" "$2" --run sh -c "cat \$PJRTFS_MOUNT/health; exit 3"' - "$pjr
 shows out ok
 
 # -- bad input: one sentence, and the command does not start
-refuses 2 '^pjrtfs: error: --run needs an argument$' "$name" --run
+refuses 2 '^pjrtfs: error: --run needs an argument: COMMAND [[]ARG...[]]$' "$name" --run
 refuses 2 '^pjrtfs: error: --run needs a COMMAND$' "$name" --run --
 refuses 2 "no second word '/mnt'" "$name" /mnt --run touch ran
 refuses 2 'expected --run, or .* not both' --list-plugins --run touch ran

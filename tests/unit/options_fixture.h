@@ -51,9 +51,9 @@ static inline int parse(const char *line)
 		argv[argc++] = w;
 	if (cmdline_parse(argc, argv, &o, &err) < 0)
 		return err.code;
-	if ((o.mountpoint || o.check_plugin) && plugin_choice(&o, NULL, &err) < 0)
+	if (o.mountpoint && cmdline_find_mountpoint(&o, &err) < 0)
 		return err.code;
-	return o.mountpoint ? cmdline_find_mountpoint(&o, &err) : 0;
+	return o.mountpoint || o.check_plugin ? plugin_choice(&o, NULL, &err) : 0;
 }
 
 /* "name=path-in-dir" of each plugin. */
