@@ -221,8 +221,8 @@ static int refuse_plugin(const struct estimate *e, struct pf_err *err)
 		e->request.plugin);
 }
 
-/* Estimate on the first plugin that makes the topology, or on the one that its file names; if none does, all
- * but the last one's reason are logged. */
+/* Estimate on the first plugin that makes the topology, or on the one that its file names; if none does, the
+ * reasons are logged, but for that of the one that the file names. */
 static int try_all(struct estimate *e, struct json_object **ret, struct pf_err *err)
 {
 	const struct options *o = e->options;
@@ -240,10 +240,16 @@ static int try_all(struct estimate *e, struct json_object **ret, struct pf_err *
 	}
 	if (!n)
 		return refuse_plugin(e, err);
-	for (unsigned i = 0; i + 1 < n; i++)
-		pf_log(PF_LOG_ERROR, "%s", why[i].text);
 	*err = why[n - 1];
-	return err->code;
+	if (only)
+		return err->code;
+	for (unsigned i = 0; i < n; i++)
+		pf_log(PF_LOG_ERROR, "%s", why[i].text);
+	return pf_err_set(err, err->code,
+			  "no plugin here makes the topology %s: \"pjrtfs-fetch-plugins "
+			  "tpu\" brings one for TPUs, \"pjrtfs-fetch-plugins cuda\" one "
+			  "for NVIDIA's GPUs",
+			  o->estimate);
 }
 
 static int begin(struct estimate *e, struct pf_err *err)

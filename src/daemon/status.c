@@ -234,7 +234,9 @@ static int read_mount(const char *m, struct json_object **ret, struct pf_err *er
 	if (r == -ENOTCONN)
 		return pf_err_set(err, r, "%s: its daemon has ended", m);
 	if (r == -ENOENT && dir >= 0)
-		return pf_err_set(err, r, "%s: expected a pjrtfs mount, found no file %s",
+		return pf_err_set(err, r,
+				  "%s: expected a pjrtfs mount, found no file %s; "
+				  "\"findmnt -t fuse.pjrtfs\" lists the mounts",
 				  m,
 				  !version.len ? "version"
 				  : !pid.len   ? "pid"

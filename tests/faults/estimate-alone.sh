@@ -65,6 +65,8 @@ PJRTFS_FAULTY_CALLS=yes fails PJRT_TopologyDescription_Create=error:INVALID_ARGU
 	'a plugin makes: faulty: no such name' --estimate two "$add"
 fails topologies=any,compile=error:INVALID_ARGUMENT:'no such thing' \
 	"plugin faulty: compile $add: no such thing" --estimate two "$add"
+PJRTFS_FAULTY_CALLS=yes fails PJRT_TopologyDescription_Create=error:INVALID_ARGUMENT:'no such name' \
+	'no plugin here makes the topology two: "pjrtfs-fetch-plugins tpu" brings one' --estimate two "$add"
 echo one >one.pb
 fails topologies=any 'a plugin reads: faulty: faulty: that is no topology' --estimate one.pb "$add"
 fails topologies=any 'none.pb: No such file' --estimate none.pb "$add"

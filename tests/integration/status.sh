@@ -99,7 +99,7 @@ status 2 ".*: error: $mnt: its daemon has ended"
 fusermount3 -u "$mnt"
 
 # -- no mount
-status 2 ".*: error: $mnt: expected a pjrtfs mount, found no file version"
+status 2 ".*: error: $mnt: expected a pjrtfs mount, found no file version; .findmnt -t fuse.pjrtfs. lists the mounts"
 mnt=$work/none
 as_json 2 '.error == "\($mnt): No such file or directory"'
 status 2 ".*: error: $mnt: No such file or directory"
