@@ -179,9 +179,11 @@ PATH=/usr/bin:/bin fails_with 'neither curl nor python3 is here' ./installed --d
 umount -l /usr/bin /usr/lib/apt
 
 # -- wrong words, and a folder that cannot be made
-for word in 'cp*u' cpu-0 '' '..'; do
-	fails_with "pjrtfs-fetch-plugins: $word: expected a name of" "$work/installed" --dir some "$word"
+for word in 'cp*u' cpu-0 '' '..' gpu; do
+	fails_with "pjrtfs-fetch-plugins: $word: expected a name of pjrtfs-fetch-plugins --help: cpu cpu-0.106 cpu-0.81" \
+		"$work/installed" --dir some "$word"
 done
+fails_with ' header tpu tt cuda' "$work/installed" --dir some nvidia
 fails_with 'unknown option --all' "$work/installed" --all
 fails_with '--dir: expected a folder' "$work/installed" --dir
 fails_with 'cannot make the folder installed/x' "$work/installed" --dir installed/x cpu
