@@ -52,6 +52,9 @@ enum pf_dtype {
 	PF_DTYPE_COUNT
 };
 
+/* Does the file that an array came as name no type, so that its elements can be given another one? */
+enum pf_untyped { PF_TYPED, PF_UNTYPED_TXT, PF_UNTYPED_RAW };
+
 /* True for a type that arrays can have: not INVALID, TOKEN or a number out of range. */
 bool pf_dtype_valid(int dtype);
 

@@ -122,8 +122,8 @@ enum pf_format pf_buffer_format(struct pf_buffer *buffer);
 /* The bytes of its content and its value, at most: they may be the same. */
 uint64_t pf_buffer_bytes(struct pf_buffer *buffer);
 
-/* Was it written as .txt, so that it can be given another type? */
-bool pf_buffer_is_text(struct pf_buffer *buffer);
+/* Was it written as a file that names no type? */
+enum pf_untyped pf_buffer_untyped(struct pf_buffer *buffer);
 
 /* Is it written as FORMAT, and has it no bytes yet? */
 bool pf_buffer_is_blank(struct pf_buffer *buffer, enum pf_format format);

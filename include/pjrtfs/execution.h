@@ -10,8 +10,8 @@
 struct pf_exec_arg {
 	struct pf_value *value; /* owned reference; NULL: bytes of lent, from off on */
 	uint64_t off;
-	const char *name; /* borrowed, for messages */
-	bool text; /* so is it: a text names its elements, which can be given a type */
+	const char *name;        /* borrowed, for messages */
+	enum pf_untyped untyped; /* what it came as */
 	uint32_t
 		carry; /* index of the row's result that replaces it next; PF_NO_CARRY: none */
 	bool donate;         /* the first run may consume it */

@@ -29,12 +29,13 @@ struct pf_param {
 };
 
 /*
- * How an array of DTYPE and SHAPE, whose elements a text names (TEXT) or not, becomes one that WANT
- * takes, as the end of a sentence: ": x.astype(\"float32\")", or "" where no change of type and shape
- * does it.  Printed to DST of LEN bytes; returns DST.
+ * How an array of DTYPE and SHAPE, which came as UNTYPED says, becomes one that WANT takes, as the end
+ * of a sentence: ": x.astype(\"float32\")", or "" where no change of type and shape does it.  Printed
+ * to DST of LEN bytes; returns DST.
  */
 const char *pf_param_advice(char *dst, size_t len, const struct pf_param *want,
-			    enum pf_dtype dtype, const struct pf_shape *shape, bool text);
+			    enum pf_dtype dtype, const struct pf_shape *shape,
+			    enum pf_untyped untyped);
 
 /* A callback: what the program asks its host by custom calls with one index. */
 struct pf_callback_sig {

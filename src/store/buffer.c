@@ -248,10 +248,12 @@ enum pf_format pf_buffer_format(struct pf_buffer *b)
 	return b->format;
 }
 
-bool pf_buffer_is_text(struct pf_buffer *b)
+enum pf_untyped pf_buffer_untyped(struct pf_buffer *b)
 {
 	PF_LOCK_SCOPE(&b->lock);
-	return pf_formats[b->format].is_text;
+	return b->format == PF_FORMAT_TXT   ? PF_UNTYPED_TXT
+	       : b->format == PF_FORMAT_RAW ? PF_UNTYPED_RAW
+					    : PF_TYPED;
 }
 
 uint64_t pf_buffer_size(struct pf_buffer *b)

@@ -63,7 +63,7 @@ static int check_arg(const struct pf_execution *e, size_t i, struct pf_err *err)
 				  pf_shape_str(b, sizeof(b), want->dtype, &want->shape),
 				  pf_param_advice(advice, sizeof(advice), want,
 						  have->dtype, &have->shape,
-						  e->args[i].text));
+						  e->args[i].untyped));
 	if (have->worker == e->loaded->worker && have->device == device)
 		return 0;
 	return pf_err_set(err, -EINVAL,

@@ -214,6 +214,8 @@ def prepare():
     ok(op="create", buffer="bytes", dtype="U8", shape=[2])
     make(b + "/bytes.txt", b"1 2\n")
     make(b + "/t6.txt", b"1 2 3 4 5 6\n")
+    make(b + "/r24.raw", six)
+    make(b + "/r2.raw", six[:2])
     make(b + "/scratch", x)
     make(b + "/part", x[:140])
     make(b + "/empty.npy")

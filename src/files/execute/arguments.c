@@ -510,7 +510,7 @@ static int find_input(struct named_exec *run, struct pf_execution *e, size_t i,
 				 &run->buffers[i], &e->args[i].value, err);
 
 	e->args[i].name = name;
-	e->args[i].text = r == 0 && pf_buffer_is_text(run->buffers[i]);
+	e->args[i].untyped = r == 0 ? pf_buffer_untyped(run->buffers[i]) : PF_TYPED;
 	if (r == 0)
 		return 0;
 	return run->n_rows > 1 ? pf_err_wrap(err, r, "row %zu: input %zu", i / run->n_in,

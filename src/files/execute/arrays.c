@@ -121,7 +121,7 @@ static int check(const struct arrays_in *in, const struct pf_npy *npy, struct pf
 			  pf_shape_str(a, sizeof(a), npy->dtype, &npy->shape),
 			  pf_shape_str(b, sizeof(b), want->dtype, &want->shape),
 			  pf_param_advice(advice, sizeof(advice), want, npy->dtype,
-					  &npy->shape, false));
+					  &npy->shape, PF_TYPED));
 }
 
 /* The header is right: allocate memory for its data. */

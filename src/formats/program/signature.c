@@ -404,26 +404,45 @@ void pf_signature_free(struct pf_signature *signature)
 
 /* ---- arrays that do not fit --------------------------------------------------------------- */
 
+static bool have_same_count(const struct pf_shape *a, const struct pf_shape *b)
+{
+	int64_t n, m;
+
+	return pf_shape_count(a, &n, NULL) == 0 && pf_shape_count(b, &m, NULL) == 0 &&
+	       n == m;
+}
+
+static bool have_same_bytes(const struct pf_param *want, enum pf_dtype dtype,
+			    const struct pf_shape *shape)
+{
+	uint64_t n, m;
+
+	return pf_shape_bytes(&want->shape, want->dtype, &n, NULL) == 0 &&
+	       pf_shape_bytes(shape, dtype, &m, NULL) == 0 && n == m;
+}
+
 const char *pf_param_advice(char *dst, size_t len, const struct pf_param *want,
-			    enum pf_dtype dtype, const struct pf_shape *shape, bool text)
+			    enum pf_dtype dtype, const struct pf_shape *shape,
+			    enum pf_untyped untyped)
 {
 	const char *hint = pf_shape_hint(shape, &want->shape);
 	bool retype = dtype != want->dtype;
 	bool reshape = !*hint && !pf_shape_equal_but_ones(shape, &want->shape);
+	bool fits = untyped == PF_UNTYPED_RAW ? have_same_bytes(want, dtype, shape)
+					      : have_same_count(&want->shape, shape);
 	char type[32], dims[PF_SHAPE_TEXT];
-	int64_t have_n, want_n;
 	int n = 0;
 
 	*dst = '\0';
-	if (pf_shape_count(shape, &have_n, NULL) < 0 ||
-	    pf_shape_count(&want->shape, &want_n, NULL) < 0 || have_n != want_n)
+	if (!fits)
 		return dst;
 	pf_shape_str(dims, sizeof(dims), PF_DTYPE_INVALID, &want->shape);
 	dims[strlen(dims) - 1] = '\0'; /* without its brackets */
-	if (text && (retype || reshape))
-		n = snprintf(dst, len, ": setfattr -n user.pjrtfs.%s -v %s on its .txt",
+	if (untyped && (retype || reshape))
+		n = snprintf(dst, len, ": setfattr -n user.pjrtfs.%s -v %s on its %s",
 			     retype ? "dtype" : "shape",
-			     retype ? pf_dtype_name(want->dtype) : dims + 1);
+			     retype ? pf_dtype_name(want->dtype) : dims + 1,
+			     untyped == PF_UNTYPED_RAW ? ".raw" : ".txt");
 	else if (retype && pf_dtype_valid((int)dtype))
 		n = snprintf(dst, len,
 			     reshape ? ": x.astype(\"%s\").reshape(%s)"
