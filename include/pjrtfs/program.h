@@ -17,7 +17,7 @@
 /* One argument or one result of a program, as one device sees it. */
 struct pf_param {
 	char *name; /* owned; never NULL: "x", "params['w']", or "0" where it has none */
-	bool named; /* inputs: by the framework that made the program */
+	bool named; /* inputs: by the framework or the text that the program is */
 	enum pf_dtype dtype;
 	struct pf_shape shape;
 	struct pf_layout layout; /* on the device */
@@ -103,7 +103,7 @@ int pf_hlo_unwrap(struct pf_shared_bytes proto, bool with_config,
 int pf_params_match(const struct pf_signature *s, size_t first, char *const *paths,
 		    size_t skip, size_t n, size_t *leaf);
 
-/* Have the inputs of S names, of a framework or of a user, that tell them apart?  Numbers behind one word
+/* Have the inputs of S names, of a framework, a text or a user, that tell them apart?  Numbers behind one word
  * ("arg0", "arg1") are none.  1 or 0; -ENOMEM. */
 int pf_params_known(const struct pf_signature *s);
 
@@ -312,7 +312,7 @@ int pf_program_declared(const struct pf_program_facts *facts, const void *bytes,
 
 /*
  * Name the inputs of SIGNATURE that the framework left unnamed as the program's text does: %x is
- * "x".  SIGNATURE is of the program of LEN bytes that FACTS are of.  -ENOMEM.
+ * "x"; they are "named" then.  SIGNATURE is of the program of LEN bytes that FACTS are of.  -ENOMEM.
  */
 int pf_program_name_inputs(const struct pf_program_facts *facts, const void *bytes,
 			   size_t len, struct pf_signature *signature);

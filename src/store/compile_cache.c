@@ -48,19 +48,23 @@ static bool matches(struct json_object *info, const struct pf_rep_load *rep)
 /* Name L's inputs as META does, because the source that named them is not in the entry. */
 static int name_inputs(struct pf_loaded *l, struct json_object *meta, struct pf_err *err)
 {
-	struct json_object *names = NULL, *name;
+	struct json_object *names = NULL, *named = NULL, *name;
 	int r = 0;
 
 	json_object_object_get_ex(meta, "inputs", &names);
+	json_object_object_get_ex(meta, "inputs_named", &named);
 	if (!json_object_is_type(names, json_type_array) ||
 	    json_object_array_length(names) != l->signature->n_inputs)
 		return 0;
 	for (size_t i = 0; r == 0 && i < l->signature->n_inputs; i++) {
+		struct pf_param *input = &l->signature->inputs[i];
+
 		name = json_object_array_get_idx(names, i);
-		if (json_object_is_type(name, json_type_string))
-			r = pf_param_name(&l->signature->inputs[i],
-					  json_object_get_string(name),
-					  (size_t)json_object_get_string_len(name));
+		if (!json_object_is_type(name, json_type_string))
+			continue;
+		r = pf_param_name(input, json_object_get_string(name),
+				  (size_t)json_object_get_string_len(name));
+		input->named = input->named || json_object_get_boolean(named);
 	}
 	return r < 0 ? pf_err_set(err, r, "no memory for the program's signature") : 0;
 }
@@ -391,6 +395,7 @@ static struct json_object *describe_loaded(struct pf_compiler *compiler,
 {
 	struct json_object *o = json_object_new_object();
 	struct json_object *inputs = json_object_new_array();
+	bool named = true;
 
 	pf_json_add_string(o, "program", pf_json_get_string(l->info, "name"));
 	pf_json_add_string(o, "plugin", pf_worker_name(l->worker));
@@ -404,14 +409,19 @@ static struct json_object *describe_loaded(struct pf_compiler *compiler,
 	if (l->platform)
 		pf_json_add_int(o, "platform_number", l->platform);
 	pf_json_add_copy(o, "info", l->info);
-	for (size_t i = 0; i < l->signature->n_inputs; i++)
-		pf_json_append(inputs,
-			       json_object_new_string(l->signature->inputs[i].name));
+	for (size_t i = 0; i < l->signature->n_inputs; i++) {
+		const struct pf_param *input = &l->signature->inputs[i];
+
+		pf_json_append(inputs, json_object_new_string(input->name));
+		named = named && input->named;
+	}
 	/* The names of one user are not the next one's. */
-	if (l->signature->names_given)
+	if (l->signature->names_given) {
 		json_object_put(inputs);
-	else
+	} else {
 		pf_json_add(o, "inputs", inputs);
+		pf_json_add(o, "inputs_named", json_object_new_boolean(named));
+	}
 	return o;
 }
 

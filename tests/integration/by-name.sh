@@ -103,6 +103,30 @@ equal 'by position' "$(values a b)" '10 20 '
 run sub 'x x -> a b'
 equal 'one of the names' "$(values a b)" '10 10 '
 
+# -- names in the text itself are names like the others; so they are of the compiled program
+cat >"$mnt/programs/text.mlir" <<-END
+	func.func @main(%y: tensor<f32>, %x: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
+	  return %y, %x : tensor<f32>, tensor<f32>
+	}
+END
+bounded cp "$mnt/executables/text/serialized" text.pjrtexe
+bounded cp text.pjrtexe "$mnt/programs/compiled.pjrtexe"
+for name in text compiled; do
+	x=$mnt/executables/$name
+	fails_with 'Invalid argument' say "$x/run" 'x y -> a b'
+	tells "$x/run" 'x would be input 0 \(y\), and input 1 has its name: write which, as in y=x, or positional$'
+	run "$name" 'x=x y=y -> a b'
+	equal "$name by name" "$(values a b)" '2 1 '
+	run "$name" 'x y positional -> a b'
+	equal "$name by position" "$(values a b)" '1 2 '
+done
+scalars pair x=3 y=4
+run text 'pair -> a b'
+equal 'a directory' "$(values a b)" '4 3 '
+scalars other2 u=3 v=4
+fails_with 'Invalid argument' say "$mnt/executables/text/run" 'other2 -> a b'
+tells "$mnt/executables/text/run" 'other2: none of its 2 arrays is named as an input .*: found u, v, expected y, x; .*positional'
+
 # -- names that a user gives: PyTorch/XLA numbers the inputs, backwards for sin(x) + cos(y)
 cat >"$mnt/programs/numbered.mlir" <<-END
 	func.func @main(%arg0: tensor<f32>, %arg1: tensor<f32>, %arg2: tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>) {

@@ -337,9 +337,11 @@ int pf_program_name_inputs(const struct pf_program_facts *facts, const void *byt
 	if (!facts->arguments ||
 	    pf_mlir_arguments(bytes, len, facts->arguments, names, n) != n)
 		return 0;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		if (pf_param_name(&signature->inputs[i], (const char *)names[i].p,
 				  names[i].len) < 0)
 			return -ENOMEM;
+		signature->inputs[i].named = true;
+	}
 	return 0;
 }
