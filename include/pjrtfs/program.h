@@ -107,6 +107,9 @@ int pf_params_match(const struct pf_signature *s, size_t first, char *const *pat
  * ("arg0", "arg1") are none.  1 or 0; -ENOMEM. */
 int pf_params_known(const struct pf_signature *s);
 
+/* Have two inputs of S equal names, as pf_params_match compares them?  1: PAIR has their numbers; 0; -ENOMEM. */
+int pf_params_equal(const struct pf_signature *s, size_t pair[2]);
+
 /* A word of a line of inputs: an array, or those of a directory. */
 struct pf_line_word {
 	const char *word; /* borrowed: as the user wrote it */

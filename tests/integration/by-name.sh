@@ -148,7 +148,25 @@ shows "$numbered/state" ready
 say "$numbered/options.json" '{"input_names":["y","x"]}'
 shows "$numbered/state" 'ready, update failed: option input_names: expected 3 names, one for each input of the program, found 2'
 say "$numbered/options.json" '{"input_names":["y","x","x"]}'
-tells "$numbered/state" 'expected names that tell the inputs apart'
+tells "$numbered/state" 'expected names that tell the inputs apart, found input 1 \(x\) and input 2 \(x\), which are equal'
+say "$numbered/options.json" '{"input_names":["fc.w","x","fc/w"]}'
+tells "$numbered/state" 'found input 0 \(fc\.w\) and input 2 \(fc/w\), which are equal'
+say "$numbered/options.json" '{"input_names":["y","x","b","c"]}'
+tells "$numbered/state" 'expected 3 names, one for each input of the program, found 4'
+fails_with 'Invalid argument' say "$numbered/options.json" '{"input_names":["y","x","b\u0000c"]}'
+fails_with 'Invalid argument' say "$numbered/options.json" '{"input_names":["y","x",7]}'
+fails_with 'Invalid argument' say "$numbered/options.json" '{"input_names":{"y":0,"x":1,"b":2}}'
+say "$numbered/options.json" '{"input_names":["y","x",'
+tells "$numbered/error" 'JSON: byte [0-9]+: expected a value, found its end'
+# a number in each does no harm where a user says which is which, as import_torch_xla.py does of a module without weights
+say "$numbered/options.json" '{"input_names":["v1","v0","v2"]}'
+shows "$numbered/state" ready
+scalars . v0=5 v1=6 v2=7
+run numbered 'v0 v1 v2 -> a b d'
+equal 'by names with numbers' "$(values a b d)" '6 5 7 '
+say "$numbered/options.json" '{"input_names":["y","x","fc.bias"]}'
+shows "$numbered/state" ready
+say "$numbered/options.json" '{"input_names":["y","x"]}'
 # what ran runs on
 run numbered 'x y fc.bias=bias -> a b d'
 # the names are no one else's who has the same program from the cache

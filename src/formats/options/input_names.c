@@ -10,6 +10,8 @@
 
 static const char key[] = "input_names";
 
+enum { NAME_TOLD = 80 /* bytes of a name in a sentence */ };
+
 /* The names in OPTIONS, borrowed; NULL: there are none. */
 static struct json_object *names_of(struct json_object *options)
 {
@@ -47,7 +49,7 @@ int pf_options_name_inputs(struct json_object *options, struct pf_signature *s,
 			   struct pf_err *err)
 {
 	struct json_object *names = names_of(options);
-	size_t n;
+	size_t n, pair[2];
 	int r;
 
 	if (!names)
@@ -69,11 +71,13 @@ int pf_options_name_inputs(struct json_object *options, struct pf_signature *s,
 		s->inputs[i].named = true;
 	}
 	s->names_given = true;
-	r = pf_params_known(s);
-	if (r == 0)
-		return pf_err_set(err, -EINVAL,
-				  "option %s: expected names that tell the inputs apart, "
-				  "found two that are equal, or numbers",
-				  key);
-	return r < 0 ? r : 0;
+	r = pf_params_equal(s, pair);
+	if (r == 1)
+		return pf_err_set(
+			err, -EINVAL,
+			"option %s: expected names that tell the inputs apart, found "
+			"input %zu (%.*s) and input %zu (%.*s), which are equal",
+			key, pair[0], NAME_TOLD, s->inputs[pair[0]].name, pair[1],
+			NAME_TOLD, s->inputs[pair[1]].name);
+	return r < 0 ? pf_err_set(err, r, "no memory for names") : 0;
 }

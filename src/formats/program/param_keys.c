@@ -140,6 +140,16 @@ static bool all_numbered(const struct pf_signature *s)
 	return word != SIZE_MAX;
 }
 
+/* The names of S's inputs, in *ALL, which the caller releases.  -ENOMEM. */
+static int list_inputs(const struct pf_signature *s, struct pf_keys *all)
+{
+	if (pf_keys_init(all, s->n_inputs) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->n_inputs; i++)
+		pf_keys_add(all, s->inputs[i].name);
+	return pf_keys_sort(all, false);
+}
+
 int pf_params_known(const struct pf_signature *s)
 {
 	PF_CLEANUP(pf_keys_release) struct pf_keys all = { 0 };
@@ -149,9 +159,23 @@ int pf_params_known(const struct pf_signature *s)
 		named = named || s->inputs[i].named;
 	if (!named || all_numbered(s))
 		return 0;
-	if (pf_keys_init(&all, s->n_inputs) < 0)
+	return list_inputs(s, &all) < 0 ? -ENOMEM : !pf_keys_repeat(&all);
+}
+
+int pf_params_equal(const struct pf_signature *s, size_t pair[2])
+{
+	PF_CLEANUP(pf_keys_release) struct pf_keys all = { 0 };
+
+	if (list_inputs(s, &all) < 0)
 		return -ENOMEM;
-	for (size_t i = 0; i < s->n_inputs; i++)
-		pf_keys_add(&all, s->inputs[i].name);
-	return pf_keys_sort(&all, false) < 0 ? -ENOMEM : !pf_keys_repeat(&all);
+	for (size_t i = 1; i < all.n; i++) {
+		size_t a = all.at[i - 1].at, b = all.at[i].at;
+
+		if (strcmp(all.at[i - 1].text, all.at[i].text))
+			continue;
+		pair[0] = a < b ? a : b;
+		pair[1] = a < b ? b : a;
+		return 1;
+	}
+	return 0;
 }
