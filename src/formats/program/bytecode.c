@@ -560,8 +560,25 @@ static bool is_bounded(uint8_t dialect, struct pf_span type)
 			     (dialect == VHLO && code == VHLO_TYPE_TENSOR_WITH_ENCODING));
 }
 
-/* Are there tokens, or a "while" of a tensor with bounds, the only encoding that StableHLO knows? */
-static void read_types(const struct pf_bytecode *f, bool *tokens, bool *dynamic_while)
+/* Is it a tensor with a dimension that is not fixed, and without bounds? */
+static bool is_symbolic(uint8_t dialect, struct pf_span type)
+{
+	uint64_t code = take_number(&type), rank = take_number(&type);
+	bool symbolic = false;
+
+	if (type.bad || !((dialect == BUILTIN && code == TYPE_TENSOR) ||
+			  (dialect == VHLO && code == VHLO_TYPE_TENSOR)))
+		return false;
+	/* The sign is the lowest bit; an unknown extent is negative. */
+	for (uint64_t i = 0; i < rank && !type.bad; i++)
+		symbolic |= take_number(&type) & 1;
+	return symbolic && !type.bad;
+}
+
+/* Are there tokens, tensors of symbolic dimensions, or a "while" of a tensor with bounds, the only
+ * encoding that StableHLO knows? */
+static void read_types(const struct pf_bytecode *f, bool *tokens, bool *symbolic,
+		       bool *dynamic_while)
 {
 	PF_CLEANUP(pf_bytecode_marks_release) struct pf_bytecode_marks m = { 0 };
 	struct pf_bytecode_cursor c = pf_bytecode_entries(f);
@@ -578,6 +595,7 @@ static void read_types(const struct pf_bytecode *f, bool *tokens, bool *dynamic_
 			continue;
 		dialect = m.dialects[entry.dialect];
 		*tokens |= pf_bytecode_is_token(dialect, entry.bytes);
+		*symbolic |= is_symbolic(dialect, entry.bytes);
 		if (is_bounded(dialect, entry.bytes)) {
 			m.bounded[i - f->n_attributes] = 1;
 			any = true;
@@ -594,7 +612,7 @@ bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *re
 	struct pf_span ir, strings;
 	struct pf_bytecode f;
 	uint64_t attributes;
-	bool symbolic;
+	bool symbolic, symbolic_types = false;
 
 	if (!pf_bytecode_open(bytes, len, &f, ret))
 		return false;
@@ -606,7 +624,9 @@ bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *re
 			  strlen(assertion));
 	ret->takes_platform = has_string(&strings, "jax.global_constant") &&
 			      has_string(&strings, "_platform_index");
-	read_types(&f, &ret->tokens, dynamic_while);
+	read_types(&f, &ret->tokens, &symbolic_types, dynamic_while);
+	/* Those of other frameworks assert nothing: the types of main tell. */
+	symbolic = symbolic || (symbolic_types && pf_mlir_bytecode_symbolic(bytes, len));
 	if (f.offsets.bad || f.n_attributes > MAX_ENTRIES || f.n_types > MAX_ENTRIES)
 		return symbolic;
 	ir = f.section[SECTION_IR];

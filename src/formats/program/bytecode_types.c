@@ -100,6 +100,8 @@ static enum pf_dtype element_type(const struct pf_bytecode_main *m, uint64_t typ
 				    : PF_DTYPE_INVALID;
 }
 
+static const char not_fixed[] = "a dimension that is not fixed";
+
 /* Make PARAM's dtype and shape those of type number TYPE.  NULL, or what it is instead; static. */
 static const char *read_type(const struct pf_bytecode_main *m, uint64_t type,
 			     struct pf_param *param)
@@ -119,7 +121,7 @@ static const char *read_type(const struct pf_bytecode_main *m, uint64_t type,
 
 		/* The sign is the lowest bit; an unknown extent is negative. */
 		if (b.bad || n & 1)
-			return "a dimension that is not fixed";
+			return not_fixed;
 		param->shape.dims[i] = (int64_t)(n >> 1);
 	}
 	param->dtype = element_type(m, take_number(&b));
@@ -221,4 +223,24 @@ int pf_mlir_bytecode_declared(const void *bytes, size_t len, struct pf_signature
 	if (r == 0)
 		read_donations(&m, sig);
 	return r;
+}
+
+static bool any_symbolic(const struct pf_bytecode_main *m,
+			 const struct pf_bytecode_parts *parts)
+{
+	for (size_t i = 0; i < parts->n; i++) {
+		struct pf_param param = { 0 };
+
+		if (read_type(m, parts->all[i].type, &param) == not_fixed)
+			return true;
+	}
+	return false;
+}
+
+bool pf_mlir_bytecode_symbolic(const void *bytes, size_t len)
+{
+	PF_CLEANUP(pf_bytecode_main_release) struct pf_bytecode_main m = { 0 };
+
+	return pf_bytecode_main_read(bytes, len, &m) &&
+	       (any_symbolic(&m, &m.main.arguments) || any_symbolic(&m, &m.main.results));
 }

@@ -154,8 +154,7 @@ static int check_shapes(const struct pf_slice *f, size_t root, unsigned id,
 			return pf_err_set(
 				err, -EINVAL,
 				"expected fixed shapes, found dimension %zu of an "
-				"argument as \"%.*s\": export the function with numbers "
-				"for its symbolic dimensions",
+				"argument as \"%.*s\": " PF_GIVE_NUMBERS,
 				k, len < 40 ? (int)len : 40, extent);
 		}
 	}

@@ -190,6 +190,11 @@ void pf_callback_release(struct pf_callback_sig *callback);
 int pf_exported_find(const void *bytes, size_t len, struct pf_program_facts *ret,
 		     struct pf_err *err);
 
+/* The next step after symbolic dimensions. */
+#define PF_GIVE_NUMBERS                                                                  \
+	"export the function with numbers for its symbolic dimensions, as "              \
+	"import_torch.py and import_jax.py of the documentation's examples do"
+
 /* Facts in MLIR that need no compiler.  (mlir.c, and bytecode*.c for bytecode) */
 
 enum { PF_MLIR_MAX_NESTING = 512 };
@@ -221,12 +226,15 @@ size_t pf_mlir_arguments(const char *text, size_t len, size_t at, struct pf_slic
 /*
  * The same facts from LEN bytes of MLIR bytecode, which a portable artifact is, too.  Bytecode
  * that is malformed, or larger than any module needs, has none: the plugin's error is better.
- * True: JAX exported it for shapes that are not fixed.  *DYNAMIC_WHILE: it has a "while" as
+ * True: it was exported for shapes that are not fixed.  *DYNAMIC_WHILE: it has a "while" as
  * pf_mlir_text refuses it; false if its version has no properties.
  * Source: mlir/docs/BytecodeFormat.md, mlir/lib/IR/BuiltinDialectBytecode.td.
  */
 bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret,
 		      bool *dynamic_while);
+
+/* Has main, in LEN bytes of bytecode, an argument or a result with a symbolic dimension?  (bytecode_types.c) */
+bool pf_mlir_bytecode_symbolic(const void *bytes, size_t len);
 
 /*
  * As pf_program_calls, for LEN bytes of MLIR bytecode; each target is found once.  False: it is

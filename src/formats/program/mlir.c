@@ -239,8 +239,7 @@ static int check_dimension(struct scan *s)
 		return 0;
 	return pf_err_set(s->err, -EINVAL,
 			  "line %zu: expected fixed shapes, found a dimension of main's "
-			  "types as \"?\": export the function with numbers for its "
-			  "symbolic dimensions",
+			  "types as \"?\": " PF_GIVE_NUMBERS,
 			  s->line);
 }
 

@@ -173,8 +173,7 @@ static int check_bytecode(const char *p, size_t len, struct pf_program_facts *re
 	if (pf_mlir_bytecode(p, len, ret, &dynamic_while))
 		return pf_err_set(
 			err, -EINVAL,
-			"expected fixed shapes, found symbolic dimensions: export the "
-			"function with numbers for them");
+			"expected fixed shapes, found symbolic dimensions: " PF_GIVE_NUMBERS);
 	return dynamic_while ? pf_mlir_dynamic_while(0, err) : 0;
 }
 
