@@ -194,6 +194,7 @@ struct pf_program_facts {
 	int64_t num_replicas; /* the module's mhlo.num_replicas; 0: it has none */
 	int64_t num_partitions; /* mhlo.num_partitions, likewise */
 	bool shardy;            /* its shardings are for the Shardy partitioner */
+	bool scheduled; /* HLO that XLA has optimized: its operations have an order */
 	/* Major, minor, patch of the StableHLO that a portable artifact is written in;
 	 * all 0: it is not one, or has no version. */
 	unsigned stablehlo[3];

@@ -229,6 +229,17 @@ static void look_for_main(struct compile *c)
 	c->err.pjrt_code = pjrt_code;
 }
 
+/* The worker died of C: if XLA has optimized the program before, whose compiler may abort on what it makes
+ * itself, say so before the reason. */
+static void look_for_schedule(struct compile *c)
+{
+	if (c->facts.scheduled)
+		pf_err_wrap(&c->err, c->err.code,
+			    "XLA has optimized this program before, and can abort on its "
+			    "own result (is_scheduled): write what it was made of, "
+			    "TensorFlow's stage hlo_serialized or stablehlo_serialized");
+}
+
 enum {
 	REPORT_MS = 10000,  /* a compile that goes on is an event each time */
 	MAX_INFO = 8 << 20, /* bytes: 65536 results have some 3 MiB */
@@ -419,9 +430,11 @@ static void compile_now(struct compile *c)
 		take_over(c, &rep);
 		return;
 	}
-	if (c->err.pjrt_code < 0 && r != -ETIMEDOUT && !pf_instance_alive(c->instance) &&
-	    try_again(c, &c->err))
-		return;
+	if (c->err.pjrt_code < 0 && r != -ETIMEDOUT && !pf_instance_alive(c->instance)) {
+		look_for_schedule(c);
+		if (try_again(c, &c->err))
+			return;
+	}
 	pf_compile_explain(c, &c->err);
 	look_for_main(c);
 	compare_versions(c);

@@ -37,6 +37,14 @@ tells "$at/log" '^Check failed: 1 == 2$'
 dies exit:3 'exited with status 3'
 dies "abort:$(printf 'word%.0s ' {1..40})" "${died}word word"
 
+# -- a module with a schedule, which XLA made and may abort on: the next step stands before the reason
+faults compile=abort:'it must have a parent'
+printf '\n\1m\x1a\0:\2\n\0' >scheduled.hlo.pb
+fails_with 'Input/output error' cp scheduled.hlo.pb "$mnt/programs/"
+tells "$mnt/executables/scheduled/error" \
+	'^compile scheduled: XLA has optimized this program before, .* stage hlo_serialized or stablehlo_serialized: while compiling: .*it must have a parent$'
+back
+
 # -- the first restarts fail: calls meanwhile wait, or fail with a sentence
 faults execute=abort client=error:UNAVAILABLE:'device is gone'
 fails_with 'Input/output error' run add 'x y -> never'

@@ -177,8 +177,13 @@ static int check_bytecode(const char *p, size_t len, struct pf_program_facts *re
 	return dynamic_while ? pf_mlir_dynamic_while(0, err) : 0;
 }
 
-static int check_while(struct pf_slice module, struct pf_err *err)
+static int check_module(struct pf_slice module, struct pf_program_facts *ret,
+			struct pf_err *err)
 {
+	struct pf_slice rest = module, schedule;
+
+	ret->scheduled =
+		pf_proto_find(&rest, PF_MODULE_SCHEDULE, &schedule) == 0 && schedule.p;
 	return pf_hlo_dynamic_while(module) ? pf_mlir_dynamic_while(0, err) : 0;
 }
 
@@ -205,13 +210,13 @@ static int check_hlo(const char *p, size_t len, struct pf_program_facts *ret,
 	rest = all;
 	if (computations.p || pf_proto_find(&rest, PF_CONFIG_MODULE, &module) < 0 ||
 	    !module.p)
-		return check_while(all, err);
+		return check_module(all, ret, err);
 	rest = module;
 	if (pf_proto_find(&rest, PF_MODULE_COMPUTATIONS, &inner) < 0 || !inner.p)
 		return 0;
 	ret->off = (size_t)(module.p - (const uint8_t *)p);
 	ret->len = module.len;
-	return check_while(module, err);
+	return check_module(module, ret, err);
 }
 
 static int check_jax(const char *p, size_t len, struct pf_program_facts *ret,
