@@ -16,6 +16,13 @@
 	"export the model as StableHLO where it was made (jax.export, "                  \
 	"torch_xla.stablehlo)"
 #define BYTECODE "StableHLO as bytecode is called .mlirbc"
+#define PICKLE                                                                           \
+	"a pickle is a program of Python, and none is run here: load it where it was "   \
+	"made, and write its arrays as .npy or .safetensors"
+#define OF_TORCH_XLA                                                                     \
+	"one of torch_xla names a program's inputs, and becomes input_names in "         \
+	"options.json: import_torch_xla.py of the documentation's examples takes the "   \
+	"whole directory that torch_xla saved"
 /* Of a state_dict, or of a checkpoint that has one; tensors that share memory become copies. */
 #define LOAD_TORCH                                                                       \
 	"import torch,sys; from safetensors.torch import save_file; "                    \
@@ -57,6 +64,9 @@ static const struct foreign {
 		    "[numpy.save(t.name, to_array(t)) for t in "
 		    "onnx.load(sys.argv[1]).graph.initializer]",
 	  .programs = LIKE_JAX },
+	{ ".pkl", .buffers = PICKLE, .programs = LIKE_JAX },
+	{ ".pickle", .buffers = PICKLE, .programs = LIKE_JAX },
+	{ ".meta", .buffers = OF_TORCH_XLA, .programs = OF_TORCH_XLA },
 	{ ".csv", .buffers = NUMBERS },
 	{ ".tsv", .buffers = NUMBERS },
 	{ ".png", .buffers = IMAGE },
