@@ -107,6 +107,7 @@ enum pf_worker_state {
 	PF_WORKER_COMPILER, /* ready, but without a client: it only compiles for topologies */
 	PF_WORKER_SILENT, /* ready, but it has given no heartbeat for PF_SILENT_S */
 	PF_WORKER_RESTARTING,
+	PF_WORKER_AWAY, /* restarting, but starts fail: calls do not wait for the next one */
 	PF_WORKER_FAILED, /* it died too often, or never started, or was stopped */
 	PF_WORKER_IDLE, /* a user's own: it has no process, and the next call starts one */
 };
@@ -241,6 +242,10 @@ static inline bool pf_worker_state_is_well(enum pf_worker_state state)
 	return state == PF_WORKER_READY || state == PF_WORKER_COMPILER;
 }
 
+/* Does it make sense to wait for WORKER?  0, or -EIO: its process has ended, and its starts fail; *ERR says
+ * why, and what to do. */
+int pf_worker_check_away(struct pf_worker *worker, struct pf_err *err);
+
 /* Seconds for which the process of the present instance has given no heartbeat; 0 if WORKER has no
  * instance. */
 unsigned pf_worker_silent_s(struct pf_worker *worker);
@@ -291,8 +296,8 @@ bool pf_worker_wait(struct pf_worker *worker, struct pf_wait *waiter);
 /*
  * Both at once, so that no instance begins in between.  1: *RET is the present instance, a
  * reference.  0: WAITER is woken as by pf_worker_wait; call again then.  -EIO: the worker is not
- * started again; -EUSERS: as many users as may have a process of their own have one.  Does not
- * block.
+ * started again, or is away (pf_worker_check_away); -EUSERS: as many users as may have a process of
+ * their own have one.  Does not block.
  */
 int pf_worker_await(struct pf_worker *worker, struct pf_wait *waiter,
 		    struct pf_instance **ret, struct pf_err *err);

@@ -504,4 +504,7 @@ void pf_own_leave(struct pf_worker *w);
  * worker is not to be started again. */
 void *pf_monitor_main(void *arg);
 
+/* As pf_worker_check_away.  The lock is held, or the monitor calls. */
+int pf_monitor_check_away(const struct pf_worker *w, struct pf_err *err);
+
 #endif

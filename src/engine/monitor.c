@@ -20,6 +20,7 @@
 enum {
 	BACKOFF_FIRST_MS = 100,
 	BACKOFF_MAX_MS = 30000,
+	CALLS_WAIT_MS = 2000, /* for the next start: calls do not wait for a later one */
 	STEADY_MS =
 		60000, /* after an instance this long the deaths before it do not count */
 	MAX_DEATHS = 1000,   /* in a row; then the worker is not started again */
@@ -513,6 +514,38 @@ static void give_up(struct pf_worker *w, const struct pf_err *why)
 		w->on_failed(w->arg);
 }
 
+/* How long a start waits after so many DEATHS in a row. */
+static int pause_ms(unsigned deaths)
+{
+	int ms = deaths > 8 ? BACKOFF_MAX_MS : BACKOFF_FIRST_MS << deaths;
+
+	return deaths ? ms : 0;
+}
+
+int pf_monitor_check_away(const struct pf_worker *w, struct pf_err *err)
+{
+	if (w->state != PF_WORKER_AWAY)
+		return 0;
+	return pf_err_set(err, -EIO,
+			  "plugin %s cannot be started again: %.600s; put that right, "
+			  "and it goes on within %d s: programs and arrays are kept (a "
+			  "new mount has only those of --state-dir)",
+			  w->label, w->why.text, BACKOFF_MAX_MS / 1000);
+}
+
+/* A start has failed for the reason WHY, and the next one follows after the pause of DEATHS.  What ends a start
+ * now and then, as a lack of memory, or a file that is being replaced, is over soon, and calls wait. */
+static void failed_again(struct pf_worker *w, const struct pf_err *why, unsigned deaths)
+{
+	bool soon = why->code != -ETIMEDOUT && pause_ms(deaths) <= CALLS_WAIT_MS;
+	bool known = w->state == PF_WORKER_AWAY;
+	struct pf_err away = PF_ERR_INIT;
+
+	announce(w, soon ? PF_WORKER_RESTARTING : PF_WORKER_AWAY, why);
+	if (!known && pf_monitor_check_away(w, &away) < 0 && may_log(w))
+		pf_log(PF_LOG_ERROR, "%s", away.text);
+}
+
 /*
  * Start again until it works; false: stop_fd was written to, or there were too many deaths.
  * AT_ONCE: without a pause, because the store makes only the user of the culprit wait
@@ -524,9 +557,7 @@ static bool restart(struct pf_worker *w, bool at_once, unsigned *deaths)
 	struct pf_err err = PF_ERR_INIT;
 
 	for (;; at_once = false) {
-		int ms = *deaths > 8 ? BACKOFF_MAX_MS : BACKOFF_FIRST_MS << *deaths;
-
-		if (poll(&stop, 1, *deaths && !at_once ? ms : 0) > 0)
+		if (poll(&stop, 1, at_once ? 0 : pause_ms(*deaths)) > 0)
 			return false;
 		*deaths += !at_once;
 		w->again = true;
@@ -541,7 +572,7 @@ static bool restart(struct pf_worker *w, bool at_once, unsigned *deaths)
 			give_up(w, &err);
 			return false;
 		}
-		announce(w, PF_WORKER_RESTARTING, &err);
+		failed_again(w, &err, *deaths);
 	}
 }
 
@@ -557,7 +588,7 @@ static bool start_when_needed(struct pf_worker *w, unsigned *deaths)
 		announce(w, PF_WORKER_READY, NULL);
 		return true;
 	}
-	announce(w, PF_WORKER_RESTARTING, &err);
+	failed_again(w, &err, *deaths);
 	return restart(w, false, deaths);
 }
 

@@ -245,8 +245,8 @@ const char *pf_worker_state_name(enum pf_worker_state state)
 	static const char *const names[] = {
 		[PF_WORKER_STARTING] = "starting", [PF_WORKER_READY] = "ready",
 		[PF_WORKER_SILENT] = "silent",     [PF_WORKER_RESTARTING] = "restarting",
-		[PF_WORKER_FAILED] = "failed",     [PF_WORKER_IDLE] = "idle",
-		[PF_WORKER_COMPILER] = "compiler",
+		[PF_WORKER_AWAY] = "restarting",   [PF_WORKER_FAILED] = "failed",
+		[PF_WORKER_IDLE] = "idle",         [PF_WORKER_COMPILER] = "compiler",
 	};
 
 	return names[state];
@@ -343,6 +343,12 @@ uint64_t pf_worker_id(struct pf_worker *w)
 	return atomic_fetch_add(&w->last_id, 1) + 1;
 }
 
+int pf_worker_check_away(struct pf_worker *w, struct pf_err *err)
+{
+	PF_LOCK_SCOPE(&w->lock);
+	return pf_monitor_check_away(w, err);
+}
+
 int pf_worker_await(struct pf_worker *w, struct pf_wait *waiter, struct pf_instance **ret,
 		    struct pf_err *err)
 {
@@ -359,6 +365,8 @@ int pf_worker_await(struct pf_worker *w, struct pf_wait *waiter, struct pf_insta
 		return pf_err_set(err, -EIO, "the worker of plugin %s is idle", w->name);
 	if (w->state == PF_WORKER_IDLE && pf_own_wake_locked(w, err) < 0)
 		return -EUSERS;
+	if (pf_monitor_check_away(w, err) < 0)
+		return -EIO;
 	if (waiter && w->state != PF_WORKER_FAILED) {
 		pf_wait_add(&w->waiters, waiter);
 		return 0;

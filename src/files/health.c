@@ -14,7 +14,9 @@ int files_troubles(struct pf_fs *fs, const struct pf_cred *cred, struct pf_buf *
 	for (unsigned i = 0; i < fs->n_workers; i++) {
 		enum pf_worker_state state = pf_worker_state(fs->workers[i]);
 
-		if (!pf_worker_state_is_well(state))
+		if (pf_worker_check_away(fs->workers[i], &why) < 0)
+			pf_buf_printf(out, "%s\n", why.text);
+		else if (!pf_worker_state_is_well(state))
 			pf_buf_printf(out, "plugin %s %s %s\n",
 				      pf_worker_name(fs->workers[i]),
 				      state == PF_WORKER_FAILED ? "has" : "is",

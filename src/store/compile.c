@@ -17,6 +17,7 @@ static void compile_free(struct compile *c)
 		pf_flight_drop(c->x->compiler, c->flight);
 	pf_executable_unref(c->x);
 	pf_instance_unref(c->instance);
+	pf_loaded_unref(c->lost);
 	pf_bytes_unref(c->program);
 	pf_bytes_unref(c->module);
 	pf_plan_release(&c->plan);
@@ -56,6 +57,8 @@ static struct pf_loaded *take_result_locked(struct compile *c, struct pf_loaded 
 	struct pf_executable *x = c->x;
 	struct pf_loaded *gone = NULL;
 
+	if (c->away)
+		x->loaded = pf_steal(&c->lost);
 	if (loaded || !x->loaded) {
 		gone = x->loaded;
 		x->loaded = loaded;
@@ -66,7 +69,7 @@ static struct pf_loaded *take_result_locked(struct compile *c, struct pf_loaded 
 	if (loaded) /* bytes may have looked like a target's name */
 		pf_json_add(x->calls, "missing", json_object_new_array());
 	x->state = x->loaded ? PF_EXECUTABLE_READY : PF_EXECUTABLE_FAILED;
-	if (err)
+	if (err && !c->away)
 		x->err = *err;
 	else
 		x->err = c->reloads ? c->later : (struct pf_err)PF_ERR_INIT;
@@ -97,7 +100,7 @@ static void publish(struct compile *c, struct pf_loaded *loaded, const char *use
 				   "a newer source took its place");
 		err = &superseded;
 	} else {
-		kept = !loaded && x->loaded;
+		kept = !loaded && (x->loaded || c->away);
 		gone = take_result_locked(c, gone, use, err);
 		waiters = pf_steal(&x->waiters);
 	}
@@ -496,6 +499,8 @@ static void compile_run(struct pf_compile_job *job)
 	r = pf_worker_await(c->plan.worker, &c->waiter, &c->instance, &err);
 	if (r == 0)
 		return;
+	c->away = r == -EIO && c->lost &&
+		  pf_worker_state(c->plan.worker) != PF_WORKER_FAILED;
 	if (r < 0 || pf_compile_find_calls(c, &err) < 0) {
 		fail(c, &err);
 		return;
@@ -630,7 +635,9 @@ static int compile_unlock(struct pf_executable *x, const struct pf_compiled_sour
 	struct compile *c;
 	bool kept = false;
 
-	waiters = pf_executable_supersede(x, PF_EXECUTABLE_COMPILING, !lost, &gone);
+	waiters = pf_executable_supersede(x, PF_EXECUTABLE_COMPILING, true, &gone);
+	if (lost)
+		gone = pf_steal(&x->loaded);
 	x->awaited = waiter && x->loaded;
 	pf_err_set(&x->err, -ECANCELED, "a newer source took its place");
 	clock_gettime(CLOCK_REALTIME, &x->started);
@@ -643,6 +650,7 @@ static int compile_unlock(struct pf_executable *x, const struct pf_compiled_sour
 		x->err = why;
 	} else {
 		c->reloads = c->job.slot.prompt = lost;
+		c->lost = pf_steal(&gone);
 		c->later = later;
 		topology = x->topology;
 		x->topology = c->plan.topology ? pf_bytes_ref(c->plan.topology) : NULL;
@@ -711,9 +719,11 @@ static int reload_unlock(struct pf_executable *x, struct pf_loaded *gone, uid_t 
 	/* Here, as a compile that is refused fails the program for its other users, too. */
 	const struct pf_compiled_source lost = { gone->program, gone->program_len,
 						 gone->settings };
-	int r = pf_quarantine_check(x->compiler->quarantine, PF_SUSPECT_COMPILE,
-				    &gone->key, user, err);
+	int r = pf_worker_check_away(gone->worker, err);
 
+	if (r == 0)
+		r = pf_quarantine_check(x->compiler->quarantine, PF_SUSPECT_COMPILE,
+					&gone->key, user, err);
 	if (r < 0)
 		pf_unlock(&x->lock);
 	else

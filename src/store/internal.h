@@ -661,6 +661,10 @@ struct compile {
 	char *settings;      /* owned: the options' text, or NULL: the defaults */
 	struct pf_plan plan; /* owned */
 	bool reloads;        /* what was compiled before is lost: it is this program */
+	/* Owned reference: if it reloads, what no worker has any more.  X has it again, and another
+	 * execution tries again, if the plugin is AWAY (pf_worker_check_away).  Or NULL. */
+	struct pf_loaded *lost;
+	bool away;
 	struct pf_err later; /* if it reloads: why a later source was refused */
 	unsigned generation;
 	uint64_t id; /* in that instance */

@@ -367,10 +367,8 @@ static void upload_on_thread(struct pf_background *background)
 /* The worker died, perhaps of another request: is its next instance to be tried? */
 static bool is_tried_again(struct transfer *t, int code, const struct pf_err *err)
 {
-	if (code != -EIO || err->pjrt_code >= 0 || t->call.overran ||
-	    (t->instance && ++t->tries >= TRIES))
-		return false;
-	return pf_worker_state(t->value->worker) != PF_WORKER_FAILED;
+	return code == -EIO && err->pjrt_code < 0 && !t->call.overran && t->instance &&
+	       ++t->tries < TRIES;
 }
 
 /* The device has T's value as MADE says (NULL: the upload failed, as ERR says), and reads
@@ -486,7 +484,7 @@ static int take_instance(struct transfer *t, struct pf_err *err)
 	if (r == 0)
 		return 0;
 	t->instance = instance;
-	t->later = r == -EUSERS; /* it can be transferred later */
+	t->later = r < 0; /* it can be transferred later */
 	t->id = v->from ? v->from->id : pf_worker_id(v->worker);
 	t->stage = UPLOAD_RESERVE;
 	return r;

@@ -52,7 +52,7 @@ eventually grep -q 'device is gone' "$mnt.log"
 faults client=held:away
 reached away
 eventually grep -qv '^ok$' "$mnt/health"
-tells "$mnt/health" '^plugin faulty is (restarting|starting|failed)$'
+tells "$mnt/health" '^plugin faulty (is restarting$|cannot be started again: .*device is gone)'
 bounded ls -lR "$mnt" >/dev/null || fail "ls waits for a plugin"
 same "$b/x.npy" "$data/x.npy"
 faults

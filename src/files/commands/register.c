@@ -93,6 +93,7 @@ static void await(struct pf_worker *w, const struct pf_library *l)
 		if (pf_worker_wait(w, &s.waiter))
 			pf_sleeper_wait(&s);
 		if (!has(w, l) && (pf_worker_state(w) == PF_WORKER_RESTARTING ||
+				   pf_worker_state(w) == PF_WORKER_AWAY ||
 				   pf_worker_state(w) == PF_WORKER_FAILED))
 			break;
 	}
