@@ -108,7 +108,7 @@ enum pf_worker_state {
 	PF_WORKER_SILENT, /* ready, but it has given no heartbeat for PF_SILENT_S */
 	PF_WORKER_RESTARTING,
 	PF_WORKER_AWAY, /* restarting, but starts fail: calls do not wait for the next one */
-	PF_WORKER_FAILED, /* it died too often, or never started, or was stopped */
+	PF_WORKER_FAILED, /* it never started, or was stopped, or its group has ended */
 	PF_WORKER_IDLE, /* a user's own: it has no process, and the next call starts one */
 };
 
@@ -140,8 +140,8 @@ struct pf_worker_config {
 	/* The group whose member the plugin's client is: pf_group_open (src/worker/internal.h); NULL:
 	 * none.  A member's process is never started again. */
 	struct json_object *group;
-	/* Called once, by a thread of the worker, when it will not be started again after it was ready; or
-	 * NULL. */
+	/* Called once, by a thread of the worker, when its group has ended, so that it will not be started
+	 * again; or NULL. */
 	void (*on_failed)(void *arg);
 	void *arg;
 	struct pf_arena *arena; /* borrowed; outlives the worker */

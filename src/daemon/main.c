@@ -124,27 +124,12 @@ static void log_failed(const struct daemon *d)
 	}
 }
 
-/* Has a plugin failed that is the member of a group, or have all? */
-static bool is_useless(const struct daemon *d)
-{
-	bool all = true;
-
-	for (unsigned i = 0; i < d->config.n_workers; i++) {
-		bool failed = pf_worker_state(d->workers[i]) == PF_WORKER_FAILED;
-
-		if (failed && pf_worker_in_group(d->workers[i]))
-			return true;
-		all = all && failed;
-	}
-	return all;
-}
-
-/* A plugin has failed for good: the command of --run may be of no use any more. */
+/* A plugin's group has ended: the command of --run may be of no use any more. */
 static void plugin_failed(void *arg)
 {
 	struct daemon *d = arg;
 
-	if (d->options->run && atomic_load(&d->serves) && is_useless(d))
+	if (d->options->run && atomic_load(&d->serves))
 		command_fail();
 }
 

@@ -23,7 +23,6 @@ enum {
 	CALLS_WAIT_MS = 2000, /* for the next start: calls do not wait for a later one */
 	STEADY_MS =
 		60000, /* after an instance this long the deaths before it do not count */
-	MAX_DEATHS = 1000,   /* in a row; then the worker is not started again */
 	PRINT_PAUSE_MS = 100 /* after PF_PROCESS_AT_ONCE bytes that the process printed */
 };
 
@@ -506,10 +505,10 @@ static void announce(struct pf_worker *w, enum pf_worker_state state,
 	pf_turn_leave();
 }
 
-/* It will not be started again. */
-static void give_up(struct pf_worker *w, const struct pf_err *why)
+/* The group has ended whose member it is: it will not be started again. */
+static void give_up(struct pf_worker *w)
 {
-	announce(w, PF_WORKER_FAILED, why);
+	announce(w, PF_WORKER_FAILED, NULL);
 	if (w->on_failed)
 		w->on_failed(w->arg);
 }
@@ -547,7 +546,7 @@ static void failed_again(struct pf_worker *w, const struct pf_err *why, unsigned
 }
 
 /*
- * Start again until it works; false: stop_fd was written to, or there were too many deaths.
+ * Start again until it works; false: stop_fd was written to.
  * AT_ONCE: without a pause, because the store makes only the user of the culprit wait
  * (store/quarantine.c).
  */
@@ -567,10 +566,6 @@ static bool restart(struct pf_worker *w, bool at_once, unsigned *deaths)
 		if (start(w, &err) == 0) {
 			announce(w, PF_WORKER_READY, NULL);
 			return true;
-		}
-		if (*deaths >= MAX_DEATHS) {
-			give_up(w, &err);
-			return false;
 		}
 		failed_again(w, &err, *deaths);
 	}
@@ -613,7 +608,7 @@ void *pf_monitor_main(void *arg)
 		if (why == STOP)
 			break;
 		if (w->in_group) {
-			give_up(w, NULL);
+			give_up(w);
 			break;
 		}
 		if (why == RETIRED && w->shared) {
