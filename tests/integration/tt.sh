@@ -7,13 +7,13 @@
 # that are not made of XLA, it is the one that starts on any machine.
 . "$srcdir/tests/words.sh"
 requires_fetched tt
-patience=$((patience * 6)) # it builds the firmware of the card
+patience=$((patience * 6)) # it builds the firmware of the card, on a busy machine for longer than --start-timeout lets by default
 
 # What it unpacks, builds and writes at each start stays in a folder that is removed.
 export HOME=$work/home
 mkdir home tmp
 ! isolated || mount -t tmpfs tmpfs /dev/shm
-mount_pjrtfs tt --sandbox off --plugin-env "tt:TMPDIR=$work/tmp" \
+mount_pjrtfs tt --sandbox off --start-timeout 3600 --plugin-env "tt:TMPDIR=$work/tmp" \
 	--plugin-env "tt:TT_METAL_MOCK_CLUSTER_DESC_PATH=$data/blackhole.yaml"
 at=$mnt/plugins/tt
 shows "$at/state" ready
