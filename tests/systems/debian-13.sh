@@ -12,7 +12,7 @@
 . "$top/tests/root.sh"
 
 # What the smoke tests need beside scripts/setup's packages.
-smoke_packages="attr iproute2 jq parallel perl procps psmisc python3-numpy xz-utils"
+smoke_packages="attr iproute2 jq parallel perl procps psmisc python3-numpy"
 
 package
 new_root trixie
@@ -21,7 +21,9 @@ portable
 try_portable
 put_tree
 
+in_root 'apt-get -q purge xz-utils' >out 2>&1 || fail "apt-get: $(cat out)" # as it is in a bare system
 part "scripts/setup" in_tree scripts/setup
+part "what packs the archive and the wheel" in_tree 'command -v xz'
 part "packages of the tests" in_tree \
 	"apt-get -q -y --no-install-recommends install $smoke_packages"
 part demo in_tree 'PJRTFS_BUILD=$PWD/build scripts/demo'
