@@ -3,6 +3,7 @@
 # TIER: deep
 # SANITIZE: none
 # NEEDS: net
+# COST: 270 CPU-s
 # LIMIT: 3600 s
 # README.md, docs/building.md and docs/quickstart.md: their blocks that install, pasted in the root of a clone, install
 # and mount.  What they write on this system is gone at the end.
