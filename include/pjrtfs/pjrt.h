@@ -202,6 +202,16 @@ int pj_client_update_processes(const struct pj_client *client,
 			       const struct pj_process *processes, size_t n,
 			       struct pf_err *err);
 
+/*
+ * Pin the LEN bytes at AT, for CLIENT's devices to read and write them where they lie; whole pages, of
+ * which none is pinned.  Unpin what was pinned at AT, which no transfer uses.  -EOPNOTSUPP: the plugin
+ * pins no memory; others: the plugin's.  Both block, for as long as copying LEN bytes takes or longer.
+ * PJRT: PJRT_Client_DmaMap, PJRT_Client_DmaUnmap.
+ */
+int pj_client_pin(const struct pj_client *client, void *at, size_t len,
+		  struct pf_err *err);
+int pj_client_unpin(const struct pj_client *client, void *at, struct pf_err *err);
+
 /* Destroy the client; its buffers and executables must be gone.  CLIENT may be NULL. */
 void pj_client_free(struct pj_client *client);
 PF_DEFINE_CLEANUP(struct pj_client *, pj_client_free)
@@ -378,6 +388,9 @@ void pj_buffer_destroy(const struct pj_plugin *plugin, struct PJRT_Buffer *buffe
  * PJRT: PJRT_Buffer_IsOnCpu, PJRT_Buffer_OpaqueDeviceMemoryDataPointer or _UnsafePointer.
  */
 const void *pj_buffer_address(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer);
+
+/* True if the plugin says that BUFFER's bytes are not in host memory.  PJRT: PJRT_Buffer_IsOnCpu. */
+bool pj_buffer_is_elsewhere(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer);
 
 /* BUFFER's memory: its index in the memories of a device of CLIENT; UINT32_MAX: it is that device's default
  * one, or the plugin does not say.

@@ -35,6 +35,11 @@ const void *pj_buffer_address(const struct pj_plugin *plugin, struct PJRT_Buffer
 	return on_cpu(plugin, buffer) == 1 ? host_address(plugin, buffer) : NULL;
 }
 
+bool pj_buffer_is_elsewhere(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer)
+{
+	return on_cpu(plugin, buffer) == 0;
+}
+
 void pj_buffer_destroy(const struct pj_plugin *plugin, struct PJRT_Buffer *buffer)
 {
 	PJ_ARGS(Buffer_Destroy, args, .buffer = buffer);

@@ -214,6 +214,21 @@ int pj_client_none(const struct pj_plugin *plugin, const char *why,
 	return 0;
 }
 
+int pj_client_pin(const struct pj_client *client, void *at, size_t len,
+		  struct pf_err *err)
+{
+	PJ_ARGS(Client_DmaMap, args, .client = client->handle, .data = at, .size = len);
+
+	return PJ_CALL(client->plugin, err, Client_DmaMap, &args);
+}
+
+int pj_client_unpin(const struct pj_client *client, void *at, struct pf_err *err)
+{
+	PJ_ARGS(Client_DmaUnmap, args, .client = client->handle, .data = at);
+
+	return PJ_CALL(client->plugin, err, Client_DmaUnmap, &args);
+}
+
 void pj_client_free(struct pj_client *client)
 {
 	PJ_ARGS(Client_Destroy, args);

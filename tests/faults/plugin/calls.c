@@ -55,10 +55,10 @@ static PJRT_Error *fault_of(const char *name, const struct gives *gives,
 		return error_new(
 			PJRT_Error_Code_UNIMPLEMENTED,
 			"%ld buffers, %ld events, %ld executables, %ld topologies, "
-			"%ld errors",
+			"%ld errors, %ld pins",
 			atomic_load(&alive[BUFFERS]), atomic_load(&alive[EVENTS]),
 			atomic_load(&alive[EXECUTABLES]), atomic_load(&alive[TOPOLOGIES]),
-			atomic_load(&alive[ERRORS]));
+			atomic_load(&alive[ERRORS]), atomic_load(&alive[PINS]));
 	arg = fault_arg(fault, "error");
 	return arg ? error_from(arg, EVENT) : NULL;
 }

@@ -54,6 +54,16 @@ void event_fire(PJRT_Event *event)
 	pthread_mutex_unlock(&event->lock);
 }
 
+bool event_is_ready(PJRT_Event *event)
+{
+	bool ready;
+
+	pthread_mutex_lock(&event->lock);
+	ready = event->ready;
+	pthread_mutex_unlock(&event->lock);
+	return ready;
+}
+
 struct late {
 	PJRT_Event *event;
 	long ms; /* or, if negative, the fault that holds the event */

@@ -21,7 +21,7 @@ enum { SPEC_LEN = 4096 };
 static const char *const op_names[N_OPS] = {
 	"init", "client",  "compile", "execute", "upload",    "download", "pointer",
 	"copy", "stats",   "event",   "api",     "serialize", "load",     "open",
-	"send", "receive", "destroy", "abi",     "memory",
+	"send", "receive", "destroy", "abi",     "memory",    "pin",      "unpin",
 };
 static atomic_long calls[N_OPS];
 

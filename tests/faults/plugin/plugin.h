@@ -53,6 +53,9 @@
  *   destroy      PJRT_LoadedExecutable_Destroy, which cannot fail
  *   abi          PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable
  *   memory       nothing by itself
+ *   pin          PJRT_Client_DmaMap, which aborts if memory is pinned twice
+ *   unpin        PJRT_Client_DmaUnmap, which aborts during a download there, or if the bytes of the last one have
+ *                changed: the memory was given back
  *
  * fault                       what happens
  *   error:CODE[:text]         an error; CODE without PJRT_Error_Code_: INTERNAL; \n in the
@@ -188,6 +191,8 @@ enum op {
 	DESTROY,
 	ABI,
 	MEMORY,
+	PIN,
+	UNPIN,
 	N_OPS
 };
 
@@ -232,7 +237,7 @@ PJRT_Error *inject_compile(const PJRT_Program *program);
 
 /* ---- calls.c ----------------------------------------------------------------------- */
 
-enum thing { BUFFERS, EVENTS, EXECUTABLES, TOPOLOGIES, ERRORS, N_THINGS };
+enum thing { BUFFERS, EVENTS, EXECUTABLES, TOPOLOGIES, ERRORS, PINS, N_THINGS };
 
 /* N more, or fewer, of them are alive. */
 void count_thing(enum thing thing, int n);
@@ -271,6 +276,14 @@ void event_fire(PJRT_Event *event);
 
 /* Take over E, the event's error, before it is ready; NULL changes nothing. */
 void event_carry(PJRT_Event *event, PJRT_Error *e);
+
+bool event_is_ready(PJRT_Event *event);
+
+/* ---- dma.c ------------------------------------------------------------------------- */
+
+/* LEN bytes are downloaded to AT until EVENT.  Aborts if only a part of them is pinned, or another
+ * download goes there. */
+void dma_download(const void *at, size_t len, PJRT_Event *event);
 
 /* ---- device.c ---------------------------------------------------------------------- */
 

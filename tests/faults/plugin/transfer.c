@@ -41,13 +41,16 @@ PJRT_Error *faulty_Client_BufferFromHostBuffer(
 static PJRT_Event *copy_out(const PJRT_Buffer *b, void *dst, size_t offset, size_t len)
 {
 	PJRT_Error *why = NULL;
+	PJRT_Event *event;
 
 	if (offset > b->size || len > b->size - offset)
 		why = error_new(PJRT_Error_Code_INVALID_ARGUMENT,
 				"faulty: %zu bytes at %zu of %zu", len, offset, b->size);
 	else if (len)
 		memcpy(dst, b->data + offset, len);
-	return event_new(DOWNLOAD, why);
+	event = event_new(DOWNLOAD, why);
+	dma_download(dst, len, event);
+	return event;
 }
 
 PJRT_Error *faulty_Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args *args)
