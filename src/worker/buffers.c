@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "pins.h"
 
 /* The place with these indexes, or -EPROTO. */
 static int find_place(const struct pj_client *client, uint32_t device, uint32_t memory,
@@ -173,15 +174,24 @@ int pf_server_copy_out(const struct pf_object *object, void *dst, struct pf_err 
 					&object->layout, dst, object->len, err);
 }
 
+static void free_block(uint64_t off)
+{
+	if (!pf_pins_give(off))
+		(void)pf_pool_block_free(off);
+}
+
 int pf_server_read(const struct pf_object *object, uint64_t *off, struct pf_err *err)
 {
-	int r = pf_pool_block(object->len, off, err);
+	bool pinned = object->len >= PF_POOL_LARGE &&
+		      pj_buffer_is_elsewhere(object->plugin, object->buffer);
+	int r = pinned ? pf_pins_take(object->len, off, err)
+		       : pf_pool_block(object->len, off, err);
 
 	if (r < 0)
 		return r;
 	r = pf_server_copy_out(object, pf_pool_at(*off), err);
 	if (r < 0)
-		pf_pool_block_free(*off);
+		free_block(*off);
 	return r;
 }
 
@@ -205,6 +215,6 @@ int pf_handle_free(struct pf_work *work, struct pf_err *err)
 	else if (q->head.op == PF_OP_EXECUTABLE_FREE)
 		pf_objects_remove(objects, q->id, PF_OBJECT_EXECUTABLE);
 	else
-		pf_pool_block_free(q->id);
+		free_block(q->id);
 	return 0;
 }

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "pins.h"
 #include "pjrtfs/base.h"
 #include "pjrtfs/json.h"
 #include "pjrtfs/shm.h"
@@ -262,8 +263,10 @@ static int set_up(struct setup *setup, struct pf_err *err)
 		r = pf_group_join(&store, err);
 	if (r == 0 && !setup->no_client)
 		r = make_client(setup, store, err);
-	if (r == 0 && server.client)
+	if (r == 0 && server.client) {
+		pf_pins_set_up(server.client);
 		r = pf_group_made(server.client, err);
+	}
 	return r;
 }
 

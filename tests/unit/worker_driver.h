@@ -24,7 +24,9 @@
 #include "pjrtfs/wire.h"
 
 #define ARENA_SIZE (UINT64_C(1) << 30)
+#ifndef POOL_SIZE
 #define POOL_SIZE (UINT64_C(4) << 30)
+#endif
 
 enum { SETUP_MS = 60000 };
 
