@@ -19,6 +19,7 @@ import into_mount
 with into_mount.needs("jax==0.10.2"):
     import jax
     import jax.export
+    from jax._src.export import _export  # writes what every version of StableHLO reads
     from jax._src.interpreters import mlir  # has what JAX itself replaces symbolic shapes with
 
 
@@ -62,7 +63,7 @@ def make_concrete(directory, file, sizes):
     lowered = jax.jit(exported.call).lower(*arguments, **named)
     module = mlir.refine_polymorphic_shapes(lowered.compiler_ir("stablehlo"))
     with into_mount.Destination(directory) as into:
-        into.program(f"{file.stem}.mlirbc", mlir.module_to_bytecode(module))
+        into.program(f"{file.stem}.mlirbc", _export._module_to_bytecode(module))
     return line([f"X{i}" for i, _ in enumerate([*arguments, *named])], len(exported.out_avals))
 
 

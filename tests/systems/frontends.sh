@@ -92,6 +92,16 @@ tells said "^echo 'X0 X1 -> y' > /.*/executables/f/run$"
 bounded cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 run f 'x y -> z'
 shows "$mnt/buffers/z.txt" $'12 24 36\n48 60 72'
+# what is not the same in the bytecode of each version
+python3 - <<'END'
+import jax, jax.export
+shape = jax.export.symbolic_shape("n,3")
+top = jax.export.export(jax.jit(lambda x: jax.lax.top_k(x, 2)[1]))(jax.ShapeDtypeStruct(shape, "float32"))
+open("top.jax_exported", "wb").write(top.serialize())
+END
+bounded python3 docs/examples/import_jax.py top.jax_exported n=2 "$mnt"
+run top 'x -> places'
+shows "$mnt/buffers/places.txt" $'2 1\n2 1'
 fails_with 'f.jax_exported takes float32[n,3]: write SIZE=NUMBER for each of its sizes' \
 	python3 docs/examples/import_jax.py f.jax_exported m=2 "$mnt"
 page docs/frontends.md '## ONNX' '## An export' | grep '^pip' | sed 's/^pip/python3 -m pip/' >pip
