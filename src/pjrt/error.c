@@ -137,6 +137,42 @@ static void simplify(struct pf_err *err)
 		pf_err_set_lines(err, err->code, out.data, out.len);
 }
 
+/* What a compiler tells of programs that are well formed and that it does not take: what its user can do. */
+static const struct {
+	const char *told, *advice;
+} refusals[] = {
+	{ "can't be translated to XLA HLO",
+	  "expected sizes that are numbers, found an operation that XLA lacks, or lacks for "
+	  "sizes that the program computes: export it with numbers for its sizes" },
+	{ "produced by: MLIR",
+	  "expected bytecode that every version reads, found some of one version of "
+	  "StableHLO: write what serialize_portable_artifact gives, or text (.mlir)" },
+	{ "primitive_type_invalid",
+	  "expected tensors of numbers, found a type that XLA lacks, such as a quantized "
+	  "one, an index, or one of no rank: convert it to tensors before the export" },
+	{ "sharding-remover",
+	  "expected arrays of one partition, found a program that takes them apart: write "
+	  "{\"num_partitions\": N} to its options.json" },
+	{ "Custom call target",
+	  "the program is for a compiler that knows this call: export it for this platform" },
+	{ "is not supported by XLA:CPU",
+	  "the program has an operation that compilers for other devices know: export it "
+	  "for this platform, or with others in its place" },
+};
+
+/* Put pjrtfs's advice before what the compiler tells. */
+static void advise(struct pf_err *err)
+{
+	/* XLA's own checks are no failures of a device. */
+	int code = err->code == -EIO ? -EINVAL : err->code;
+
+	for (size_t i = 0; i < PF_ARRAY_SIZE(refusals); i++)
+		if (strstr(err->text, refusals[i].told)) {
+			pf_err_wrap(err, code, "%s", refusals[i].advice);
+			return;
+		}
+}
+
 int pj_check_compile(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_err *err)
 {
 	struct pf_err why = PF_ERR_INIT;
@@ -154,6 +190,8 @@ int pj_check_compile(const struct pj_plugin *plugin, PJRT_Error *e, struct pf_er
 		r = why.code = -EOPNOTSUPP;
 	if (r < 0) {
 		simplify(&why);
+		advise(&why);
+		r = why.code;
 		pf_err_explain(&why, why.text, strlen(why.text));
 	}
 	why.pjrt_code = told.pjrt_code;

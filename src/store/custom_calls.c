@@ -90,6 +90,38 @@ static bool is_of_cuda(const char *target)
 	return false;
 }
 
+/* Calls that frameworks write for other devices or for their own process; the names begin so. */
+static const struct {
+	const char *begin, *what;
+} foreign[] = {
+	{ "__gpu$xla.gpu.triton", "is a Pallas kernel for GPUs: pallas_call(..., "
+				  "interpret=True) is for every device" },
+	{ "mosaic_gpu_", "is a Pallas kernel for GPUs: pallas_call(..., interpret=True) "
+			 "is for every device" },
+	{ "tpu_custom_call", "is a Pallas kernel for TPUs: pallas_call(..., "
+			     "interpret=True) is for every device" },
+	{ "shape_assertion",
+	  "checks symbolic sizes: export the function with numbers for them" },
+	{ "stablehlo.dynamic_",
+	  "has sizes that the program computes: export the function with numbers for "
+	  "its symbolic sizes" },
+	{ "stablehlo.uniform_",
+	  "is for tools that know quantized types, and plugins know none: "
+	  "export the model before it is quantized, or with integers" },
+	{ "tf.call_tf_function",
+	  "is a function that TensorFlow's process has: jax2tf.call_tf without "
+	  "call_tf_graph=True puts what it computes into the program" },
+};
+
+/* What the call of TARGET is, and what to do instead; NULL: not known. */
+static const char *foreign_of(const char *target)
+{
+	for (size_t i = 0; i < PF_ARRAY_SIZE(foreign); i++)
+		if (!strncmp(target, foreign[i].begin, strlen(foreign[i].begin)))
+			return foreign[i].what;
+	return NULL;
+}
+
 /* --- the calls of a program ------------------------------------------------------------------ */
 
 /* A search in a program. */
@@ -181,6 +213,7 @@ static int refuse(const struct compile *c, const struct pf_custom_calls *calls,
 {
 	const char *lapack = why_no_lapack(calls), *note = note_of(calls, target);
 	const char *family = family_of(target, strlen(target));
+	const char *other = foreign_of(target);
 	char what[64] = "";
 
 	if (family)
@@ -212,6 +245,9 @@ static int refuse(const struct compile *c, const struct pf_custom_calls *calls,
 			"the program calls %s, which marks the memory of an array and "
 			"is XLA's own: plugin %s is too old for it, try a newer one",
 			target, pf_worker_name(c->plan.worker));
+	if (other)
+		return pf_err_set(err, -EOPNOTSUPP, "the program calls %s, which %s",
+				  target, other);
 	return pf_err_set(
 		err, -EOPNOTSUPP,
 		"the program calls %s%s, which no FFI library provides: name "
