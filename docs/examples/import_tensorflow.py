@@ -5,12 +5,14 @@
     import_tensorflow.py MODEL.py NET X [X...] MOUNTPOINT
 
 The file MODEL.py has the model in a variable NET and tensors in variables X, as in NET(X).  The files are called as
-the variables: programs/NET.mlirbc, buffers/NET/..., buffers/X.npy.
+the variables: programs/NET.mlirbc, buffers/NET/..., buffers/X.npy.  NET can be a function that has the list of its weights in
+NET.variables.  If it assigns some of them, as a training step does, the line writes these anew.
 
 TensorFlow calls each weight XLA_Args, in the order in which the model uses them: the names become input_names in
 options.json.
 """
 import json
+import re
 
 import into_mount
 
@@ -22,7 +24,8 @@ def export(directory, name, net, **inputs):
     """For a model that is not in a file: export("/mnt/pjrt", "net", net, x=x)"""
     function = tensorflow.function(net, jit_compile=True)
     concrete = function.get_concrete_function(*inputs.values())
-    program = function.experimental_get_compiler_ir(*inputs.values())(stage="stablehlo_serialized")
+    compiled = function.experimental_get_compiler_ir(*inputs.values())
+    program = compiled(stage="stablehlo_serialized")
 
     # A weight of Keras has a path, and its variable as the value.
     weights = {id((one.value if hasattr(one, "path") else one).handle): one for one in net.variables}
@@ -37,8 +40,11 @@ def export(directory, name, net, **inputs):
         into.program(f"{name}.mlirbc", program, json.dumps({"input_names": names}))
         for one, array in arrays.items():
             into.array(one, array)
-    outputs = " ".join(f"y{i or ''}" for i, _ in enumerate(tensorflow.nest.flatten(concrete.structured_outputs)))
-    return f"{' '.join([name, *inputs])} -> {outputs}"
+    results = [one for one in tensorflow.nest.flatten(concrete.structured_outputs) if one is not None]
+    outputs = [f"y{i or ''}" for i, _ in enumerate(results)]
+    # An assigned weight is one more output, which the program writes where the weight was: "{1}: (2, {}, may-alias)".
+    outputs += [names[int(i)] for i in re.findall(r"\{\d*\}: \((\d+), \{\}", compiled(stage="hlo"))]
+    return f"{' '.join([name, *inputs])} -> {' '.join(outputs)}"
 
 
 def imports(source, module, *words):
@@ -46,8 +52,8 @@ def imports(source, module, *words):
     variables = into_mount.variables(source, [module, *names])
     net = variables.pop(module)
     if not callable(net) or not hasattr(net, "variables"):
-        raise into_mount.Failure(f"{module} in {source} is no model of Keras and no tf.Module that can be called: "
-                                 f"it is of type {type(net).__name__}")
+        raise into_mount.Failure(f"{module} in {source} is no model of Keras, and neither a tf.Module that can be called "
+                                 f"nor a function with variables: it is of type {type(net).__name__}")
     with into_mount.explained(f"cannot import {into_mount.call(module, variables)}", source):
         return target, module, export(target, module, net, **variables)
 

@@ -14,7 +14,7 @@ for line in */run; do
 	runs "${line%/run}"
 	count=$((count + 1))
 done
-equal 'models' "$count" 9
+equal 'models' "$count" 10
 
 # -- the comparison sees what is wrong: two weights of one shape that have changed places
 weights=$mnt/buffers/backwards

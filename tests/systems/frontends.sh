@@ -81,8 +81,10 @@ prints model.py
 anew torch
 
 environment tensorflow
-part '## Keras' '## ONNX'
+part '## Keras' 'A step of a training'
 prints keras_model.py
+part 'A step of a training' '## ONNX'
+awk '$1 < 0.01 { found = 1 } END { exit !found }' said || fail "Keras's training ends with $(cat said)"
 anew tensorflow
 
 environment onnx

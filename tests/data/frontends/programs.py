@@ -143,10 +143,35 @@ def of_tensorflow(out):
         weight.assign(rng.uniform(0.1, 0.5, weight.shape))
     x = keras.ops.convert_to_tensor(rng.normal(size=(2, 6, 6, 1)).astype("f4"))
     keep(out / "keras", import_tensorflow.export(out / "keras", "keras", net, x=x), [net(x)])
-    # The bytecode has the path of a file of TensorFlow; so has the text, where it can be left out.
-    text = tensorflow.function(net, jit_compile=True).experimental_get_compiler_ir(x)(stage="stablehlo")
-    (out / "keras/programs/keras.mlirbc").unlink()
-    (out / "keras/programs/keras.mlir").write_text(re.sub(r'"/[^"]*"', '"ops.py"', text))
+    as_text(out, "keras", net, x)
+
+    # Ten steps of a training, whose program assigns the weights and the count of steps.
+    net = keras.Sequential([keras.Input((8,)), keras.layers.Dense(6, activation="tanh"), keras.layers.Dense(1)])
+    optimizer = keras.optimizers.SGD(0.1)
+    optimizer.build(net.trainable_variables)
+
+    def step(x, t):
+        with tensorflow.GradientTape() as tape:
+            loss = keras.ops.mean((net(x) - t) ** 2)
+        optimizer.apply(tape.gradient(loss, net.trainable_variables))
+        return loss
+
+    step.variables = net.variables + optimizer.variables
+    x, t = (keras.ops.convert_to_tensor(rng.normal(size=(16, n)).astype("f4")) for n in (8, 1))
+    line = import_tensorflow.export(out / "steps", "steps", step, x=x, t=t)
+    as_text(out, "steps", step, x, t)
+    for _ in range(10):
+        loss = step(x, t)
+    keep(out / "steps", "steps x t -> y", [loss])
+    (out / "steps/run").write_text(f"{line.replace('> y', '> got/y')} repeat=10\n")
+
+
+def as_text(out, name, net, *arrays):
+    """The bytecode has the path of a file of TensorFlow; so has the text, where it can be left out."""
+    import tensorflow
+    text = tensorflow.function(net, jit_compile=True).experimental_get_compiler_ir(*arrays)(stage="stablehlo")
+    (out / name / f"programs/{name}.mlirbc").unlink()
+    (out / name / f"programs/{name}.mlir").write_text(re.sub(r'"/[^"]*"', '"ops.py"', text))
 
 
 def of_onnx(out):
