@@ -5,7 +5,7 @@
     import_tensorflow.py MODEL.py NET X [X...] MOUNTPOINT
 
 The file MODEL.py has the model in a variable NET and tensors in variables X, as in NET(X).  The files are called as
-the variables: programs/NET.mlirbc, buffers/NET/..., buffers/X.npy.  NET can be a function that has the list of its weights in
+the variables: programs/NET.mlir, buffers/NET/..., buffers/X.npy.  NET can be a function that has the list of its weights in
 NET.variables.  If it assigns some of them, as a training step does, the line writes these anew.
 
 TensorFlow calls each weight XLA_Args, in the order in which the model uses them: the names become input_names in
@@ -24,8 +24,8 @@ def export(directory, name, net, **inputs):
     """For a model that is not in a file: export("/mnt/pjrt", "net", net, x=x)"""
     function = tensorflow.function(net, jit_compile=True)
     concrete = function.get_concrete_function(*inputs.values())
-    compiled = function.experimental_get_compiler_ir(*inputs.values())
-    program = compiled(stage="stablehlo_serialized")
+    # The text, as TensorFlow's bytecode is for plugins of its own version of StableHLO.
+    program = function.experimental_get_compiler_ir(*inputs.values())(stage="stablehlo")
 
     # A weight of Keras has a path, and its variable as the value.
     weights = {id((one.value if hasattr(one, "path") else one).handle): one for one in net.variables}
@@ -37,13 +37,14 @@ def export(directory, name, net, **inputs):
         names.append(f"{name}/{leaf}")
         arrays[names[-1]] = handle if weight is None else weight
     with into_mount.Destination(directory) as into:
-        into.program(f"{name}.mlirbc", program, json.dumps({"input_names": names}))
+        into.program(f"{name}.mlir", program.encode(), json.dumps({"input_names": names}))
         for one, array in arrays.items():
             into.array(one, array)
     results = [one for one in tensorflow.nest.flatten(concrete.structured_outputs) if one is not None]
     outputs = [f"y{i or ''}" for i, _ in enumerate(results)]
-    # An assigned weight is one more output, which the program writes where the weight was: "{1}: (2, {}, may-alias)".
-    outputs += [names[int(i)] for i in re.findall(r"\{\d*\}: \((\d+), \{\}", compiled(stage="hlo"))]
+    # An assigned weight is one more output, which the program writes where the weight was.
+    assigned = re.findall(r'kind = "may_alias", parameter_index = array<i64>, parameter_number = (\d+)', program)
+    outputs += [names[int(i)] for i in assigned]
     return f"{' '.join([name, *inputs])} -> {' '.join(outputs)}"
 
 

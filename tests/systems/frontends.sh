@@ -86,6 +86,22 @@ prints keras_model.py
 part 'A step of a training' '## ONNX'
 awk '$1 < 0.01 { found = 1 } END { exit !found }' said || fail "Keras's training ends with $(cat said)"
 anew tensorflow
+# custom calls, which each version has in another form in its bytecode
+cat >solve.py <<'END'
+import tensorflow
+
+
+def solve(a):
+    return tensorflow.linalg.solve(a, 2 * a)
+
+
+solve.variables = []
+a = tensorflow.constant([[1.0, 2.0], [3.0, 4.0]])
+END
+"$patient" $((patience * 15)) python3 docs/examples/import_tensorflow.py solve.py solve a "$mnt" >said 2>err || fail "solve: $(cat err)"
+run solve 'a -> b'
+awk '{ for (i = 1; i <= 2; i++) { d = $i - 2 * (i == NR); if (d * d > 1e-8) exit 1 } }' "$mnt/buffers/b.txt" ||
+	fail "solve: $(cat "$mnt/buffers/b.txt")"
 
 environment onnx
 cp "$data/jax/symbolic.jax_exported" f.jax_exported
