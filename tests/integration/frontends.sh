@@ -14,7 +14,7 @@ for line in */run; do
 	runs "${line%/run}"
 	count=$((count + 1))
 done
-equal 'models' "$count" 10
+equal 'models' "$count" 11
 
 # -- the comparison sees what is wrong: two weights of one shape that have changed places
 weights=$mnt/buffers/backwards

@@ -79,6 +79,7 @@ awk '$1 < 0.01 { found = 1 } END { exit !found }' said || fail "the training end
 part '## torch_xla' '## Keras'
 prints model.py
 anew torch
+anew torch_xla
 
 environment tensorflow
 part '## Keras' 'A step of a training'

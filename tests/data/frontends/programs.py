@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Import small models by docs/examples/import_*.py, with the numbers that their frameworks get.
 
-    programs.py torch|tensorflow|onnx DIRECTORY
+    programs.py torch|torch_xla|tensorflow|onnx DIRECTORY
 
 The packages are those of docs/frontends.md.  It writes for each model a directory with
 
@@ -14,6 +14,8 @@ No path of the machine gets into them.  All together:
 
     tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=2024-02-29 -c */ | xz -9e >programs.tar.xz
 """
+import copy
+import json
 import os
 import pathlib
 import re
@@ -132,6 +134,45 @@ def of_torch(out):
     keep(out / "backwards", line, [module(x).detach().numpy()])
 
 
+def of_torch_xla(out):
+    """Ten steps of a training, traced as it runs, after which only torch_xla knows which input of the program a tensor is."""
+    os.environ["PJRT_DEVICE"] = "CPU"
+    import torch
+    import torch_xla
+    import torch_xla.core.xla_model as xm
+    from torch import nn
+    torch.manual_seed(2)
+    module = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+    x, t = torch.randn(16, 8), torch.randn(16, 8)
+    on_device = copy.deepcopy(module).to(torch_xla.device())
+    known = {name: one.to(torch_xla.device()) for name, one in (("x", x), ("t", t))}
+    torch_xla.sync()
+    parameters = dict(on_device.named_parameters())
+    known |= {f"lazy/{name}": one for name, one in parameters.items()}
+    loss = ((on_device(known["x"]) - known["t"]) ** 2).mean()
+    loss.backward()
+    results = [loss.detach(), *(one - 0.1 * one.grad for one in parameters.values())]
+    text = xm.get_stablehlo(results)
+    names = {torch_xla._XLAC._xla_get_tensor_id(one): name for name, one in known.items()}
+    inputs = []
+    for i, (number, array) in enumerate(zip(*torch_xla._XLAC._get_tensors_xla_device_data_node(results))):
+        inputs.append(names.get(number, f"lazy/constant{i}"))
+        file = out / f"lazy/buffers/{inputs[-1]}.npy"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.save(file, array.detach().cpu().numpy())
+    for file, content in (("programs/lazy.mlir", text), ("executables/lazy/options.json", json.dumps({"input_names": inputs}))):
+        (out / "lazy" / file).parent.mkdir(parents=True)
+        (out / "lazy" / file).write_text(content)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    for _ in range(10):
+        optimizer.zero_grad()
+        loss = ((module(x) - t) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+    keep(out / "lazy", "lazy x t -> y", [loss.detach().numpy()])
+    (out / "lazy/run").write_text(f"lazy x t -> got/y {' '.join(f'lazy/{name}' for name in parameters)} repeat=10\n")
+
+
 def of_tensorflow(out):
     import import_tensorflow
     import keras
@@ -202,4 +243,4 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     directory = pathlib.Path(sys.argv[2])
     directory.mkdir(parents=True, exist_ok=True)
-    {"torch": of_torch, "tensorflow": of_tensorflow, "onnx": of_onnx}[sys.argv[1]](directory)
+    {"torch": of_torch, "torch_xla": of_torch_xla, "tensorflow": of_tensorflow, "onnx": of_onnx}[sys.argv[1]](directory)
