@@ -141,6 +141,9 @@ static void simplify(struct pf_err *err)
 static const struct {
 	const char *told, *advice;
 } refusals[] = {
+	{ "!quant.uniform",
+	  "expected types of numbers, found a quantized one, which plugins do not know: lower "
+	  "it to integers (stablehlo-opt --stablehlo-legalize-quant-to-math)" },
 	{ "can't be translated to XLA HLO",
 	  "expected sizes that are numbers, found an operation that XLA lacks, or lacks for "
 	  "sizes that the program computes: export it with numbers for its sizes" },

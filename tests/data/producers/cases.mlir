@@ -44,6 +44,9 @@ func.func @main(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
   return %0 : tensor<2x2xf32>
 }
 
+// ----- quantized-torch-xla
+// EINVAL: expected types of numbers, found a quantized one, which plugins do not know: lower it to integers .*: <unknown>:0: error
+
 // ----- quantized-bytecode
 // EINVAL: expected tensors of numbers, found a type that XLA lacks, .*: Shape Error
 
