@@ -542,3 +542,35 @@ func.func @main(%x: tensor<4xf32>, %n: tensor<1xindex>) -> tensor<4xf32> {
 
 // ----- plain-bytecode
 // EINVAL: expected bytecode that every version reads, found some of one version of StableHLO: write what serialize_portable_artifact gives, or text
+
+// Of builders: GoMLX's (github.com/gomlx/go-xla 0.1.4)
+
+// ----- gomlx
+// runs row kernel bias: 0.98901306 0.01098694
+module @net {
+  func.func @main(%row: tensor<1x4xf32>, %kernel: tensor<4x2xf32>, %bias: tensor<2xf32>) -> tensor<1x2xf32> {
+    %0 = "stablehlo.dot_general"(%row, %kernel) {
+      dot_dimension_numbers = #stablehlo.dot<
+  lhs_batching_dimensions = [],
+  rhs_batching_dimensions = [],
+  lhs_contracting_dimensions = [1],
+  rhs_contracting_dimensions = [0]
+>,
+      precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]
+    } : (tensor<1x4xf32>, tensor<4x2xf32>) -> tensor<1x2xf32>
+    %1 = "stablehlo.broadcast_in_dim"(%bias) { broadcast_dimensions = array<i64: 1> } : (tensor<2xf32>) -> tensor<1x2xf32>
+    %2 = "stablehlo.add"(%0, %1) : (tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<1x2xf32>
+    %3 = "stablehlo.constant"() { value = dense<0.0> : tensor<f32> } : () -> tensor<f32>
+    %4 = "stablehlo.broadcast_in_dim"(%3) { broadcast_dimensions = array<i64> } : (tensor<f32>) -> tensor<1x2xf32>
+    %5 = "stablehlo.maximum"(%2, %4) : (tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<1x2xf32>
+    %6 = "stablehlo.exponential"(%5) : (tensor<1x2xf32>) -> tensor<1x2xf32>
+    %8 = "stablehlo.reduce"(%6, %3) ({
+      ^reductionFn(%arg0: tensor<f32>, %arg1: tensor<f32>) :
+          %7 = "stablehlo.add"(%arg0, %arg1) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+          "stablehlo.return"(%7) : (tensor<f32>) -> ()
+    }) { dimensions = array<i64: 1> } : (tensor<1x2xf32>, tensor<f32>) -> tensor<1xf32>
+    %9 = "stablehlo.broadcast_in_dim"(%8) { broadcast_dimensions = array<i64: 0> } : (tensor<1xf32>) -> tensor<1x2xf32>
+    %10 = "stablehlo.divide"(%6, %9) : (tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<1x2xf32>
+    "stablehlo.return"(%10) : (tensor<1x2xf32>) -> ()
+  }
+}
