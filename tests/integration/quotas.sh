@@ -5,8 +5,9 @@
 # and the other user goes on.
 . "$srcdir/tests/words.sh"
 requires test "$(id -u)" = 0
+cpu=${plugin:-cpu}
 mount_pjrtfs -o allow_other,mode=1777 --memory-limit 256M --quota memory=32M \
-	--quota 1002:buffers=100 --quota 1002:cpu:1/memory=1K
+	--quota 1002:buffers=100 --quota "1002:$cpu:1/memory=1K"
 b=$mnt/buffers
 u=$mnt/users
 why() # UID REGEX: the last refused call of the user
@@ -24,7 +25,7 @@ own_data
 # -- a user has a directory once there is something to show; no other user reads it
 gone "$u/1001"
 shows "$u/1002/buffers.max" 100
-shows "$u/1002/cpu:1/memory.max" 1024
+shows "$u/1002/$cpu:1/memory.max" 1024
 as 1001 cp x.npy "$b/a.npy"
 equal "one buffer" "$(as 1001 cat "$u/1001/buffers.current")" 1
 equal "the default" "$(as 1001 cat "$u/1001/memory.max")" 33554432
@@ -113,13 +114,13 @@ same "$b/b.raw" 16M
 
 # -- the memory of one device
 head -c 2048 /dev/zero >2K
-fails_with 'quota exceeded' as 1002 cp 2K "$mnt/devices/cpu/1/buffers/big.raw"
-why 1002 'user 1002 has 0 of 1024 bytes and wants 2048 more: users/1002/cpu:1/memory.max$'
-as 1002 rm "$mnt/devices/cpu/1/buffers/big.raw"
-head -c 1024 2K | as 1002 tee "$mnt/devices/cpu/1/buffers/small.raw" >/dev/null
-shows "$u/1002/cpu:1/memory.current" 1024
-as 1002 rm "$mnt/devices/cpu/1/buffers/small.raw"
-eventually has 1002 cpu:1/memory 0
+fails_with 'quota exceeded' as 1002 cp 2K "$mnt/devices/$cpu/1/buffers/big.raw"
+why 1002 "user 1002 has 0 of 1024 bytes and wants 2048 more: users/1002/$cpu:1/memory.max\$"
+as 1002 rm "$mnt/devices/$cpu/1/buffers/big.raw"
+head -c 1024 2K | as 1002 tee "$mnt/devices/$cpu/1/buffers/small.raw" >/dev/null
+shows "$u/1002/$cpu:1/memory.current" 1024
+as 1002 rm "$mnt/devices/$cpu/1/buffers/small.raw"
+eventually has 1002 "$cpu:1/memory" 0
 
 # -- results that the mount's memory is too small for take none of the device's
 cat "$u/1001/memory.current" >"$u/1001/memory.max"
@@ -142,8 +143,8 @@ eventually has 1001 programs 0
 as 1001 find "$b" -user 1001 -delete
 as 1002 find "$b" "$mnt/programs" -user 1002 -delete
 for uid in 1001 1002; do
-	for what in memory buffers programs jobs executions cpu:0/memory cpu:0/executions; do
-		eventually has $uid $what 0
+	for what in memory buffers programs jobs executions "$cpu:0/memory" "$cpu:0/executions"; do
+		eventually has $uid "$what" 0
 	done
 done
 
