@@ -543,7 +543,7 @@ func.func @main(%x: tensor<4xf32>, %n: tensor<1xindex>) -> tensor<4xf32> {
 // ----- plain-bytecode
 // EINVAL: expected bytecode that every version reads, found some of one version of StableHLO: write what serialize_portable_artifact gives, or text
 
-// Of builders: GoMLX's (github.com/gomlx/go-xla 0.1.4)
+// Of builders: GoMLX's (github.com/gomlx/go-xla 0.1.4) in Go, the crate stablehlo 0.4.0 in Rust
 
 // ----- gomlx
 // runs row kernel bias: 0.98901306 0.01098694
@@ -573,4 +573,16 @@ module @net {
     %10 = "stablehlo.divide"(%6, %9) : (tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<1x2xf32>
     "stablehlo.return"(%10) : (tensor<1x2xf32>) -> ()
   }
+}
+
+// ----- rust
+// runs square square: 2.7182817 7.389056 20.085537 54.59815
+module {
+func.func @main(%v0: tensor<2x2xf32>, %v1: tensor<2x2xf32>) -> (tensor<2x2xf32>) {
+%v2 = "stablehlo.add"(%v0, %v1) : (tensor<2x2xf32>, tensor<2x2xf32>) -> (tensor<2x2xf32>)
+%v3 = "stablehlo.constant"() <{value = dense<0x3F000000> : tensor<2x2xf32>}> : () -> (tensor<2x2xf32>)
+%v4 = "stablehlo.multiply"(%v2, %v3) : (tensor<2x2xf32>, tensor<2x2xf32>) -> (tensor<2x2xf32>)
+%v5 = "stablehlo.exponential"(%v4) : (tensor<2x2xf32>) -> (tensor<2x2xf32>)
+"func.return"(%v5) : (tensor<2x2xf32>) -> ()
+}
 }
