@@ -124,12 +124,21 @@ static void log_failed(const struct daemon *d)
 	}
 }
 
-/* A plugin's group has ended: the command of --run may be of no use any more. */
+static bool has_ended_group(const struct daemon *d)
+{
+	for (unsigned i = 0; i < d->config.n_workers; i++)
+		if (pf_worker_in_group(d->workers[i]) &&
+		    pf_worker_state(d->workers[i]) == PF_WORKER_FAILED)
+			return true;
+	return false;
+}
+
+/* If a plugin's group has ended, the command of --run may be of no use any more. */
 static void plugin_failed(void *arg)
 {
 	struct daemon *d = arg;
 
-	if (d->options->run && atomic_load(&d->serves))
+	if (d->options->run && atomic_load(&d->serves) && has_ended_group(d))
 		command_fail();
 }
 
