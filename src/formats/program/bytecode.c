@@ -605,14 +605,14 @@ static void read_types(const struct pf_bytecode *f, bool *tokens, bool *symbolic
 }
 
 bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret,
-		      bool *dynamic_while)
+		      bool *symbolic_types, bool *dynamic_while)
 {
 	static const char assertion[] =
 		"Input shapes do not match the polymorphic shapes specification";
 	struct pf_span ir, strings;
 	struct pf_bytecode f;
 	uint64_t attributes;
-	bool symbolic, symbolic_types = false;
+	bool symbolic;
 
 	if (!pf_bytecode_open(bytes, len, &f, ret))
 		return false;
@@ -624,9 +624,7 @@ bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *re
 			  strlen(assertion));
 	ret->takes_platform = has_string(&strings, "jax.global_constant") &&
 			      has_string(&strings, "_platform_index");
-	read_types(&f, &ret->tokens, &symbolic_types, dynamic_while);
-	/* Those of other frameworks assert nothing: the types of main tell. */
-	symbolic = symbolic || (symbolic_types && pf_mlir_bytecode_symbolic(bytes, len));
+	read_types(&f, &ret->tokens, symbolic_types, dynamic_while);
 	if (f.offsets.bad || f.n_attributes > MAX_ENTRIES || f.n_types > MAX_ENTRIES)
 		return symbolic;
 	ir = f.section[SECTION_IR];

@@ -227,12 +227,13 @@ size_t pf_mlir_arguments(const char *text, size_t len, size_t at, struct pf_slic
 /*
  * The same facts from LEN bytes of MLIR bytecode, which a portable artifact is, too.  Bytecode
  * that is malformed, or larger than any module needs, has none: the plugin's error is better.
- * True: it was exported for shapes that are not fixed.  *DYNAMIC_WHILE: it has a "while" as
+ * True: JAX exported it for shapes that are not fixed; other frameworks leave no word of that, but
+ * *SYMBOLIC_TYPES, where some type has a symbolic dimension.  *DYNAMIC_WHILE: it has a "while" as
  * pf_mlir_text refuses it; false if its version has no properties.
  * Source: mlir/docs/BytecodeFormat.md, mlir/lib/IR/BuiltinDialectBytecode.td.
  */
 bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret,
-		      bool *dynamic_while);
+		      bool *symbolic_types, bool *dynamic_while);
 
 /* Has main, in LEN bytes of bytecode, an argument or a result with a symbolic dimension?  (bytecode_types.c) */
 bool pf_mlir_bytecode_symbolic(const void *bytes, size_t len);

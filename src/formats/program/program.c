@@ -162,7 +162,7 @@ static int check_text(const char *p, size_t len, struct pf_program_facts *ret,
 static int check_bytecode(const char *p, size_t len, struct pf_program_facts *ret,
 			  struct pf_err *err)
 {
-	bool dynamic_while = false;
+	bool symbolic, symbolic_types = false, dynamic_while = false;
 
 	if (!is_bytecode(p, len))
 		return pf_err_set(
@@ -170,7 +170,8 @@ static int check_bytecode(const char *p, size_t len, struct pf_program_facts *re
 			"expected MLIR bytecode, which begins with \"ML\xefR\": "
 			"StableHLO text is .mlir, a HloModuleProto .hlo.pb, what "
 			"jax.export serializes .jax_exported");
-	if (pf_mlir_bytecode(p, len, ret, &dynamic_while))
+	symbolic = pf_mlir_bytecode(p, len, ret, &symbolic_types, &dynamic_while);
+	if (symbolic || (symbolic_types && pf_mlir_bytecode_symbolic(p, len)))
 		return pf_err_set(
 			err, -EINVAL,
 			"expected fixed shapes, found symbolic dimensions: " PF_GIVE_NUMBERS);
