@@ -309,7 +309,10 @@ static int start_daemon(struct holder *h)
 	set_environment(h);
 	place_descriptors(h);
 	execv(h->program, h->argv);
-	pf_log(PF_LOG_ERROR, "%s: %s", h->program, strerror(errno));
+	pf_log(PF_LOG_ERROR, "%s: %s; the mount goes on with the program as it was",
+	       h->program, strerror(errno));
+	/* The kernel keeps it for this process, though it has no name any more. */
+	execv("/proc/self/exe", h->argv);
 	_exit(127);
 }
 
