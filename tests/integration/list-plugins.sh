@@ -62,6 +62,7 @@ echo 'int f(void) { return 1; }' | ${CC:-cc} -shared -fPIC -x c -o "$site/jax_pl
 VIRTUAL_ENV=$work/venv listed tt "$site/jax_plugins/libtt/libtt.so" '$VIRTUAL_ENV'
 
 # -- the sentence about a plugin that is not found says what to do
+mkdir m
 VIRTUAL_ENV=$work/venv fails_with "; xla_cuda12 was found in \$VIRTUAL_ENV $site: pjrtfs xla_cuda12 MOUNTPOINT" \
 	"$pjrtfs" xla_cud m --config /dev/null
 fails_with '; pjrtfs --list-plugins shows which there are' "$pjrtfs" nothing_such m --config /dev/null
