@@ -18,6 +18,7 @@
 struct pf_param {
 	char *name; /* owned; never NULL: "x", "params['w']", or "0" where it has none */
 	bool named; /* inputs: by the framework or the text that the program is */
+	bool in_text; /* … by the text */
 	enum pf_dtype dtype;
 	struct pf_shape shape;
 	struct pf_layout layout; /* on the device */

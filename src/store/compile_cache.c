@@ -64,7 +64,8 @@ static int name_inputs(struct pf_loaded *l, struct json_object *meta, struct pf_
 			continue;
 		r = pf_param_name(input, json_object_get_string(name),
 				  (size_t)json_object_get_string_len(name));
-		input->named = input->named || json_object_get_boolean(named);
+		if (!input->named)
+			input->named = input->in_text = json_object_get_boolean(named);
 	}
 	return r < 0 ? pf_err_set(err, r, "no memory for the program's signature") : 0;
 }

@@ -123,6 +123,9 @@ done
 scalars pair x=3 y=4
 run text 'pair -> a b'
 equal 'a directory' "$(values a b)" '4 3 '
+scalars list 0=3 1=4
+run text 'list -> a b'
+equal 'a numbered directory' "$(values a b)" '3 4 '
 scalars other2 u=3 v=4
 fails_with 'Invalid argument' say "$mnt/executables/text/run" 'other2 -> a b'
 tells "$mnt/executables/text/run" 'other2: none of its 2 arrays is named as an input .*: found u, v, expected y, x; .*positional'

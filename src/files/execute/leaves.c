@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The order of a directory's leaves as arguments and results. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,6 +111,24 @@ static int choose(struct row *row, const size_t *array_of, size_t n)
 	return r;
 }
 
+/* Are the arrays of W numbered, as those of a list are, for a program S that only its text names?  The numbers are
+ * their places then. */
+static bool is_list(const struct pf_signature *s, const struct row *row,
+		    const struct line_word *w)
+{
+	char number[32];
+
+	for (size_t i = 0; i < s->n_inputs; i++)
+		if (s->inputs[i].named && !s->inputs[i].in_text)
+			return false;
+	for (size_t i = 0; i < w->n; i++) {
+		snprintf(number, sizeof(number), "%zu", i);
+		if (strcmp(row->inputs.at[w->first + i] + w->skip, number))
+			return false;
+	}
+	return true;
+}
+
 /* Match the whole line. */
 static int assign(const struct pf_signature *s, struct row *row, struct pf_err *err)
 {
@@ -160,7 +179,8 @@ int run_list_inputs(const struct pf_signature *s, struct row *row,
 			continue;
 		if (w->first + w->n <= s->n_inputs)
 			r = order_as_params(s, row->inputs.at, w);
-		unmatched = unmatched || !w->by_name || row->inputs.n > s->n_inputs;
+		unmatched = unmatched || row->inputs.n > s->n_inputs ||
+			    !(w->by_name || is_list(s, row, w));
 	}
 	if (r < 0)
 		return r;

@@ -346,7 +346,8 @@ int pf_program_name_inputs(const struct pf_program_facts *facts, const void *byt
 		if (pf_param_name(&signature->inputs[i], (const char *)names[i].p,
 				  names[i].len) < 0)
 			return -ENOMEM;
-		signature->inputs[i].named = true;
+		if (!signature->inputs[i].named)
+			signature->inputs[i].named = signature->inputs[i].in_text = true;
 	}
 	return 0;
 }
