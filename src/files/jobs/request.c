@@ -128,6 +128,17 @@ static bool is_like_arrow(const char *word)
 	       !strcmp(word, ">");
 }
 
+/* The first word of LINE, which could be read, that may be meant as the arrow, in WORD; NULL: none is. */
+static const char *find_like_arrow(const char *line, struct pf_buf *word)
+{
+	bool quoted;
+
+	while (next_word(&line, word, &quoted, NULL) > 0)
+		if (!quoted && word->data && is_like_arrow(word->data))
+			return word->data;
+	return NULL;
+}
+
 /* FOUND: the word that may be meant as the arrow; NULL: none. */
 static int no_arrow(const char *found, struct pf_err *err)
 {
@@ -167,7 +178,8 @@ static int run_option(const char *word, bool arrow, struct exec_spec *spec,
 
 int exec_spec_parse_line(const char *line, struct exec_spec *spec, struct pf_err *err)
 {
-	pf_autobuf struct pf_buf word = PF_BUF_INIT, like_arrow = PF_BUF_INIT;
+	pf_autobuf struct pf_buf word = PF_BUF_INIT;
+	const char *whole = line;
 	bool arrow = false, quoted;
 	int r;
 
@@ -184,8 +196,6 @@ int exec_spec_parse_line(const char *line, struct exec_spec *spec, struct pf_err
 			arrow = true;
 			continue;
 		}
-		if (!quoted && !like_arrow.len && is_like_arrow(w))
-			pf_buf_puts(&like_arrow, w);
 		if (!quoted && strchr(w, '='))
 			r = run_option(w, arrow, spec, err);
 		else if (!quoted && !strcmp(w, "async"))
@@ -202,7 +212,7 @@ int exec_spec_parse_line(const char *line, struct exec_spec *spec, struct pf_err
 			return r;
 	}
 	if (r == 0 && !arrow)
-		r = no_arrow(like_arrow.data, err);
+		r = no_arrow(find_like_arrow(whole, &word), err);
 	return r;
 }
 
