@@ -107,13 +107,12 @@ void pf_keys_add(struct pf_keys *keys, const char *name)
 	keys->n++;
 }
 
-/* Are two of KEYS equal? */
-bool pf_keys_repeat(const struct pf_keys *keys)
+const struct pf_key *pf_keys_repeat(const struct pf_keys *keys)
 {
 	for (size_t i = 1; i < keys->n; i++)
 		if (!strcmp(keys->at[i - 1].text, keys->at[i].text))
-			return true;
-	return false;
+			return &keys->at[i];
+	return NULL;
 }
 
 /* The bytes before the number of NAME, if it is one word and a number, as "arg0" and "p0.2" are; else
@@ -165,17 +164,17 @@ int pf_params_known(const struct pf_signature *s)
 int pf_params_equal(const struct pf_signature *s, size_t pair[2])
 {
 	PF_CLEANUP(pf_keys_release) struct pf_keys all = { 0 };
+	const struct pf_key *again;
+	size_t a, b;
 
 	if (list_inputs(s, &all) < 0)
 		return -ENOMEM;
-	for (size_t i = 1; i < all.n; i++) {
-		size_t a = all.at[i - 1].at, b = all.at[i].at;
-
-		if (strcmp(all.at[i - 1].text, all.at[i].text))
-			continue;
-		pair[0] = a < b ? a : b;
-		pair[1] = a < b ? b : a;
-		return 1;
-	}
-	return 0;
+	again = pf_keys_repeat(&all);
+	if (!again)
+		return 0;
+	a = again[-1].at;
+	b = again->at;
+	pair[0] = a < b ? a : b;
+	pair[1] = a < b ? b : a;
+	return 1;
 }

@@ -35,7 +35,7 @@ void pf_keys_release(struct pf_keys *keys);
 /* Write and sort KEYS, whose names are set; BARE: without a last segment "value".  -ENOMEM. */
 int pf_keys_sort(struct pf_keys *keys, bool bare);
 
-/* Are two of KEYS, which are sorted, equal? */
-bool pf_keys_repeat(const struct pf_keys *keys);
+/* The first of KEYS, which are sorted, that is equal to the one before it; NULL: none is. */
+const struct pf_key *pf_keys_repeat(const struct pf_keys *keys);
 
 #endif
