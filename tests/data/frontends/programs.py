@@ -36,6 +36,18 @@ def keep(directory, line, results):
         np.save(directory / f"expected/{name}.npy", np.asarray(result))
 
 
+def train(module, x, t):
+    """The loss of the last of ten steps of PyTorch's own gradient descent."""
+    import torch
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    for _ in range(10):
+        optimizer.zero_grad()
+        loss = ((module(x) - t) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+    return loss.detach().numpy()
+
+
 def of_torch(out):
     import import_jax
     import import_torch
@@ -115,13 +127,7 @@ def of_torch(out):
         return jax.tree.map(lambda w, g: w - 0.1 * g, w, gradient), loss
 
     import_jax.export(out / "training", "training", step, w=weights, x=x.numpy(), t=t.numpy())
-    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-    for _ in range(10):
-        optimizer.zero_grad()
-        loss = ((module(x) - t) ** 2).mean()
-        loss.backward()
-        optimizer.step()
-    keep(out / "training", "w x t -> loss", [loss.detach().numpy()])
+    keep(out / "training", "w x t -> loss", [train(module, x, t)])
     (out / "training/run").write_text("w x t -> w/ got/loss repeat=10\n")
 
     # The same shapes twice, and torch_xla's order is the other way round.
@@ -163,13 +169,7 @@ def of_torch_xla(out):
     for file, content in (("programs/lazy.mlir", text), ("executables/lazy/options.json", json.dumps({"input_names": inputs}))):
         (out / "lazy" / file).parent.mkdir(parents=True)
         (out / "lazy" / file).write_text(content)
-    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-    for _ in range(10):
-        optimizer.zero_grad()
-        loss = ((module(x) - t) ** 2).mean()
-        loss.backward()
-        optimizer.step()
-    keep(out / "lazy", "lazy x t -> y", [loss.detach().numpy()])
+    keep(out / "lazy", "lazy x t -> y", [train(module, x, t)])
     (out / "lazy/run").write_text(f"lazy x t -> got/y {' '.join(f'lazy/{name}' for name in parameters)} repeat=10\n")
 
 
