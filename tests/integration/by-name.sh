@@ -178,6 +178,7 @@ say "$mnt/executables/early/options.json" '{"input_names":["y","x"]}'
 echo 'func.func @main(%arg0: tensor<f32>, %arg1: tensor<f32>) -> tensor<f32> { return %arg0 : tensor<f32> }' >two.mlir
 for name in early late; do
 	bounded cp two.mlir "$mnt/programs/$name.mlir"
+	settle # the copy returns before the program is in the cache
 done
 tells "$mnt/executables/early/signature.json" '"inputs":\[\{"name":"y"'
 tells "$mnt/executables/late/signature.json" '"inputs":\[\{"name":"arg0"'
