@@ -20,6 +20,7 @@ bounded test ! -s "$x/error" || fail "the error stays: $(bounded cat "$x/error")
 cp "$data/x.npy" "$data/y.npy" "$mnt/buffers/"
 run p 'x y -> z'
 bounded rm "$mnt/programs/p.mlir"
+settle # the same program would join a compile that still ends
 
 # A marker of newer XLA's is no call that a library could provide.
 faults 'compile=error:NOT_FOUND:No registered implementation for custom call to annotate_device_placement for Host.'
@@ -57,6 +58,7 @@ bounded cp "$data/add.mlir" "$mnt/programs/r.mlir"
 fails_with 'Input/output error' run r 'x y -> z'
 shows "$mnt/executables/r/run" 'error: EIO: r: one two'
 faults
+settle # as before
 
 # After a rename, a late failure is also in state and error.
 faults compile=error:ALREADY_EXISTS:'such a name'

@@ -6,6 +6,7 @@
 # kept HIT-OR-MISS: the program is written anew, and loaded from the cache or compiled
 kept()
 {
+	settle # else it would join a compile that still ends
 	bounded rm "$mnt/programs/kept.mlir"
 	put_like_add kept
 	equal "kept" "$(bounded jq -r .cache "$mnt/executables/kept/info.json")" "$1"
@@ -56,14 +57,16 @@ run killer 'x y -> z'
 # -- entries that the plugin refuses, or dies of, are removed, and the programs compiled
 faults serialize=works
 put_like_add kept
-eventually has_entry
+settle
+has_entry
 kept hit
 run kept 'x y -> z'
 faults serialize=works load=error:INTERNAL:'not mine'
 kept miss
 run kept 'x y -> z'
 equal "damaged" "$(damaged)" 1
-eventually has_entry
+settle
+has_entry
 # An entry is not damaged because there is no handler for its program's calls.
 faults serialize=works load=error:NOT_FOUND:'No FFI handler registered for t on'
 kept miss

@@ -12,6 +12,7 @@ says() # FILTER EXPECTED: as values, for jq prints 6.0 as 6 or as it stands
 }
 compiled() # OPTIONS
 {
+	settle # the same program would join a compile that still ends
 	say "$x/options.json" "$1"
 }
 printf 'faulty: two devices\0' >two.pb
