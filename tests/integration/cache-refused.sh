@@ -25,8 +25,8 @@ warned()
 # refused WHY: health and stats.json say that entries cannot be written
 refused()
 {
-	eventually grep -Eqx "cache /.*: write entry [0-9a-f]{64}: $1; programs are compiled but not kept" \
-		"$mnt/health"
+	settle
+	tells "$mnt/health" "^cache /.*: write entry [0-9a-f]{64}: $1; programs are compiled but not kept\$"
 	tells "$mnt/metrics.prom" '^pjrtfs_healthy 0$' '^pjrtfs_cache_write_errors_total [1-9]'
 	tells "$mnt/cache/stats.json" '"writable":true' \
 		"\"write_error\":\"write entry [0-9a-f]{64}: $1\""
@@ -34,7 +34,8 @@ refused()
 # kept: they prove nothing once an entry has been written
 kept()
 {
-	eventually grep -qx ok "$mnt/health"
+	settle
+	shows "$mnt/health" ok
 	bounded jq -e 'has("write_error") | not' "$mnt/cache/stats.json" >/dev/null ||
 		fail "stats.json: $(bounded cat "$mnt/cache/stats.json")"
 	tells "$mnt.log" 'compiled programs are kept in the cache .* again$'

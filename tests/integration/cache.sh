@@ -23,14 +23,11 @@ stat_of()
 {
 	bounded jq -r ".$1" "$mnt/cache/stats.json"
 }
-# wants KEY NUMBER: it becomes that
+# wants KEY NUMBER: it is that once all compiles have ended
 wants()
 {
-	eventually test_stat "$1" "$2"
-}
-test_stat()
-{
-	[ "$(jq -r ".$1" "$mnt/cache/stats.json")" = "$2" ]
+	settle
+	equal "$1" "$(stat_of "$1")" "$2"
 }
 # put NAME FILE [OPTIONS]: compile it, with these options from the start
 put()

@@ -202,6 +202,7 @@ equal "its group" "$(bounded stat -c '%u %g' "$b/x.npy")" '1001 2000'
 mount_pjrtfs -o allow_other
 bounded cp add.mlir "$mnt/programs/"
 p=$mnt/plugins/${plugin:-cpu}
+settle # the copy returns before the program is in the cache
 key=$(bounded ls "$mnt/cache/entries" | head -1)
 [ -n "$key" ] || fail "the cache has no entry"
 for file in "$p/log" "$p/error" "$mnt/cache/entries/$key"; do
