@@ -23,8 +23,7 @@ grep -q 'Input/output error' slow || fail "the other execution says $(cat slow)"
 faults
 
 damaged='it damaged its rings of requests and replies'
-eventually grep -qx ready "$at/state"
-shows "$at/restarts" 1
+restarted 1 faulty # the calls fail before
 tells "$at/log" "^FATAL: $damaged\$"
 eventually tells "$mnt/metrics.prom" '^pjrtfs_worker_deaths_total\{plugin="faulty"\} 1$' \
 	'^pjrtfs_worker_restarts_total\{plugin="faulty"\} 1$'
