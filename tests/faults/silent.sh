@@ -75,8 +75,7 @@ grep -qE "^process $pid has given no heartbeat for [1-9][0-9]+ s\$" "$mnt/plugin
 grep -qx "pjrtfs_worker_up{plugin=\"$p\"} 0" "$mnt/metrics.prom" || fail "metrics say it is up"
 grep -qE "^pjrtfs_worker_silent_seconds\{plugin=\"$p\"\} [1-9][0-9]+\$" "$mnt/metrics.prom" ||
 	fail "metrics do not count its silence"
-jq -es "any(.event == \"worker.silent\" and .pid == $pid)" "$mnt/events" >/dev/null ||
-	fail "no event worker.silent"
+eventually jq -es "any(.event == \"worker.silent\" and .pid == $pid)" "$mnt/events"
 eventually grep -q "the worker of plugin $p, process $pid, has been silent for 10 s" "$mnt.log"
 kill -CONT "$pid"
 eventually grep -qx ready "$state"
