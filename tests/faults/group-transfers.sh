@@ -208,6 +208,7 @@ fi
 
 # -- memory is charged before anything is awaited, and given back
 quota=$b/users/$(id -u)/faulty:2/memory
+settle "$b"
 before=$(cat "$quota.current")
 echo $((before + 4000)) >"$quota.max"
 fails 1 EDQUOT 'memory.max' "$(receive z F32 '[1001]' 0 6)"

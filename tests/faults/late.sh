@@ -48,6 +48,7 @@ bounded test -e "$b/z.npy"
 gone "$b/z2.npy"
 
 # -- arrays that commands make are dropped, too
+settle # what was dropped is charged to nobody
 memory=$(bounded cat "$mnt/users/0/memory.current")
 faults upload=held:array
 late 'what it would have made is dropped' \

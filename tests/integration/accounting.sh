@@ -29,6 +29,7 @@ func.func @main(%x: tensor<2048x2048xf32>) -> (tensor<2048x2048xf32>, tensor<204
 }
 END
 bounded mkdir "$b/ns"
+settle
 programs=$(used) # programs and directories are not arrays
 # The bytes of all distinct segments that the arrays on all devices name.
 named()

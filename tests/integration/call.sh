@@ -23,6 +23,7 @@ return %0 : tensor<25165824xf32> }' >out.mlir
 bounded cp in.mlir out.mlir "$data/add.mlir" "$mnt/programs/"
 space()
 {
+	settle
 	bounded df --output=used -B1 "$mnt" | tail -n 1
 }
 before=$(space)

@@ -28,6 +28,7 @@ MiB=1048576
 # -- within a directory: shared
 head -c $((16 * MiB)) /dev/urandom | npy '<f4' '(4096, 1024)' >big.npy
 bounded cp big.npy "$b/big.npy"
+settle
 before=$(used)
 bounded cp "$b/big.npy" "$b/copy.npy"
 [ "$(grown "$before")" -lt $MiB ] || fail "the copy takes $(grown "$before") bytes"
@@ -161,10 +162,12 @@ fails_with 'not supported' mv "$b1/y.npy" "$mnt/programs/"
 # -- large: memory is what it was
 bounded rm -r "$b"/* "$b1"/* "$b2"/*
 bounded cp big.npy "$b/big.npy"
+settle
 before=$(used)
 renamed "$b/big.npy" "$b1/big.npy"
 eventually grep -q '"state":"ready"' "$b1/big.json"
 same "$b1/big.npy" big.npy
+settle # what was on the other device is freed
 [ "$(grown "$before")" -lt $((2 * MiB)) ] || fail "moving takes $(grown "$before") bytes more"
 bounded rm "$b1/big.npy"
 eventually uses_less $MiB

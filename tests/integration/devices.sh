@@ -59,6 +59,7 @@ alive ".devices[\"$p:0\"].executables" 3
 alive ".devices[\"$p:2\"].executables" 1
 gauge executables 1 3
 bounded rmdir "$mnt/executables/two" "$mnt/executables/ns/both"
+settle # a compile that still ends has its program
 lists 0 add any
 lists 1 any
 alive .executables 2
@@ -78,6 +79,7 @@ bounded cp "$b/x.npy" "$d/1/buffers/"
 alive ".devices | [.[\"$p:0\", \"$p:1\", \"$p:2\"].buffers]" '[2,1,0]'
 bounded mv "$d/1/buffers/x.npy" "$d/2/buffers/"
 eventually grep -Fqx "$(sample buffers 2 1)" "$mnt/metrics.prom"
+settle
 gauge buffers 1 0
 run ns/sum 'x y -> z'
 alive .buffers 4
@@ -90,6 +92,7 @@ eventually grep -Fqx "$(sample buffers 0 2)" "$mnt/metrics.prom"
 bounded bash -c 'exec 3<>"$1" && cat "$2" "$3" >&3 && exec cat <&3' - \
 	"$mnt/executables/ns/sum/call" "$data/x.npy" "$data/y.npy" >called.npy
 same called.npy "$b/z.npy"
+settle
 gauge buffers 0 2
 
 # -- memory_stats.json: XLA's CPU plugins keep no figures, so none can be cleared

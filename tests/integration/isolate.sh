@@ -78,6 +78,7 @@ as_run 1002 1002/mul '1002/copied 1002/filled -> 1002/z'
 shows "$b/1002/z.txt" $'20 40 60\n80 100 120'
 
 # -- memory is counted once for all, and given back
+settle
 had=$(used)
 shmem() { awk '/^RssShmem/ { print $2 }' "/proc/$daemon/status"; }
 before=$(shmem)
@@ -86,6 +87,7 @@ as 1001 bash -c 'head -c 200000000 /dev/zero >"$1"/large.raw' - "$b/1001"
 [ "$(used)" -ge $((had + 200000000)) ] || fail "df does not count the file"
 as 1001 rm "$b/1001/large.raw"
 eventually eval '[ "$(shmem)" -lt $((before + 50000)) ]'
+settle
 equal "bytes in use" "$(used)" "$had"
 unmount_pjrtfs
 

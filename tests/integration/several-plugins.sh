@@ -89,6 +89,7 @@ tells "$mnt/executables/add/run" "$second"
 # -- a large result is copied once, out of its worker's memory; another copy shares that
 used() # to the byte
 {
+	settle
 	bounded awk '$1 == "pjrtfs_memory_used_bytes" { print $2 }' "$mnt/metrics.prom"
 }
 n=4194304 # 16 MiB

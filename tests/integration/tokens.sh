@@ -116,6 +116,7 @@ tells "$x/old/error" 'argument 0 .*token.*as_text'
 } >long.mlir
 bounded rm "$mnt/programs/"*
 u=$mnt/users/$(id -u)
+settle
 before=$(bounded cat "$u/memory.current")
 say "$u/memory.max" $((before + 3000000))
 fails_with 'Disk quota exceeded' cp long.mlir "$mnt/programs/"

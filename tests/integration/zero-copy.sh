@@ -62,4 +62,5 @@ for _ in {1..100}; do
 	echo 'data -> again'
 done >lines
 bounded dd if=lines of="$mnt/executables/negate/run" bs=1M status=none
+settle
 uses_less $((before + 33554432)) || fail "$(used) bytes instead of $before"
