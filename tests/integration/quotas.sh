@@ -55,8 +55,10 @@ fails_with 'quota exceeded' as 1001 cp 16M "$b/two.raw"
 why 1001 '^(write|close) buffers/two.raw: user 1001 has [0-9]+ of 33554432 bytes and wants [0-9]+ more: users/1001/memory.max$'
 as 1002 cp 16M "$b/theirs.raw"
 as 1001 rm "$b/one.raw" "$b/two.raw"
+settle # a transfer that still ends has the bytes
 as 1001 cp 16M "$b/two.raw"
 as 1001 rm "$b/two.raw"
+settle
 
 # -- files of no size meet the same limit, and the number of files another one
 many() # UID: make files until one is refused
@@ -88,6 +90,7 @@ fails_with 'quota exceeded' as_run 1002 add 'x y -> r2'
 why 1002 'users/1002/buffers.max$'
 
 # -- the owner of a file is charged, chown moves the charge
+settle # what was replaced and removed is charged to nobody
 before=$(cat "$u/1001/memory.current")
 bounded chown 1001 "$b/theirs.raw"
 has 1001 buffers 2
@@ -106,6 +109,7 @@ echo 1 >"$u/1002/buffers.max"
 fails_with 'quota exceeded' as_write 1002 "$mnt/control" '{"op":"copy","buffer":"a","as":"b"}'
 why 1002 'users/1002/buffers.max$'
 echo max >"$u/1002/buffers.max"
+settle
 before=$(cat "$u/1001/memory.current")
 as_write 1002 "$mnt/control" '{"op":"copy","buffer":"copy","as":"b"}'
 [ "$(cat "$u/1002/memory.current")" -ge 16777216 ] || fail "the copy is 1001's"
