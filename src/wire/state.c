@@ -26,7 +26,8 @@ enum { IDLE, BUSY, POSTPONED, MIXED };
 
 #define MAGIC UINT64_C(0x31656c6179656b70)
 #define HALF (UINT64_C(1) << 32)  /* bytes; most of them holes */
-#define SLACK (UINT64_C(8) << 20) /* superseded bytes below which no compaction pays */
+#define SLACK (UINT64_C(1) << 20) /* superseded bytes below which no compaction pays */
+#define KEPT SLACK /* bytes of a half whose pages stay, as new ones cost page faults */
 #define TOTAL (HEAD + 2 * HALF)
 
 /* The begin of the memfd. */
@@ -174,6 +175,16 @@ static void copy_record(unsigned half, uint64_t *tail, const struct record *reco
 	*tail += size_of(record->len);
 }
 
+/* Give the pages of HALF back, but for those of the next bytes that it gets. */
+static void empty_locked(unsigned half)
+{
+	uint64_t used = atomic_load(&state.head->tail[half]);
+
+	if (used > KEPT)
+		(void)fallocate(state.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				(off_t)(HEAD + half * HALF + KEPT), (off_t)(used - KEPT));
+}
+
 /* Write what the index names into the other half, which becomes the active one. */
 static int compact_locked(void)
 {
@@ -205,9 +216,7 @@ static int compact_locked(void)
 	atomic_store(&state.head->active, to);
 	pf_state_index_release(&state.index);
 	state.index = index;
-	(void)fallocate(state.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-			(off_t)(HEAD + from * HALF),
-			(off_t)atomic_load(&state.head->tail[from]));
+	empty_locked(from);
 	return 0;
 }
 
