@@ -83,6 +83,9 @@ for outputs in '["x","z"],["x","z"]' '["z","x"],["x","z"]'; do
 	refused '{"op":"execute","executable":"first",'"$rows"'}' "$shape"
 	untouched "$mnt/devices/$p/1/buffers/x.npy"
 done
+run first 'x -> z w'
+row='z F32\[[0-9,]+\], w F32\[[0-9,]+\] on '
+tells "$mnt/executables/first/run" "^ok: $row$p:0; $row$p:1 in [0-9]+\.[0-9]{6} s\$"
 
 # -- matching results replace arguments; repeat=1 replaces none
 good '{"op":"execute","executable":"first","inputs":["x"],"outputs":["z","x"],"repeat":3}'

@@ -11,35 +11,17 @@
 
 /* --- replies for people --------------------------------------------------------------- */
 
-/* LIST: outputs, or rows of outputs. */
-static void print_outputs(struct json_object *list, struct pf_buf *out)
-{
-	size_t n = json_object_array_length(list);
-
-	for (size_t i = 0; i < n; i++) {
-		struct json_object *o = json_object_array_get_idx(list, i), *shape;
-		bool last = i + 1 == n;
-
-		if (json_object_is_type(o, json_type_array)) {
-			print_outputs(o, out);
-			pf_buf_puts(out, last ? "" : ";");
-			continue;
-		}
-		json_object_object_get_ex(o, "shape", &shape);
-		pf_buf_printf(out, " %s %s%s%s", pf_json_get_string(o, "name"),
-			      pf_json_get_string(o, "dtype"), pf_json_text(shape),
-			      last ? " on " : ",");
-		pf_buf_puts(out, last ? pf_json_get_string(o, "device") : "");
-	}
-}
-
-/* Append REPLY as a line: "ok: z F32[3] on cpu:0 in 0.000096 s, by name". */
+/* Append REPLY as a line: it is one, or an object, as {"ok":true,"job":7}. */
 static void print_reply(struct json_object *reply, struct pf_buf *out)
 {
 	struct json_object *v;
 
 	if (!pf_json_complete(reply)) {
 		out->failed = true;
+		return;
+	}
+	if (json_object_is_type(reply, json_type_string)) {
+		pf_buf_puts(out, json_object_get_string(reply));
 		return;
 	}
 	if (json_object_object_get_ex(reply, "error", &v)) {
@@ -51,12 +33,6 @@ static void print_reply(struct json_object *reply, struct pf_buf *out)
 	pf_buf_puts(out, "ok:");
 	if (json_object_object_get_ex(reply, "job", &v))
 		pf_buf_printf(out, " job %" PRId64, json_object_get_int64(v));
-	if (json_object_object_get_ex(reply, "outputs", &v))
-		print_outputs(v, out);
-	if (json_object_object_get_ex(reply, "seconds", &v))
-		pf_buf_printf(out, " in %.6f s", json_object_get_double(v));
-	if (json_object_object_get_ex(reply, "order", &v))
-		pf_buf_printf(out, ", %s", json_object_get_string(v));
 }
 
 /* --- a command that was written to a file, as a task ---------------------------------- */
@@ -64,7 +40,6 @@ static void print_reply(struct json_object *reply, struct pf_buf *out)
 struct command_task {
 	struct task task;
 	struct pf_command *command; /* until it is answered */
-	bool json;                  /* the answer is JSON, else a line for people */
 };
 
 static struct command_task *command_of(struct task *task)
@@ -81,12 +56,12 @@ static void command_answer(struct task *task, const struct pf_err *err,
 			   struct json_object *reply)
 {
 	struct command_task *c = command_of(task);
-	const char *no_memory =
-		c->json ? PF_NO_MEMORY_LINE : "error: ENOMEM: no memory for the reply";
+	const char *no_memory = task->people ? "error: ENOMEM: no memory for the reply"
+					     : PF_NO_MEMORY_LINE;
 	pf_autobuf struct pf_buf line = PF_BUF_INIT;
 	struct pf_err lost = PF_ERR_INIT;
 
-	if (!c->json)
+	if (task->people)
 		print_reply(reply, &line);
 	else
 		pf_buf_puts(&line, reply ? pf_json_text(reply) : NULL);
@@ -120,7 +95,7 @@ struct task *command_task_new(struct pf_command *command, bool json)
 	}
 	task_init(&c->task, &command_ops, command->of->node, &command->of->cred);
 	c->command = command;
-	c->json = json;
+	c->task.people = !json;
 	atomic_store(&command->user, &c->task);
 	return &c->task;
 }

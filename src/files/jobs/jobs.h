@@ -55,6 +55,7 @@ struct task {
 	struct pf_fs *fs;     /* borrowed */
 	struct pf_node *file; /* owned reference: where the command was written */
 	struct pf_cred cred;  /* the rights that it has */
+	bool people;          /* it is answered with a line for people, else with JSON */
 	char *id;             /* owned JSON text, or NULL: echoed in the answer */
 	struct task *whole; /* owned reference: the task of which it is a step, or NULL */
 
@@ -87,7 +88,7 @@ struct task *task_ref(struct task *task);
 void task_unref(struct task *task);
 
 /* TASK has ended: answer it, unless it was answered, with REPLY (taken), which has a failure if ERR is
- * not NULL; or with ERR, which is also reported. */
+ * not NULL; or with ERR, which is also reported.  For people REPLY may be a string, their line. */
 void task_done(struct task *task, const struct pf_err *err, struct json_object *reply);
 void task_fail(struct task *task, const struct pf_err *err);
 
