@@ -7,11 +7,12 @@
 DIR has a folder for each peer: direct_c (main.c), gopjrt (a module of Go), ryft (a crate, with
 build_stub.sh), pypjrt and jax (main.py), and programs/add.mlir.  Each is built, if its toolchain is there,
 and run as "PEER PLUGIN DIR/programs warm"; it prints a line of JSON for each figure: peer, metric,
-value, unit.  A peer that cannot be built or run is left out, with the reason.  The ratio is to direct_c's
-figure of the same round, the median over the rounds.
+value, unit.  A peer that cannot be built or run has a row with the reason, and with what to install.  The ratio
+is to direct_c's figure of the same round, the median over the rounds.
 """
 import argparse
 import collections
+import importlib.util
 import json
 import os
 import pathlib
@@ -35,18 +36,21 @@ parser.add_argument("--pjrtfs", default="./pjrtfs")
 options = parser.parse_args()
 options.peers = options.peers.resolve()
 options.plugin = os.path.abspath(options.plugin)
-BASE, CALLS = "direct_c", 5000
-BUILD_S, RUN_S = 300, 120
+BASE, MOUNT, CALLS = "direct_c", "pjrtfs, from Python", 5000
+BUILD_S, RUN_S = 600, 300
 
 
-def need(program):
+def need(program, install):
     if not shutil.which(program):
-        raise OSError(f"{program} is missing")
+        raise OSError(f"{program} is missing: {install}")
 
 
 def run(*words, cwd=None, seconds=BUILD_S, **env):
-    done = subprocess.run([str(word) for word in words], cwd=cwd, env={**os.environ, **env}, text=True,
-                          capture_output=True, timeout=seconds)
+    try:
+        done = subprocess.run([str(word) for word in words], cwd=cwd, env={**os.environ, **env}, text=True,
+                              capture_output=True, timeout=seconds)
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"{words[0]} has not ended after {seconds} s") from error
     if done.returncode:
         raise OSError((done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1])
     return done.stdout
@@ -56,14 +60,14 @@ def run(*words, cwd=None, seconds=BUILD_S, **env):
 
 
 def direct_c(source, out):
-    need("cc")
+    need("cc", "apt install gcc libc6-dev")
     include = [f"-I{options.include}"] if options.include else []
     run("cc", "-O2", *include, source / "main.c", "-o", out / "direct_c", "-ldl")
     return [out / "direct_c"]
 
 
 def gopjrt(source, out):
-    need("go")
+    need("go", "install Go, of the version that go.mod names or later, from https://go.dev/dl")
     shutil.copytree(source, out / "gopjrt")
     run("go", "mod", "tidy", "-e", cwd=out / "gopjrt")
     run("go", "build", "-o", out / "peer_gopjrt", ".", cwd=out / "gopjrt")
@@ -71,7 +75,7 @@ def gopjrt(source, out):
 
 
 def ryft(source, out):
-    need("cargo")
+    need("cargo", "install Rust from https://rustup.rs")
     shutil.copytree(source, out / "ryft")
     run("sh", "build_stub.sh", cwd=out / "ryft")
     run("cargo", "build", "--release", cwd=out / "ryft", RYFT_XLA_SYS_ARCHIVE=str(out / "ryft/stub"))
@@ -80,7 +84,8 @@ def ryft(source, out):
 
 def of_python(library):
     def build(source, _):
-        run(sys.executable, "-c", f"import {library}")
+        if not importlib.util.find_spec(library):
+            raise OSError(f"{library} is missing: {sys.executable} -m pip install {library}")
         return [sys.executable, source / "main.py"]
     return build
 
@@ -126,7 +131,7 @@ def measure_mount(mount):
 
 
 def build_all(out):
-    ways = {}
+    ways, missing = {}, {}
     for name, build in BUILDS.items():
         if options.only and name not in options.only.split(","):
             continue
@@ -135,20 +140,20 @@ def build_all(out):
                 raise OSError("it is not in the folder of peers")
             print(f"build {name}", flush=True)
             ways[name] = build(options.peers / name, out)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            print(f"left out: {name}: {error}", flush=True)
-    return ways
+        except OSError as error:
+            missing[name] = error
+    return ways, missing
 
 
-def rounds(mount, ways):
-    """{(metric, unit): {name: [value of each round, or None]}}"""
+def rounds(mount, ways, missing):
+    """{(metric, unit): {name: [value of each round, or None]}}; who fails is in MISSING."""
     figures = collections.defaultdict(lambda: collections.defaultdict(list))
     for i in range(1 if options.quick else options.rounds):
-        for name in ["pjrtfs, from Python", *ways]:
+        for name in [MOUNT, *ways]:
             try:
                 found = measure_peer(ways[name]) if name in ways else measure_mount(mount)
-            except (OSError, subprocess.TimeoutExpired) as error:
-                print(f"left out in round {i + 1}: {name}: {error}", flush=True)
+            except OSError as error:
+                missing[name] = f"round {i + 1}: {error}"
                 continue
             for metric, value, unit in found:
                 values = figures[metric, unit][name]
@@ -161,7 +166,7 @@ def ratio(values, base):
     return statistics.median(pairs) if pairs else None
 
 
-def show(figures):
+def show(figures, missing):
     out = open(options.json, "a") if options.json else None
     for (metric, unit), peers in sorted(figures.items()):
         if not ("roundtrip" in metric or "_exec_" in metric):
@@ -175,15 +180,18 @@ def show(figures):
                 out.write(json.dumps({"program": "peers", "bench": f"Peers: {metric}", "row": name,
                                       "unit": unit, "median": median,
                                       "ratio": {f"to {BASE}": {"lowest": to}} if to else {}}) + "\n")
+        for name, why in missing.items():
+            if name not in peers and MOUNT in peers:
+                print(f"    {name:24} {'-':>10}   {why}")
 
 
 with tempfile.TemporaryDirectory(prefix="pjrtfs-peers.") as folder:
     mount = pathlib.Path(folder, "mnt")
     mount.mkdir()
-    ways = build_all(pathlib.Path(folder))
+    ways, missing = build_all(pathlib.Path(folder))
     subprocess.run([options.pjrtfs, "--no-cache", "--plugin", f"plugin={options.plugin}", mount], check=True)
     try:
         (mount / "programs/add.mlir").write_bytes((options.peers / "programs/add.mlir").read_bytes())
-        show(rounds(mount, ways))
+        show(rounds(mount, ways, missing), missing)
     finally:
         subprocess.run(["fusermount3", "-u", mount], check=True)
