@@ -186,6 +186,7 @@ def operations(mnt):
         b'{"ok":true'), nothing
     for size in ("4k", "1m"):
         yield f"write a new array, {size}", lambda: put(new, X[size]), lambda: os.unlink(new)
+    yield "write over an array, 4k", lambda: put(f"{buffers}over.npy", X["4k"]), nothing
     for size in ("4k", "1m"):
         yield f"read an array, {size}", lambda: equal(
             "read", get(f"{buffers}{size}.npy"), X[size]), nothing

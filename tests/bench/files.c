@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small files: a buffer's .npy of 4 KiB is written, read, listed and asked for its
+ * Small files: a buffer's .npy of 4 KiB is written, made, read, listed and asked for its
  * attributes, beside the same loops on a file system of FUSE that does nothing else
  * (null_fs.h) and on tmpfs.
  */
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "bench.h"
 #include "null_fs.h"
@@ -70,6 +71,19 @@ static double over(void)
 	return t / inner;
 }
 
+static double new_names(void)
+{
+	double t = bench_now();
+
+	for (unsigned i = 0; i < inner; i++)
+		write_file(path_of("n", i));
+	t = bench_now() - t;
+	for (unsigned i = 0; i < inner; i++)
+		if (unlink(path_of("n", i)))
+			bench_die("%s: %s", path_of("n", i), strerror(errno));
+	return t / inner;
+}
+
 static double read_again(void)
 {
 	const char *path = path_of("f", 0);
@@ -122,6 +136,7 @@ static const struct {
 	double (*run)(void);
 } operations[] = {
 	{ "Files: open, write 4 KiB over the same name, close", over },
+	{ "Files: open, write 4 KiB to a new name, close", new_names },
 	{ "Files: open, read 4 KiB, close", read_again },
 	{ "Files: stat", stat_again },
 	{ "Files: list a directory, with the attributes of each file", list },
