@@ -113,6 +113,9 @@ int pf_limit_set(struct pf_limit *limit, const char *text, struct pf_err *err);
 int pf_account_charge(struct pf_account *account, unsigned resource, uint64_t n,
 		      struct pf_err *err);
 
+/* Has RESOURCE of ACCOUNT a maximum, so that a charge may be refused? */
+bool pf_account_is_limited(struct pf_account *account, unsigned resource);
+
 /* The same for what exists already, even beyond the maximum. */
 void pf_account_force(struct pf_account *account, unsigned resource, uint64_t n);
 

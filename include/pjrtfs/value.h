@@ -179,8 +179,8 @@ int pf_value_transfer(struct pf_value *value, struct pf_wait *waiter, struct pf_
  * its own? */
 bool pf_value_transfer_is_slow(struct pf_value *value);
 
-/* Need VALUE not be transferred before a use?  Its worker has no process now, and its bytes are
- * there. */
+/* Need VALUE not be transferred before a use?  Its bytes are there, and its worker has no process now; or they are
+ * where its device will use them, as earlier uploads have shown: then VALUE looks as if it were there. */
 bool pf_value_can_wait(struct pf_value *value);
 
 /* After the wake-up: 1: the device has it; else -errno, why not. */

@@ -433,6 +433,13 @@ int pf_account_charge(struct pf_account *a, unsigned resource, uint64_t n,
 	return 0;
 }
 
+bool pf_account_is_limited(struct pf_account *a, unsigned resource)
+{
+	const struct pf_limit *limit = limit_of(a, resource);
+
+	return limit && atomic_load(&limit->max) != PF_NO_LIMIT;
+}
+
 void pf_account_force(struct pf_account *a, unsigned resource, uint64_t n)
 {
 	struct pf_limit *limit = limit_of(a, resource);

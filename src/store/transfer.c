@@ -419,6 +419,14 @@ static void upload_end(struct transfer *t, int code, const struct pf_err *err,
 	end_unlock(t);
 }
 
+/* Would a plugin that uses the host's bytes in place use V's, at OFF of the arena?  It packs those of
+ * less than a byte, and the worker those in another order. */
+static bool suits_device(const struct pf_value *v, uint64_t off)
+{
+	return v->len && off % PF_ALIGNMENT == 0 && pf_dtype_bits(v->dtype) >= 8 &&
+	       pf_layout_is_row_major(&v->layout) && v->memory == PF_DEFAULT_MEMORY;
+}
+
 /* The device has the array that was sent. */
 static void sent_done(struct pf_call *call, int code, const struct pf_err *err,
 		      const void *reply, size_t len)
@@ -430,6 +438,9 @@ static void sent_done(struct pf_call *call, int code, const struct pf_err *err,
 	(void)len;
 	if (code == 0)
 		made.on_device_bytes = rep->on_device_bytes;
+	if (suits_device(t->value, pf_bytes_offset(t->value->bytes, t->value->bytes_off)))
+		pf_instance_note_in_place(t->instance, t->value->device,
+					  code == 0 && rep->alias_off != PF_NO_OFFSET);
 	upload_end(t, code, err, &made, code == 0 ? rep->alias_off : PF_NO_OFFSET);
 }
 
@@ -775,11 +786,33 @@ bool pf_value_transfer_is_slow(struct pf_value *v)
 	return v->source && v->source->worker != v->worker;
 }
 
+/* Are V's bytes where its device is to use them, which nothing is to refuse?  The plugin has refused none of late,
+ * or it would be asked now. */
+static bool is_in_place_locked(const struct pf_value *v)
+{
+	PF_CLEANUP(pf_instance_unrefp) struct pf_instance *instance = NULL;
+
+	if (v->source || !v->bytes || v->bytes->arena != pf_worker_arena(v->worker) ||
+	    !suits_device(v, pf_bytes_offset(v->bytes, v->bytes_off)) ||
+	    pf_account_is_limited(v->account, pf_value_device_memory(v)))
+		return false;
+	instance = pf_worker_instance(v->worker, NULL);
+	return instance && pf_instance_serves(instance) &&
+	       pf_instance_uses_in_place(instance, v->device);
+}
+
 bool pf_value_can_wait(struct pf_value *v)
 {
 	PF_LOCK_SCOPE(&v->lock);
-	return (v->bytes || v->backing) && v->state == PF_VALUE_READY &&
-	       pf_worker_is_idle(v->worker);
+	if (v->state != PF_VALUE_READY)
+		return false;
+	if ((v->bytes || v->backing) && pf_worker_is_idle(v->worker))
+		return true;
+	if (v->instance || !is_in_place_locked(v))
+		return false;
+	v->alias_off = pf_bytes_offset(v->bytes, v->bytes_off);
+	v->on_device_bytes = v->len;
+	return true;
 }
 
 int pf_value_placed(struct pf_value *v, struct pf_err *err)

@@ -43,6 +43,7 @@ event() # EVENT JOB
 }
 
 # -- all slots are held; queued jobs have a position
+ask "$(execute once)" >told # the plugin has the arrays now
 faults execute=held
 last=$(async 40)
 first=$((last - 39))

@@ -4,6 +4,7 @@
 # A plugin that is slow or hangs: other processes do not wait, and a waiting process can be killed
 # at once.
 . "$srcdir/tests/lib.sh"
+faults memory=kept # its first upload: close(2) waits for the plugin from then on
 mount_pjrtfs faulty
 b=$mnt/buffers
 put_add

@@ -4,6 +4,7 @@
 # Copies and moves between devices and memories that fail, come late or end the process.
 . "$srcdir/tests/lib.sh"
 requires setfattr --version
+faults memory=kept # its first upload: close(2) waits for the plugin from then on
 mount_pjrtfs faulty
 b=$mnt/buffers
 b1=$mnt/devices/faulty/1/buffers

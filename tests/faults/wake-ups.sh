@@ -5,6 +5,7 @@
 # What wakes a client that waits, and neither ends it nor is caught, ends no wait: a stop, a tracer, the
 # freezer.  A signal that is caught ends it with EINTR, one that ends the client at once.
 . "$srcdir/tests/lib.sh"
+faults memory=kept # its first upload: close(2) waits for the plugin from then on
 mount_pjrtfs faulty
 b=$mnt/buffers
 put_add

@@ -36,12 +36,12 @@ counts 1 "pjrtfs_compiles_total{plugin=\"$p\",result=\"ok\"}" \
 	1 "pjrtfs_compiles_total{plugin=\"$p\",result=\"failed\"}" \
 	2 "pjrtfs_compile_seconds_count{plugin=\"$p\"}"
 bounded cp "$data/x.npy" "$data/y.npy" "$b/"
-counts 2 "pjrtfs_uploads_total{plugin=\"$p\",device=\"$p:0\",result=\"ok\"}" \
-	48 "pjrtfs_upload_bytes_total{plugin=\"$p\",device=\"$p:0\"}" \
-	2 "pjrtfs_upload_seconds_count{plugin=\"$p\",device=\"$p:0\"}"
 for _ in 1 2 3; do
 	run add 'x y -> z'
 done
+counts 2 "pjrtfs_uploads_total{plugin=\"$p\",device=\"$p:0\",result=\"ok\"}" \
+	48 "pjrtfs_upload_bytes_total{plugin=\"$p\",device=\"$p:0\"}" \
+	2 "pjrtfs_upload_seconds_count{plugin=\"$p\",device=\"$p:0\"}"
 echo 1 >"$b/one.txt"
 fails_with 'Invalid argument' run add 'x one -> z'
 bounded rm "$b/one.txt"
