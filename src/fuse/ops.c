@@ -418,6 +418,9 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 	fi->fh = of->handle;
 	fi->direct_io = 1;
 	make_entry(req, &st, &entry);
+	/* The size of a new file is known: the check of rights that follows costs no request. */
+	if (!pf_vfs_keeps(tree, st.st_ino))
+		entry.attr_timeout = ATTR_TIMEOUT;
 	if (fuse_reply_create(req, &entry, fi) == -ENOENT) {
 		pf_closed(mount, of);
 		pf_vfs_forget(tree, st.st_ino, 1);
