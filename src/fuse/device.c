@@ -68,7 +68,8 @@ static void answered_init(struct pf_mount *mount, const struct fuse_init_out *an
 
 /* DIRECT_IO_ALLOW_MMAP lets files be mapped though they are read and written directly; op_init
  * asks for PARALLEL_DIROPS, which libfuse drops.  The tree takes set-user-ID bits off files that are
- * written, and files have no capabilities: so the kernel need not ask for them before each write. */
+ * written, and files have no capabilities: so the kernel need not ask for them before each write.  It still does at an open with
+ * O_TRUNC. */
 static void complete_init(const struct pf_mount *mount, struct fuse_init_out *out)
 {
 	uint64_t flags =
