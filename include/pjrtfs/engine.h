@@ -315,13 +315,14 @@ bool pf_instance_alive(struct pf_instance *instance);
 bool pf_instance_serves(struct pf_instance *instance);
 
 /*
- * Does the plugin use bytes of the arena in place that are uploaded to the default memory of DEVICE, an index of
- * the description?  The latest such upload, of bytes that it could use so, has told (IN_PLACE); false before
- * one has, and beyond the 64th device.
+ * Does the plugin use bytes of the arena in place that are uploaded, as an array of DTYPE, to the default memory of
+ * DEVICE, an index of the description?  The latest such upload, of bytes that it could use so, has told (IN_PLACE);
+ * false before one has, and beyond the 64th device.
  */
-bool pf_instance_uses_in_place(const struct pf_instance *instance, unsigned device);
+bool pf_instance_uses_in_place(const struct pf_instance *instance, unsigned device,
+			       enum pf_dtype dtype);
 void pf_instance_note_in_place(struct pf_instance *instance, unsigned device,
-			       bool in_place);
+			       enum pf_dtype dtype, bool in_place);
 
 /* True once a page of the pool could not be read (the kernel had no memory for it, or it is
  * bad): the page reads as zeros, and the monitor ends the process. */

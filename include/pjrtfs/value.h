@@ -179,9 +179,10 @@ int pf_value_transfer(struct pf_value *value, struct pf_wait *waiter, struct pf_
  * its own? */
 bool pf_value_transfer_is_slow(struct pf_value *value);
 
-/* Need VALUE not be transferred before a use?  Its bytes are there, and its worker has no process now; or they are
- * where its device will use them, as earlier uploads have shown: then VALUE looks as if it were there. */
-bool pf_value_can_wait(struct pf_value *value);
+/* Leave the transfer of VALUE to its first use, if that may be: its bytes are there, and its worker has no process
+ * now; or they are where its device will use them, as an earlier upload of its type has shown, and VALUE looks
+ * as if it were on the device.  False: it is to be transferred now. */
+bool pf_value_defer(struct pf_value *value);
 
 /* After the wake-up: 1: the device has it; else -errno, why not. */
 int pf_value_placed(struct pf_value *value, struct pf_err *err);

@@ -135,18 +135,19 @@ static uint64_t device_bit(unsigned device)
 	return device < 64 ? UINT64_C(1) << device : 0;
 }
 
-bool pf_instance_uses_in_place(const struct pf_instance *instance, unsigned device)
+bool pf_instance_uses_in_place(const struct pf_instance *instance, unsigned device,
+			       enum pf_dtype dtype)
 {
-	return atomic_load(&instance->in_place) & device_bit(device);
+	return atomic_load(&instance->in_place[dtype]) & device_bit(device);
 }
 
 void pf_instance_note_in_place(struct pf_instance *instance, unsigned device,
-			       bool in_place)
+			       enum pf_dtype dtype, bool in_place)
 {
 	if (in_place)
-		atomic_fetch_or(&instance->in_place, device_bit(device));
+		atomic_fetch_or(&instance->in_place[dtype], device_bit(device));
 	else
-		atomic_fetch_and(&instance->in_place, ~device_bit(device));
+		atomic_fetch_and(&instance->in_place[dtype], ~device_bit(device));
 }
 
 unsigned pf_instance_alive_on(const struct pf_instance *instance, enum pf_alive what,

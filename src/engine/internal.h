@@ -192,8 +192,8 @@ struct pf_instance {
 		unresponsive;  /* a brief call had no answer, and no reply came since */
 	_Atomic bool begun;    /* it has described its plugin, and gives heartbeats */
 	_Atomic bool executed; /* an execution has succeeded */
-	_Atomic unsigned silent_s; /* seconds without a heartbeat */
-	_Atomic uint64_t in_place; /* pf_instance_uses_in_place: a bit for each device */
+	_Atomic unsigned silent_s;                 /* seconds without a heartbeat */
+	_Atomic uint64_t in_place[PF_DTYPE_COUNT]; /* a bit for each device */
 	struct pf_worker_limits limits;
 	_Atomic uint32_t seconds; /* that the reply thread has counted */
 	/* The op of a call that took longer than it may; 0: none. */

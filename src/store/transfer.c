@@ -439,7 +439,7 @@ static void sent_done(struct pf_call *call, int code, const struct pf_err *err,
 	if (code == 0)
 		made.on_device_bytes = rep->on_device_bytes;
 	if (suits_device(t->value, pf_bytes_offset(t->value->bytes, t->value->bytes_off)))
-		pf_instance_note_in_place(t->instance, t->value->device,
+		pf_instance_note_in_place(t->instance, t->value->device, t->value->dtype,
 					  code == 0 && rep->alias_off != PF_NO_OFFSET);
 	upload_end(t, code, err, &made, code == 0 ? rep->alias_off : PF_NO_OFFSET);
 }
@@ -786,8 +786,8 @@ bool pf_value_transfer_is_slow(struct pf_value *v)
 	return v->source && v->source->worker != v->worker;
 }
 
-/* Are V's bytes where its device is to use them, which nothing is to refuse?  The plugin has refused none of late,
- * or it would be asked now. */
+/* Are V's bytes where its device is to use them, which nothing is to refuse?  The plugin has refused none of
+ * this type of late, or it would be asked now. */
 static bool is_in_place_locked(const struct pf_value *v)
 {
 	PF_CLEANUP(pf_instance_unrefp) struct pf_instance *instance = NULL;
@@ -798,10 +798,10 @@ static bool is_in_place_locked(const struct pf_value *v)
 		return false;
 	instance = pf_worker_instance(v->worker, NULL);
 	return instance && pf_instance_serves(instance) &&
-	       pf_instance_uses_in_place(instance, v->device);
+	       pf_instance_uses_in_place(instance, v->device, v->dtype);
 }
 
-bool pf_value_can_wait(struct pf_value *v)
+bool pf_value_defer(struct pf_value *v)
 {
 	PF_LOCK_SCOPE(&v->lock);
 	if (v->state != PF_VALUE_READY)

@@ -3,7 +3,7 @@
 # SANITIZE: asan
 # A plugin that uses host memory in place gets an array when it is first used: close(2) does not wait for it, until
 # it has refused one.
-. "$srcdir/tests/lib.sh"
+. "$srcdir/tests/words.sh"
 mount_pjrtfs faulty
 b=$mnt/buffers
 put_add # shows that the plugin uses the bytes in place
@@ -15,6 +15,13 @@ bounded cp "$data/x.npy" "$b/x.npy"
 equal "new" "$(bounded jq -c '[.state, .zero_copy, .on_device_bytes]' "$b/new.json")" '["ready",true,24]'
 same "$b/new.npy" "$data/x.npy"
 [ ! -s "$faults.reached" ] || fail "close(2) has the plugin take the array"
+
+# -- a type that the plugin has not taken yet, and refuses: close(2) tells it
+faults 'upload=error:UNIMPLEMENTED:no such type'
+packed 's<*' 1 2 | npy '<i2' '(2,)' >other.npy
+fails_with '' cp other.npy "$b/"
+tells "$b/other.json" 'no such type'
+faults upload=held:upload
 
 # -- the first use waits
 run add 'new y -> z' &

@@ -75,7 +75,7 @@ static void *commit_run(void *arg)
 		r = checkpoint_commit(c->node, !c->reply, &err);
 	else if (r == 0) {
 		/* An upload starts no process for a user who has none: it waits for a use. */
-		r = pf_value_can_wait(c->value) ||
+		r = pf_value_defer(c->value) ||
 		    pf_value_transfer(c->value, &c->waiter, &err);
 		if (r == 0)
 			return NULL;
