@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* FFI libraries: their files, and the list of them. */
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <link.h>
 #include <openssl/evp.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,6 +14,7 @@
 
 #include "internal.h"
 #include "pjrtfs/base.h"
+#include "pjrtfs/elf.h"
 #include "pjrtfs/json.h"
 #include "pjrtfs/library.h"
 
@@ -62,9 +61,6 @@ void pf_libraries_free(struct pf_libraries *libs)
 
 /* --- the file ------------------------------------------------------------------------------ */
 
-/* This program's own header, which the linker names. */
-extern const ElfW(Ehdr) __ehdr_start __attribute__((__visibility__("hidden")));
-
 /* May the file that ST is about be loaded?  It is code that runs as this process's user. */
 static int check_file(const struct stat *st, struct pf_err *err)
 {
@@ -86,28 +82,6 @@ static int check_file(const struct stat *st, struct pf_err *err)
 	return 0;
 }
 
-/* Do the LEN bytes at HEAD begin a shared object of this machine? */
-static int check_machine(const void *head, size_t len, struct pf_err *err)
-{
-	ElfW(Ehdr) elf;
-
-	if (len < sizeof(elf) || memcmp(head, ELFMAG, SELFMAG) != 0)
-		return pf_err_set(err, -ENOEXEC,
-				  "expected a shared object (ELF), found %zu bytes that "
-				  "do not begin as one",
-				  len);
-	memcpy(&elf, head, sizeof(elf));
-	if (memcmp(elf.e_ident, __ehdr_start.e_ident, EI_VERSION) != 0 ||
-	    elf.e_machine != __ehdr_start.e_machine)
-		return pf_err_set(
-			err, -ENOEXEC,
-			"expected a shared object for this machine (ELF machine "
-			"%u, class %u), found one for machine %u, class %u",
-			__ehdr_start.e_machine, __ehdr_start.e_ident[EI_CLASS],
-			elf.e_machine, elf.e_ident[EI_CLASS]);
-	return 0;
-}
-
 /* A new memfd called NAME; where the system refuses those that could be executed, one that cannot
  * be: a library is only mapped. */
 static int new_memfd(const char *name)
@@ -124,7 +98,6 @@ static int copy_file(struct pf_library *l, int from, struct pf_err *err)
 {
 	pf_autofree char *piece = malloc(1 << 20);
 	EVP_MD_CTX *sha = EVP_MD_CTX_new();
-	bool first = true;
 	size_t total = 0;
 	ssize_t n = 1;
 	int r = 0;
@@ -139,12 +112,9 @@ static int copy_file(struct pf_library *l, int from, struct pf_err *err)
 		    !EVP_DigestUpdate(sha, piece, n > 0 ? (size_t)n : 0))
 			r = pf_err_set(err, errno ? -errno : -EIO, "%s",
 				       strerror(errno ? errno : EIO));
-		else if (first)
-			r = check_machine(piece, (size_t)n, err);
 		else if (total > PF_LIBRARY_BYTES)
 			r = pf_err_set(err, -EFBIG, "expected a file of at most %d bytes",
 				       PF_LIBRARY_BYTES);
-		first = false;
 	}
 	if (r == 0 && !EVP_DigestFinal_ex(sha, l->sha256, NULL))
 		r = pf_err_set(err, -ENOMEM, "no memory for a SHA-256");
@@ -172,7 +142,8 @@ static int read_library(struct pf_library *l, struct pf_err *err)
 		return pf_err_set(err, -errno, "no memory for its bytes: %s",
 				  strerror(errno));
 	errno = 0;
-	return copy_file(l, fd, err);
+	r = copy_file(l, fd, err);
+	return r < 0 ? r : pf_elf_check(l->fd, err);
 }
 
 /* Is L, which has been read, the file that SPEC means?  Addresses in another one are those of anything. */

@@ -2,12 +2,13 @@
 /* Loading plugins, and adapting to those of another version. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "internal.h"
 #include "pjrtfs/array.h"
+#include "pjrtfs/elf.h"
 
 enum { OLDEST_MINOR = 57 /* which rearranged the function table */ };
 
@@ -98,14 +99,29 @@ static int cannot_load(const char *why, struct pf_err *err)
 	return -ENOEXEC;
 }
 
+/* A PATH without a slash is the linker's to find. */
+static int check_file(const char *path, struct pf_err *err)
+{
+	pf_autoclose int fd = -1;
+	int r;
+
+	if (!strchr(path, '/'))
+		return 0;
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return pf_err_set(err, -errno, "%s: %s", path, strerror(errno));
+	r = pf_elf_check(fd, err);
+	return r < 0 ? pf_err_wrap(err, r, "cannot load the plugin: %s", path) : 0;
+}
+
 int pj_plugin_load(const char *path, struct pj_plugin **ret, struct pf_err *err)
 {
 	const PJRT_Api *(*get_api)(void);
 	void *object;
-	int r;
+	int r = check_file(path, err);
 
-	if (strchr(path, '/') && access(path, R_OK))
-		return pf_err_set(err, -errno, "%s: %s", path, strerror(errno));
+	if (r < 0)
+		return r;
 	object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!object)
 		return cannot_load(dlerror(), err);

@@ -37,6 +37,13 @@ if [ -w /dev/fuse ]; then
 	touch file
 	refused 1 'file' "$name" file -f --plugin-dir "$plugins"
 	refused 1 'file' "$name" file --plugin-dir "$plugins"
+	# -- a plugin's file that is not whole, or for another processor: bytes 18 and 19 are the machine
+	head -c 100000 "$plugins/$name/pjrt_plugin.so" >cut.so
+	refused 1 "plugin cut: .*$work/cut.so: it is cut short: 100000 bytes of [0-9]+: download or copy it again$" ./cut.so m -f
+	cp "$plugins/$name/pjrt_plugin.so" alien.so
+	printf '\x2a\x01' | dd of=alien.so bs=1 seek=18 conv=notrunc status=none
+	refused 1 'plugin alien: .*expected a shared library for this machine .*, found one for another .ELF machine 298, 64 bits.$' \
+		./alien.so m -f
 	# an option that libfuse refuses, in its words
 	refused 2 'unknown option.*-o nothing_known' "$name" m -f --plugin-dir "$plugins" -o nothing_known
 	refused 2 'unknown option.*-o nothing_known' "$name" m --plugin-dir "$plugins" -o nothing_known

@@ -39,10 +39,13 @@ fi
 # Of another architecture: bytes 18 and 19 are the machine.
 cp good.so alien.so
 printf '\x2a\x01' | dd of=alien.so bs=1 seek=18 conv=notrunc status=none
-refused 'expected a shared object for this machine .*, found one for machine 298' \
+refused 'expected a shared library for this machine .*, found one for another .ELF machine 298, 64 bits.' \
 	--ffi-library alien.so
+head -c 6000 good.so >cut.so
+refused "FFI library $work/cut.so: it is cut short: 6000 bytes of [0-9]+: download or copy it again" \
+	--ffi-library cut.so
 echo text >text.so
-refused 'expected a shared object \(ELF\), found 5 bytes' --ffi-library text.so
+refused 'expected a shared library, found no ELF header in its 5 bytes' --ffi-library text.so
 
 # The linker finds it, but not what it must have.
 refused "FFI library .*: expected a function pjrtfs_ffi_library, .* found neither" \
