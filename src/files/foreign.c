@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of other formats that users may mistake for arrays or programs. */
+#include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "internal.h"
 
@@ -85,12 +88,12 @@ static const struct foreign {
 	{ ".vhlo", .programs = BYTECODE },
 };
 
-/* Has NAME the extension of F? */
+/* Has NAME the extension of F, in small or large letters? */
 static bool is_one(const struct foreign *f, const char *name)
 {
 	size_t len = strlen(name), n = strlen(f->ext);
 
-	return len > n && !strcmp(name + len - n, f->ext);
+	return len > n && !strcasecmp(name + len - n, f->ext);
 }
 
 static bool is_converted(const struct foreign *f)
@@ -98,24 +101,50 @@ static bool is_converted(const struct foreign *f)
 	return f->python || f->module;
 }
 
-/* Append the line that converts the file called STEM (LEN bytes) and F's extension. */
-static void print_conversion(const struct foreign *f, const char *stem, int len,
+/* Append the line that converts the file NAME, without F's extension LEN bytes, to OUT. */
+static void print_conversion(const struct foreign *f, const char *name, int len,
 			     struct pf_buf *out)
 {
 	if (f->module)
 		pf_buf_printf(out, "python3 -m %s", f->module);
 	else
 		pf_buf_printf(out, "python3 -c '%s'", f->python);
-	pf_buf_printf(out, " %.*s%s", len, stem, f->ext);
+	pf_buf_printf(out, " %s", name);
 	if (f->to)
-		pf_buf_printf(out, " %.*s%s", len, stem, f->to);
+		pf_buf_printf(out, " %.*s%s", len, name, f->to);
+}
+
+int files_check_case(const char *name, bool program, struct pf_err *err)
+{
+	char small[PF_NAME_MAX + 1] = "";
+	enum pf_format format;
+	size_t stem;
+	bool known;
+
+	for (size_t i = 0; name[i] && i < PF_NAME_MAX; i++)
+		small[i] = (char)tolower((unsigned char)name[i]);
+	if (program) {
+		known = pf_program_format_of(small, &stem) != PF_PROGRAM_NONE;
+	} else {
+		format = pf_format_of(small, &stem);
+		known = format != PF_FORMAT_NONE && format != PF_FORMAT_JSON;
+	}
+	if (!known || !strcmp(name + stem, small + stem))
+		return 0;
+	return pf_err_set(err, -EINVAL,
+			  "%s: expected an extension in small letters, found %s: call it "
+			  "%.*s%s",
+			  name, name + stem, (int)stem, name, small + stem);
 }
 
 int files_foreign_to_buffers(const char *name, struct pf_err *err)
 {
 	pf_autobuf struct pf_buf line = PF_BUF_INIT;
 	const struct foreign *f = foreign, *end = f + PF_ARRAY_SIZE(foreign);
+	int r = files_check_case(name, false, err);
 
+	if (r < 0)
+		return r;
 	while (f < end && !((f->buffers || is_converted(f)) && is_one(f, name)))
 		f++;
 	if (f == end)
@@ -135,7 +164,10 @@ int files_foreign_to_buffers(const char *name, struct pf_err *err)
 int files_foreign_to_programs(const char *name, struct pf_err *err)
 {
 	const struct foreign *f = foreign, *end = f + PF_ARRAY_SIZE(foreign);
+	int r = files_check_case(name, true, err);
 
+	if (r < 0)
+		return r;
 	while (f < end && !(f->programs && is_one(f, name)))
 		f++;
 	if (f == end)
@@ -148,11 +180,14 @@ int files_foreign_to_programs(const char *name, struct pf_err *err)
 
 void files_print_conversions(struct pf_buf *out)
 {
+	char name[32];
+
 	for (size_t i = 0; i < PF_ARRAY_SIZE(foreign); i++) {
 		if (!is_converted(&foreign[i]))
 			continue;
+		snprintf(name, sizeof(name), "NAME%s", foreign[i].ext);
 		pf_buf_puts(out, "  ");
-		print_conversion(&foreign[i], "NAME", 4, out);
+		print_conversion(&foreign[i], name, 4, out);
 		pf_buf_puts(out, "\n");
 	}
 }

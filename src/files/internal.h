@@ -356,6 +356,10 @@ void names_release(struct names *names);
 int files_foreign_to_buffers(const char *name, struct pf_err *err);
 int files_foreign_to_programs(const char *name, struct pf_err *err);
 
+/* The same of extensions that are known in small letters only: NAME would be a PROGRAM's, or else an
+ * array's.  The two functions above call it. */
+int files_check_case(const char *name, bool program, struct pf_err *err);
+
 /* Append the lines of Python that convert files of other formats to buffers. */
 void files_print_conversions(struct pf_buf *out);
 

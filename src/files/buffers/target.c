@@ -18,6 +18,8 @@ int files_find_target(const struct device *device, const char *name,
 
 	if (r == 0)
 		r = pf_name_check(last, err);
+	if (r == 0)
+		r = files_check_case(last, false, err);
 	if (r == 0 && files_foreign_to_buffers(last, NULL) < 0)
 		r = pf_err_set(err, -EINVAL,
 			       "%s: files of that format are neither written nor read",
