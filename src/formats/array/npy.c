@@ -222,7 +222,13 @@ static int read_preamble(const unsigned char *src, size_t len, size_t *text,
 			 uint64_t *text_len, struct pf_err *err)
 {
 	size_t n = len < sizeof(magic) ? len : sizeof(magic);
+	uint64_t other;
 
+	if (memcmp(src, magic, n) != 0 && len > 8 &&
+	    pf_safetensors_length(src, len, &other, NULL) > 0)
+		return pf_err_set(err, -EINVAL,
+				  "not a .npy file: found a .safetensors file: call it "
+				  ".safetensors");
 	if (memcmp(src, magic, n) != 0)
 		return pf_err_set(err, -EINVAL,
 				  "not a .npy file: expected it to begin with "

@@ -397,6 +397,10 @@ int pf_safetensors_length(const void *data, uint64_t len, uint64_t *header_len,
 		return 0;
 	for (int i = PREAMBLE; i-- > 0;)
 		n = n << 8 | src[i];
+	if (memcmp(src, "\x93NUMPY", 6) == 0)
+		return pf_err_set(
+			err, -EINVAL,
+			"not a .safetensors file: found a .npy file: call it .npy");
 	if (n < 2 || n > PF_SAFETENSORS_MAX_HEADER)
 		return pf_err_set(
 			err, -EINVAL,
