@@ -25,11 +25,12 @@ struct parser {
 };
 
 static int refuse(struct parser *ps, int code, const char *word, size_t len,
-		  const char *what)
+		  const char *what, const char *advice)
 {
-	return pf_err_set(ps->err, code, "line %zu, column %zu: \"%.*s\" %s %s",
+	return pf_err_set(ps->err, code, "line %zu, column %zu: \"%.*s\" %s %s%s",
 			  ps->c.line, (size_t)(word - ps->line_start) + 1,
-			  len < 40 ? (int)len : 40, word, what, pf_dtype_name(ps->dtype));
+			  len < 40 ? (int)len : 40, word, what, pf_dtype_name(ps->dtype),
+			  advice);
 }
 
 static bool is_word(const char *word, size_t len, const char *name)
@@ -67,17 +68,24 @@ static const char *other_kind(const struct parser *ps, const char *word, size_t 
 static int no_number(struct parser *ps, const char *word, size_t len)
 {
 	const char *found = other_kind(ps, word, len);
+	struct pf_decimal number;
+	bool is_number = pf_decimal_scan(word, len, &number) == len;
 
 	if (found)
 		return pf_err_set(ps->err, -EINVAL,
 				  "line %zu, column 1: expected %s, found %s", ps->c.line,
 				  pf_dtype_name(ps->dtype), found);
-	return refuse(ps, -EINVAL, word, len, "is not a valid");
+	return refuse(
+		ps, -EINVAL, word, len, "is not a valid",
+		is_number || ps->kind == PF_KIND_BOOLEAN
+			? ""
+			: ": a row is a line of decimal numbers, with blanks between "
+			  "them");
 }
 
 static int no_fit(struct parser *ps, const char *word, size_t len)
 {
-	return refuse(ps, -ERANGE, word, len, "does not fit");
+	return refuse(ps, -ERANGE, word, len, "does not fit", "");
 }
 
 /* Append the low SIZE bytes of BITS.  The host is little-endian, as arrays in files are. */

@@ -334,6 +334,9 @@ static const struct {
 	  "block 2 ends with 1 rows, the first has 2" },
 	{ PF_DTYPE_F32, "1,,2", -EINVAL, "line 1, column 3: no number before ','" },
 	{ PF_DTYPE_F32, "1,\n,2", -EINVAL, "line 2, column 1: no number before ','" },
+	{ PF_DTYPE_F32, "1;2", -EINVAL,
+	  "\"1;2\" is not a valid F32: a row is a line of decimal numbers, with blanks "
+	  "between them" },
 	{ PF_DTYPE_F32, "1e", -EINVAL, "is not a valid F32" },
 	{ PF_DTYPE_F32, "1e+", -EINVAL, "is not a valid F32" },
 	{ PF_DTYPE_F32, ".", -EINVAL, "is not a valid F32" },
