@@ -120,10 +120,11 @@ static void simplify(struct pf_err *err)
 		pf_buf_puts(&out, out.len ? "\n" : "");
 		if (at == old) {
 			at += strlen(may_be_old);
-			pf_buf_printf(&out,
-				      "perhaps it is newer than the plugin, which has "
-				      "StableHLO %.*s: try a newer one",
-				      (int)strcspn(at, ",\n"), at);
+			pf_buf_printf(
+				&out,
+				"it is misspelt, or newer than the plugin, which has "
+				"StableHLO %.*s: check it, or try a newer plugin",
+				(int)strcspn(at, ",\n"), at);
 			continue;
 		}
 		if (sscanf(at, "-:%u:%u: %n", &line, &column, &n) == 2 && n && line) {

@@ -77,7 +77,7 @@ why elided.mlir 'line 3: expected the numbers of a constant, found dense_resourc
 sed 's/@main/@forward/; s/2x?xf32/2xf32/' shape.mlir >forward.mlir
 why forward.mlir '^compile why: expected a function called main, .* found none'
 sed 's/2x?xf32/2xf32/; s/return/retrun/' shape.mlir >unknown.mlir
-why unknown.mlir '^perhaps it is newer than the plugin, which has StableHLO v[0-9.]+: try a newer one$'
+why unknown.mlir '^it is misspelt, or newer than the plugin, which has StableHLO v[0-9.]+: check it, or try a newer plugin$'
 why "$data/jax/symbolic.mlirbc" 'expected fixed shapes, found symbolic dimensions'
 # as PyTorch writes a dynamic batch, which asserts nothing: bytecode, and a portable artifact
 for name in types portable; do
