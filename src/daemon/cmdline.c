@@ -104,8 +104,10 @@ static int set_command(struct reading *g, struct pf_err *err)
 /* Is WORD what ends a mount elsewhere? */
 static bool is_unmount(const char *word)
 {
-	return !strcmp(word, "-u") || !strcmp(word, "--umount") ||
-	       !strcmp(word, "--unmount");
+	const char *letters = word + strspn(word, "-");
+
+	return !strcmp(word, "-u") || !strcmp(letters, "umount") ||
+	       !strcmp(letters, "unmount");
 }
 
 static int unknown(const char *word, struct pf_err *err)
@@ -213,6 +215,12 @@ static int check(const struct reading *g, struct pf_err *err)
 				  "expected [SOURCE] and options before --run, and no "
 				  "second word '%s': the mount point is --run's own",
 				  g->positional[1]);
+	if (g->n_positional && is_unmount(g->positional[0]))
+		return pf_err_set(err, -EINVAL,
+				  "expected [SOURCE] MOUNTPOINT, found %s; a mount ends "
+				  "with: fusermount3 -u %s",
+				  g->positional[0],
+				  g->n_positional > 1 ? g->positional[1] : "MOUNTPOINT");
 	if (g->n_positional > 2)
 		return pf_err_set(err, -EINVAL,
 				  "expected [SOURCE] MOUNTPOINT, and no third word '%s'; "
@@ -301,7 +309,9 @@ static int no_mountpoint(const struct options *o, const char *word, int error,
 		return pf_err_set(
 			err, -error,
 			"mount point: expected a directory, found an empty word");
-	if (o->source && !strchr(word, '/') && is_like_directory(o->source))
+	if (!o->source && (!strcmp(word, "help") || !strcmp(word, "version")))
+		pf_buf_printf(&advice, "; did you mean pjrtfs --%s?", word);
+	else if (o->source && !strchr(word, '/') && is_like_directory(o->source))
 		pf_buf_printf(&advice, "; the plugin comes first: pjrtfs %s %s", word,
 			      o->source);
 	else if (error == ENOENT && (o->source || strchr(word, '/')))
@@ -314,6 +324,27 @@ static int no_mountpoint(const struct options *o, const char *word, int error,
 			word, word);
 	return pf_err_set(err, -error, "mount point %s: %s%s", word, strerror(error),
 			  advice.len ? advice.data : "");
+}
+
+/* Is PATH a directory of the system's, which a mount would hide from every program? */
+static int check_hidden(const char *path, struct pf_err *err)
+{
+	static const char *const needed[] = {
+		"/",      "/bin",     "/boot",    "/dev",     "/etc", "/lib",
+		"/lib64", "/proc",    "/run",     "/sbin",    "/sys", "/usr",
+		"/var",   "/usr/bin", "/usr/lib", "/usr/sbin"
+	};
+
+	for (size_t i = 0; i < PF_ARRAY_SIZE(needed); i++)
+		if (!strcmp(path, needed[i]))
+			return pf_err_set(
+				err, -EINVAL,
+				"mount point %s: expected a directory for the "
+				"mount, found one that the system needs, and that "
+				"it would hide: mkdir -p /mnt/pjrt, and mount "
+				"there",
+				path);
+	return 0;
 }
 
 int cmdline_find_mountpoint(struct options *o, struct pf_err *err)
@@ -329,5 +360,6 @@ int cmdline_find_mountpoint(struct options *o, struct pf_err *err)
 	while (len > 1 && word[len - 1] == '/')
 		word[--len] = '\0';
 	o->mountpoint = realpath(word, NULL);
-	return o->mountpoint ? 0 : no_mountpoint(o, word, errno, err);
+	return o->mountpoint ? check_hidden(o->mountpoint, err)
+			     : no_mountpoint(o, word, errno, err);
 }

@@ -33,6 +33,13 @@ refused 2 'mount point: expected a directory, found an empty word$' "$name" ''
 refused 2 'plugin nvidia: not found: .*; for an NVIDIA GPU, "pip install' nvidia m
 refused 2 'plugin xpu: not found: .*; for an Intel GPU, "pip install' xpu m
 refused 2 'mount point nowhere: .*; the plugin comes first: pjrtfs nowhere ./m$' ./m nowhere --plugin-dir "$plugins"
+refused 2 'expected .SOURCE. MOUNTPOINT, found umount; a mount ends with: fusermount3 -u m$' umount m
+refused 2 'mount point help: .*; did you mean pjrtfs --help.$' help
+refused 2 'mount point version: .*; did you mean pjrtfs --version.$' version
+for dir in / /dev /etc /proc /sys /usr; do
+	refused 2 "mount point $dir: expected a directory for the mount, found one that the system needs, .*: mkdir -p" \
+		"$name" "$dir" --plugin-dir "$plugins"
+done
 if [ -w /dev/fuse ]; then
 	touch file
 	refused 1 'file' "$name" file -f --plugin-dir "$plugins"

@@ -99,6 +99,17 @@ static const struct {
 	  "--status needs an argument: MOUNT, found the option --json" },
 	{ "m --cache-dir --no-cache", -EINVAL,
 	  "--cache-dir needs an argument: DIR, found the" },
+	{ "umount m", -EINVAL, "found umount; a mount ends with: fusermount3 -u m" },
+	{ "unmount", -EINVAL, "found unmount; a mount ends with: fusermount3 -u MOUNT" },
+	{ "help", -ENOENT,
+	  "mount point help: No such file or directory; did you mean "
+	  "pjrtfs --help?" },
+	{ "version", -ENOENT, "; did you mean pjrtfs --version?" },
+	{ "cpu /", -EINVAL,
+	  "mount point /: expected a directory for the mount, found one "
+	  "that the system needs" },
+	{ "cpu /usr/", -EINVAL, "mount point /usr: expected" },
+	{ "cpu /usr/../proc", -EINVAL, "mount point /proc: expected" },
 	{ "-x m", -EINVAL, "unknown option -x; see --help" },
 	{ "-fx m", -EINVAL, "unknown option -" },
 	{ "m -xf", -EINVAL, "unknown option -x" },
