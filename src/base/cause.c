@@ -36,6 +36,9 @@ static const struct cause {
 	  "expected a shared library, found a part of one: copy it again" },
 	{ "cannot read file data: Is a directory",
 	  "expected a shared library, found a directory: name the plugin's .so in it" },
+	{ "Unexpected option name passed to PJRT_Client_Create",
+	  "the plugin has no create option of this name: its documentation lists those that "
+	  "it has (cpu_device_count is one of XLA's for CPUs)" },
 	{ "No PTX compilation provider is available",
 	  "ptxas is missing: pip install nvidia-cuda-nvcc beside the plugin, for CUDA 12 "
 	  "nvidia-cuda-nvcc-cu12" },

@@ -44,6 +44,8 @@ if [ -w /dev/fuse ]; then
 	touch file
 	refused 1 'file' "$name" file -f --plugin-dir "$plugins"
 	refused 1 'file' "$name" file --plugin-dir "$plugins"
+	refused 1 'the plugin has no create option of this name: .*: nosuch$' "$name" m -f --plugin-dir "$plugins" \
+		--plugin-option "$name:nosuch=1"
 	# -- a plugin's file that is not whole, or for another processor: bytes 18 and 19 are the machine
 	head -c 100000 "$plugins/$name/pjrt_plugin.so" >cut.so
 	refused 1 "plugin cut: .*$work/cut.so: it is cut short: 100000 bytes of [0-9]+: download or copy it again$" ./cut.so m -f

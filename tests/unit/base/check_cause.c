@@ -36,6 +36,9 @@ static const struct {
 	  "expected a shared library, found a part of one: copy it again: ./half" },
 	{ "./plugins: cannot read file data: Is a directory",
 	  "expected a shared library, found a directory: name the plugin's .so in it: " },
+	{ "Unexpected option name passed to PJRT_Client_Create: nosuch",
+	  "the plugin has no create option of this name: its documentation lists those that "
+	  "it has (cpu_device_count is one of XLA's for CPUs): Unexpected" },
 	{ "No PTX compilation provider is available. Neither ptxas/nvlink nor nvjtlink",
 	  "ptxas is missing: pip install nvidia-cuda-nvcc beside the plugin, " },
 };
