@@ -451,6 +451,9 @@ typedef int plugin_minor_of(void *arg, const char *path);
  */
 int plugin_choice(struct options *o, plugin_minor_of *minor_of, struct pf_err *err);
 
+/* Log which of the directories of O's options cannot be searched: no error, if its plugins are elsewhere. */
+void plugin_choice_warn(const struct options *o);
+
 /* Find every plugin there is; *RET is the caller's.  0 or -errno. */
 int plugin_choice_list(const struct options *o, struct pf_discovery **ret,
 		       struct pf_err *err);

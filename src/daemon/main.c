@@ -209,6 +209,7 @@ static int start_workers(struct daemon *d, struct pf_err *err)
 		pf_compiler_warm(d->config.compiler, *worker);
 	}
 	log_failed(d);
+	plugin_choice_warn(d->options);
 	if (d->config.n_failed > 1 && !d->config.n_workers)
 		return pf_err_set(err, -ENODEV, "none of %u plugins could be started",
 				  d->config.n_failed);

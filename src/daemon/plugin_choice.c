@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "internal.h"
 #include "pjrtfs/base.h"
@@ -167,7 +168,10 @@ static int not_found(const struct search *s, const char *name, struct pf_err *er
 	pf_autobuf struct pf_buf places = PF_BUF_INIT;
 
 	for (const char *const *dir = s->config.dirs; dir && *dir; dir++)
-		pf_buf_printf(&places, "%s, ", *dir);
+		if (access(*dir, R_OK))
+			pf_buf_printf(&places, "%s (%s), ", *dir, strerror(errno));
+		else
+			pf_buf_printf(&places, "%s, ", *dir);
 	pf_buf_puts(&places, "$PJRTFS_PLUGIN_PATH and " PLUGINDIR);
 	if (!s->config.own_only)
 		pf_buf_puts(&places, ", and where other programs have theirs");
@@ -301,6 +305,21 @@ int plugin_choice(struct options *o, plugin_minor_of *minor_of, struct pf_err *e
 		r = settings_attach(&o->settings, &o->plugins[i], i == 0, err);
 	words_clear(&s.configured);
 	return r;
+}
+
+void plugin_choice_warn(const struct options *o)
+{
+	static const char *const from[] = { "the configuration's plugin_dir",
+					    "--plugin-dir" };
+
+	for (size_t i = 0; i < PF_ARRAY_SIZE(from); i++) {
+		const struct words *dirs = &o->plugin_dirs[i];
+
+		for (unsigned k = 0; k < dirs->n; k++)
+			if (access(dirs->at[k], R_OK))
+				pf_log(PF_LOG_WARNING, "%s %s: %s: it has no plugin",
+				       from[i], dirs->at[k], strerror(errno));
+	}
 }
 
 int plugin_choice_list(const struct options *o, struct pf_discovery **ret,

@@ -40,6 +40,7 @@ for dir in / /dev /etc /proc /sys /usr; do
 	refused 2 "mount point $dir: expected a directory for the mount, found one that the system needs, .*: mkdir -p" \
 		"$name" "$dir" --plugin-dir "$plugins"
 done
+refused 2 "not found: looked for .* in /nothing .No such file or directory., " nothing m --plugin-dir /nothing
 if [ -w /dev/fuse ]; then
 	touch file
 	refused 1 'file' "$name" file -f --plugin-dir "$plugins"
@@ -78,6 +79,11 @@ equal "memory_limit" "$(df --output=size -B1M "$mnt" | tail -n 1 | tr -d ' ')" 1
 unmount_pjrtfs
 mount_pjrtfs "$name" -o ro
 fails_with 'Read-only file system' touch "$mnt/buffers/x.npy"
+unmount_pjrtfs
+
+# -- a directory of plugins that is not there
+mount_pjrtfs "$name" --plugin-dir /nothing
+equal "warnings" "$(grep -c 'plugin-dir /nothing: No such file or directory: it has no plugin$' "$mnt.log")" 1
 unmount_pjrtfs
 
 # -- a plugin by its path, with another name, by PJRTFS_PLUGIN_PATH

@@ -121,6 +121,8 @@ static const struct {
 	  "plugin none: not found: looked for none/pjrt_plugin.so and none.so in "
 	  "$PJRTFS_PLUGIN_PATH and /nowhere/built-in" },
 	{ "--plugin-dir other none m", -ENOENT, "in other, $PJRTFS_PLUGIN_PATH and" },
+	{ "--plugin-dir /none none m", -ENOENT,
+	  "in /none (No such file or directory), $PJRTFS_PLUGIN_PATH and" },
 	{ "m --plugin ./a.so --plugin /b.so", -ENOENT, "plugin a: ./a.so: No such file" },
 	{ "/no/such.so m", -ENOENT,
 	  "plugin such: /no/such.so: No such file or directory" },
