@@ -705,6 +705,26 @@ static void add_missing(const struct named_exec *run, struct pf_err *err)
 	}
 }
 
+/* More names of outputs are given than there are: perhaps one was meant as an option. */
+static void add_similar_option(const struct named_exec *run, struct pf_err *err)
+{
+	static const char *const options[] = { "async", "move", "positional", NULL };
+	const struct names *names = &run->rows[0].outputs;
+	char hint[PF_SIMILAR_TEXT];
+
+	for (size_t i = 0; i < names->n; i++) {
+		struct pf_similar similar = { .word = names->at[i] };
+		struct pf_err was = *err;
+
+		pf_similar_try_all(&similar, options);
+		if (!similar.best)
+			continue;
+		pf_err_set(err, was.code, "%s: %s is one%s", was.text, names->at[i],
+			   pf_similar_hint(&similar, hint));
+		return;
+	}
+}
+
 /* First, as the time of the other checks grows with the number of names. */
 static int check_counts(const struct named_exec *run, struct pf_err *err)
 {
@@ -712,6 +732,8 @@ static int check_counts(const struct named_exec *run, struct pf_err *err)
 
 	if (run->n_in != run->is.signature->n_inputs)
 		add_missing(run, err);
+	else if (run->n_out > run->is.signature->n_outputs)
+		add_similar_option(run, err);
 	return r;
 }
 
