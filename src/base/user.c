@@ -101,7 +101,7 @@ static bool begins_with(const char *known, const char *word, size_t n)
 
 void pf_similar_try(struct pf_similar *s, const char *known)
 {
-	size_t n = strlen(s->word), m = strlen(known);
+	size_t n = strlen(s->word), m = strlen(known), most;
 	unsigned d;
 
 	if (n > MAX_WORD || m > MAX_WORD)
@@ -110,7 +110,11 @@ void pf_similar_try(struct pf_similar *s, const char *known)
 	/* A beginning counts as one mistake, however much is missing. */
 	if (d > 1 && m > n && begins_with(known, s->word, n))
 		d = 1;
-	if (d > (n < m ? m : n) / 3 || (s->best && d >= s->distance))
+	/* Shorter words are too different, but for a letter that is there twice. */
+	most = n == 2 && m == 1 && letter(s->word[0]) == letter(s->word[1])
+		       ? 1
+		       : (n < m ? m : n) / 3;
+	if (d > most || (s->best && d >= s->distance))
 		return;
 	s->best = known;
 	s->distance = d;

@@ -68,7 +68,8 @@ TEST_EACH(bad_sizes, bad)
 
 static const char *const known[] = { "executable", "inputs",   "outputs",
 				     "donate",     "device",   "memory_limit",
-				     "op",         "no_cache", NULL };
+				     "op",         "no_cache", "a",
+				     NULL };
 
 static const struct {
 	const char *word, *meant; /* NULL: none */
@@ -88,6 +89,8 @@ static const struct {
 	{ "", NULL },
 	{ "x", NULL },
 	{ "oq", NULL }, /* one of two letters */
+	{ "aa", "a" },  /* a letter twice */
+	{ "ab", NULL },
 	{ "iterations", NULL },
 	{ "steps", NULL },
 	{ "a word that is far longer than any of the keys that there are in any file",
