@@ -196,6 +196,10 @@ void pf_listing_free(struct pf_listing *listing);
  */
 void pf_vfs_refusal(struct pf_tree *tree, const struct pf_cred *cred, struct pf_buf *out);
 
+/* When that call failed, by CLOCK_REALTIME.  False: none did. */
+bool pf_vfs_refused_at(struct pf_tree *tree, const struct pf_cred *cred,
+		       struct timespec *ret);
+
 /* CRED's request DOING ("create"), for INO or NAME in it, is refused for ERR: keep the sentence. */
 void pf_vfs_refuse(struct pf_tree *tree, uint64_t ino, const char *name,
 		   const struct pf_cred *cred, const char *doing,

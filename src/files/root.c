@@ -20,9 +20,20 @@ static int error_show(struct pf_node *node, const struct pf_cred *cred,
 	return 0;
 }
 
+/* It is as old as the call, which the last one that failed need not be: of what the kernel refuses, pjrtfs
+ * hears nothing. */
+static void error_getattr(struct pf_node *node, const struct pf_cred *cred,
+			  struct pf_open *of, struct stat *st)
+{
+	(void)of;
+	if (pf_vfs_refused_at(node->tree, cred, &st->st_mtim))
+		st->st_ctim = st->st_mtim;
+}
+
 static const struct pf_kind error = { .name = "error",
 				      .mode = S_IFREG | 0444,
-				      .show_as = error_show };
+				      .show_as = error_show,
+				      .getattr_as = error_getattr };
 
 const struct pf_kind kind_root = {
 	.mode = S_IFDIR | 0755,

@@ -258,10 +258,10 @@ int pf_vfs_getattr(struct pf_tree *tree, uint64_t ino, const struct pf_cred *cre
 		return 0;
 	if (of)
 		pf_lock(&of->lock);
+	if (node->kind->show_as && !node->kind->blocks)
+		st->st_size = shown_size_as(node, cred, of);
 	if (node->kind->getattr_as)
 		node->kind->getattr_as(node, cred, of, st);
-	else
-		st->st_size = shown_size_as(node, cred, of);
 	if (of)
 		pf_unlock(&of->lock);
 	st->st_blocks = (st->st_size + 511) / 512;

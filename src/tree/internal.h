@@ -18,6 +18,7 @@ struct pf_last_reply {
 	uid_t uid;
 	pid_t sid;
 	struct timespec when; /* of CLOCK_MONOTONIC */
+	struct timespec made; /* the same, of CLOCK_REALTIME */
 	size_t len;
 	char line[]; /* LEN bytes, with their newline */
 };

@@ -45,6 +45,7 @@ void pf_last_reply_save(struct pf_node *node, uid_t uid, pid_t sid, const char *
 		return;
 	*r = (struct pf_last_reply){ .uid = uid, .sid = sid, .len = len + 1 };
 	clock_gettime(CLOCK_MONOTONIC, &r->when);
+	clock_gettime(CLOCK_REALTIME, &r->made);
 	memcpy(r->line, line, len);
 	r->line[len] = '\n';
 	pf_lock(&node->tree->lock);
@@ -134,16 +135,43 @@ void pf_reply_refused(struct pf_reply *reply, int code)
 			   reply->why);
 }
 
-/* Print the last refusal of any session of UID, marked. */
-static void print_of_other_session(struct pf_node *root, uid_t uid, struct pf_buf *out)
+/* The last refusal of session SID of UID; else that of any session of theirs; NULL: none. */
+static const struct pf_last_reply *find_refusal_locked(struct pf_node *root, uid_t uid,
+						       pid_t sid)
 {
 	const struct pf_last_reply *last = NULL;
 
-	PF_LOCK_SCOPE(&root->tree->lock);
-	for (const struct pf_last_reply *r = root->priv->last_replies; r; r = r->next)
-		if (r->uid == uid &&
-		    (!last || pf_seconds_between(&last->when, &r->when) > 0))
+	for (const struct pf_last_reply *r = root->priv->last_replies; r; r = r->next) {
+		if (r->uid != uid)
+			continue;
+		if (r->sid == sid && sid != PF_SID_UNKNOWN)
+			return r;
+		if (!last || pf_seconds_between(&last->when, &r->when) > 0)
 			last = r;
+	}
+	return last;
+}
+
+bool pf_vfs_refused_at(struct pf_tree *tree, const struct pf_cred *cred,
+		       struct timespec *ret)
+{
+	pid_t sid = pf_cred_session(cred);
+	const struct pf_last_reply *last;
+
+	PF_LOCK_SCOPE(&tree->lock);
+	last = find_refusal_locked(tree->root, cred->uid, sid);
+	if (last)
+		*ret = last->made;
+	return last;
+}
+
+/* Print the last refusal of any session of UID, marked. */
+static void print_of_other_session(struct pf_node *root, uid_t uid, struct pf_buf *out)
+{
+	const struct pf_last_reply *last;
+
+	PF_LOCK_SCOPE(&root->tree->lock);
+	last = find_refusal_locked(root, uid, PF_SID_UNKNOWN);
 	if (last)
 		pf_buf_printf(out, "%.*s (another login session of yours, %.0f s ago)\n",
 			      (int)last->len - 1, last->line,

@@ -73,6 +73,17 @@ for words in 'data y' 'data/l1.weight y'; do
 	tells "$mnt/executables/add/run" "ENOENT: add: .* array, which is called .npy, .txt, .raw or .safetensors"
 done
 
+# -- error is as old as the refusal, since pjrtfs does not hear of what the kernel refuses
+told_at()
+{
+	bounded stat -c %.9Y "$mnt/error"
+}
+fails_with '' mkdir "$mnt/x"
+first=$(told_at)
+equal "the age of error" "$(told_at)" "$first"
+fails_with '' mkdir "$mnt/x"
+[[ $(told_at) > $first ]] || fail "the second refusal is from $(told_at), the first from $first"
+
 # -- another login session has its own sentence, and else sees this one, marked
 fails_with '' mkdir "$mnt/x"
 bounded setsid --wait bash -c 'cat "$1/error"; touch "$1/y" 2>/dev/null || cat "$1/error"' - "$mnt" >other

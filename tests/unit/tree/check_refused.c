@@ -34,6 +34,26 @@ TEST(without_refusals_error_is_empty)
 	expect_why(&cred, "");
 }
 
+/* Another session's counts until the own one has had a refusal. */
+TEST(a_refusal_has_its_time)
+{
+	struct pf_cred cred = user(7, 1), other = user(7, 2), stranger = user(8, 1);
+	struct timespec began, first, at;
+	struct stat st;
+
+	clock_gettime(CLOCK_REALTIME, &began);
+	ck_assert(!pf_vfs_refused_at(tree, &cred, &at));
+	ck_assert_int_eq(pf_vfs_mkdir(tree, 1, "x", 0755, &other, &st), -EPERM);
+	ck_assert(pf_vfs_refused_at(tree, &cred, &first));
+	ck_assert(pf_seconds_between(&began, &first) >= 0);
+	ck_assert(!pf_vfs_refused_at(tree, &stranger, &at));
+	ck_assert_int_eq(pf_vfs_mkdir(tree, 1, "y", 0755, &cred, &st), -EPERM);
+	ck_assert(pf_vfs_refused_at(tree, &cred, &at));
+	ck_assert(pf_seconds_between(&first, &at) > 0);
+	ck_assert(pf_vfs_refused_at(tree, &other, &at));
+	ck_assert(pf_seconds_between(&first, &at) == 0);
+}
+
 TEST(names)
 {
 	struct pf_cred cred = user(7, 1);
