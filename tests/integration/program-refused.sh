@@ -83,6 +83,15 @@ why "$data/jax/symbolic.mlirbc" 'expected fixed shapes, found symbolic dimension
 for name in types portable; do
 	why "$data/jax/symbolic-$name.mlirbc" 'expected fixed shapes, found symbolic dimensions: .* import_torch.py and import_jax.py'
 done
+# an infeed waits for ever, and an outfeed's array goes nowhere
+feed='expected arrays that are inputs and results, found an infeed or an outfeed'
+printf '%%5 = "stablehlo.outfeed"(%%4, %%3) : (tensor<f32>, !t) -> !t\n' >outfeed.mlir
+why outfeed.mlir "line 1: $feed: .*, or return it as a result"
+for name in infeed outfeed; do
+	why "$data/jax/$name.mlirbc" "$feed"
+done
+fails_with 'Invalid argument' cp "$data/jax/infeed.hlo.pb" "$to/"
+tells "$mnt/executables/infeed/error" "$feed"
 # XLA aborts on a "while" whose only value has a bounded dimension
 cat >loop.mlir <<'END'
 func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> tensor<i32> {

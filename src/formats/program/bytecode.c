@@ -242,6 +242,10 @@ static const struct {
 	{ "custom_call_v2", CALL_V2 },
 	{ "while", WHILE },
 	{ "while_v1", WHILE },
+	{ "infeed", FEED },
+	{ "infeed_v1", FEED },
+	{ "outfeed", FEED },
+	{ "outfeed_v1", FEED },
 	{ "main", MAIN },
 	{ "tf.aliasing_output", ALIASING },
 	{ "jax.buffer_donor", DONOR },
@@ -576,9 +580,9 @@ static bool is_symbolic(uint8_t dialect, struct pf_span type)
 }
 
 /* Are there tokens, tensors of symbolic dimensions, or a "while" of a tensor with bounds, the only
- * encoding that StableHLO knows? */
-static void read_types(const struct pf_bytecode *f, bool *tokens, bool *symbolic,
-		       bool *dynamic_while)
+ * encoding that StableHLO knows?  An infeed or an outfeed? */
+static void read_types(const struct pf_bytecode *f, bool *tokens,
+		       struct pf_mlir_found *found)
 {
 	PF_CLEANUP(pf_bytecode_marks_release) struct pf_bytecode_marks m = { 0 };
 	struct pf_bytecode_cursor c = pf_bytecode_entries(f);
@@ -587,6 +591,8 @@ static void read_types(const struct pf_bytecode *f, bool *tokens, bool *symbolic
 
 	if (!pf_bytecode_mark(&m, f) || !(m.bounded = marks(&f->offsets, f->n_types)))
 		return;
+	for (uint64_t i = 0; i < m.n_operations; i++)
+		found->feed |= m.operations[i] == FEED;
 	for (uint64_t i = 0; !c.offsets.bad && i < f->n_attributes + f->n_types; i++) {
 		struct pf_bytecode_entry entry = pf_bytecode_next(&c);
 		uint8_t dialect;
@@ -595,17 +601,17 @@ static void read_types(const struct pf_bytecode *f, bool *tokens, bool *symbolic
 			continue;
 		dialect = m.dialects[entry.dialect];
 		*tokens |= pf_bytecode_is_token(dialect, entry.bytes);
-		*symbolic |= is_symbolic(dialect, entry.bytes);
+		found->symbolic_types |= is_symbolic(dialect, entry.bytes);
 		if (is_bounded(dialect, entry.bytes)) {
 			m.bounded[i - f->n_attributes] = 1;
 			any = true;
 		}
 	}
-	*dynamic_while = any && walk_block(&m, &ir, 0) && m.dynamic_while;
+	found->dynamic_while = any && walk_block(&m, &ir, 0) && m.dynamic_while;
 }
 
 bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret,
-		      bool *symbolic_types, bool *dynamic_while)
+		      struct pf_mlir_found *found)
 {
 	static const char assertion[] =
 		"Input shapes do not match the polymorphic shapes specification";
@@ -624,7 +630,7 @@ bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *re
 			  strlen(assertion));
 	ret->takes_platform = has_string(&strings, "jax.global_constant") &&
 			      has_string(&strings, "_platform_index");
-	read_types(&f, &ret->tokens, symbolic_types, dynamic_while);
+	read_types(&f, &ret->tokens, found);
 	if (f.offsets.bad || f.n_attributes > MAX_ENTRIES || f.n_types > MAX_ENTRIES)
 		return symbolic;
 	ir = f.section[SECTION_IR];

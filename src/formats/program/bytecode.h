@@ -157,6 +157,7 @@ enum pf_bytecode_kind {
 	OTHER_CALL, /* one that is not known */
 	MAIN,       /* a string */
 	WHILE,      /* an operation of VHLO or STABLEHLO */
+	FEED,       /* infeed or outfeed of either */
 	ALIASING,   /* a string: of an argument, the result whose memory it gives */
 	DONOR,      /* likewise, whether it gives its memory to any */
 };

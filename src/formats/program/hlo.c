@@ -38,7 +38,7 @@ int pf_hlo_module_find(struct pf_slice proto, struct pf_hlo_module *ret,
 	return 0;
 }
 
-/* --- "while" of a dynamic shape ---------------------------------------------------------------- */
+/* --- what no plugin can execute ----------------------------------------------------------------- */
 
 static bool is_dynamic_array(struct pf_slice proto)
 {
@@ -63,16 +63,35 @@ static bool is_dynamic_while(struct pf_slice proto)
 	       pf_slice_is(opcode, "while") && is_dynamic_array(shape);
 }
 
-bool pf_hlo_dynamic_while(struct pf_slice proto)
+static bool is_feed(struct pf_slice proto)
+{
+	struct pf_slice opcode;
+
+	return pf_proto_find(&proto, PF_INSTRUCTION_OPCODE, &opcode) == 0 &&
+	       (pf_slice_is(opcode, "infeed") || pf_slice_is(opcode, "outfeed"));
+}
+
+/* Has PROTO, a module, an instruction for which IS returns true? */
+static bool has_instruction(struct pf_slice proto, bool (*is)(struct pf_slice))
 {
 	struct pf_slice computation, instruction;
 
 	while (pf_proto_next_bytes(&proto, PF_MODULE_COMPUTATIONS, &computation) > 0)
 		while (pf_proto_next_bytes(&computation, PF_COMPUTATION_INSTRUCTIONS,
 					   &instruction) > 0)
-			if (is_dynamic_while(instruction))
+			if (is(instruction))
 				return true;
 	return false;
+}
+
+bool pf_hlo_dynamic_while(struct pf_slice proto)
+{
+	return has_instruction(proto, is_dynamic_while);
+}
+
+bool pf_hlo_feed(struct pf_slice proto)
+{
+	return has_instruction(proto, is_feed);
 }
 
 /* --- names of parameters ----------------------------------------------------------------------- */

@@ -99,6 +99,9 @@ struct pf_hlo_module {
  * on that.  False also where PROTO is malformed. */
 bool pf_hlo_dynamic_while(struct pf_slice proto);
 
+/* Has it an infeed or an outfeed? */
+bool pf_hlo_feed(struct pf_slice proto);
+
 /* Find the parts of the module in PROTO.  0, or -EINVAL: PROTO is something else.  Copies nothing. */
 int pf_hlo_module_find(struct pf_slice proto, struct pf_hlo_module *ret,
 		       struct pf_err *err);
@@ -208,14 +211,17 @@ enum { PF_MLIR_MAX_NESTING = 512 };
  * -EINVAL with a sentence that begins with the line: brackets nested deeper than
  * PF_MLIR_MAX_NESTING (plugins overflow their stack on those); an operation of a dialect
  * in which people have programs, but which no plugin knows; an argument or a result of
- * main without a fixed shape; a "while" whose only value has none; a quantized type; a constant that was left out when the
- * text was printed.
+ * main without a fixed shape; a "while" whose only value has none; an infeed or an outfeed; a quantized type; a constant
+ * that was left out when the text was printed.
  */
 int pf_mlir_text(const char *text, size_t len, struct pf_program_facts *ret,
 		 struct pf_err *err);
 
 /* Set *ERR: XLA aborts on a "while" that is in the program, in LINE of text; 0: it is not a text.  -EINVAL. */
 int pf_mlir_dynamic_while(size_t line, struct pf_err *err);
+
+/* The same of an operation that takes an array from the host, or gives it one, while the program runs. */
+int pf_mlir_feed(size_t line, struct pf_err *err);
 
 /*
  * The names of the values that are main's arguments, without their "%", in N slices of TEXT; AT is
@@ -224,16 +230,22 @@ int pf_mlir_dynamic_while(size_t line, struct pf_err *err);
 size_t pf_mlir_arguments(const char *text, size_t len, size_t at, struct pf_slice *names,
 			 size_t n);
 
+/* What bytecode has that no plugin takes; all false if its version has no properties. */
+struct pf_mlir_found {
+	bool symbolic_types; /* some type has a symbolic dimension */
+	bool dynamic_while;  /* a "while" as pf_mlir_text refuses it */
+	bool feed;           /* an infeed or an outfeed */
+};
+
 /*
  * The same facts from LEN bytes of MLIR bytecode, which a portable artifact is, too.  Bytecode
  * that is malformed, or larger than any module needs, has none: the plugin's error is better.
  * True: JAX exported it for shapes that are not fixed; other frameworks leave no word of that, but
- * *SYMBOLIC_TYPES, where some type has a symbolic dimension.  *DYNAMIC_WHILE: it has a "while" as
- * pf_mlir_text refuses it; false if its version has no properties.
+ * perhaps symbolic types.
  * Source: mlir/docs/BytecodeFormat.md, mlir/lib/IR/BuiltinDialectBytecode.td.
  */
 bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret,
-		      bool *symbolic_types, bool *dynamic_while);
+		      struct pf_mlir_found *found);
 
 /* Has main, in LEN bytes of bytecode, an argument or a result with a symbolic dimension?  (bytecode_types.c) */
 bool pf_mlir_bytecode_symbolic(const void *bytes, size_t len);

@@ -106,12 +106,14 @@ static bool is_listed(const char *list, const char *word, size_t n)
 	return false;
 }
 
-/* An operation called NAME: is it one that a plugin may know? */
+/* An operation called NAME: is it one that a plugin may know, and that can end? */
 static int check_op(struct scan *s, const char *name, size_t len)
 {
 	const char *dot = memchr(name, '.', len);
 	size_t n = dot ? (size_t)(dot - name) : 0;
 
+	if (is_listed("stablehlo.infeed stablehlo.outfeed", name, len))
+		return pf_mlir_feed(s->line, s->err);
 	for (size_t i = 0; n && i < PF_ARRAY_SIZE(foreign); i++)
 		if (is_listed(foreign[i].dialects, name, n))
 			return pf_err_set(
@@ -216,6 +218,20 @@ static int check_while(struct scan *s, size_t n, const char *end)
 	if (!of_type || !memchr(close, '?', (size_t)(of_type - close)))
 		return 0;
 	return pf_mlir_dynamic_while(s->line, s->err);
+}
+
+int pf_mlir_feed(size_t line, struct pf_err *err)
+{
+	char where[32] = "";
+
+	if (line)
+		snprintf(where, sizeof(where), "line %zu: ", line);
+	return pf_err_set(
+		err, -EINVAL,
+		"%sexpected arrays that are inputs and results, found an infeed or an "
+		"outfeed: nothing feeds a device here, and the program would wait for "
+		"ever; pass the array as an input, or return it as a result",
+		where);
 }
 
 int pf_mlir_dynamic_while(size_t line, struct pf_err *err)

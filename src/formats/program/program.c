@@ -162,7 +162,8 @@ static int check_text(const char *p, size_t len, struct pf_program_facts *ret,
 static int check_bytecode(const char *p, size_t len, struct pf_program_facts *ret,
 			  struct pf_err *err)
 {
-	bool symbolic, symbolic_types = false, dynamic_while = false;
+	struct pf_mlir_found found = { false };
+	bool symbolic;
 
 	if (!is_bytecode(p, len))
 		return pf_err_set(
@@ -170,12 +171,14 @@ static int check_bytecode(const char *p, size_t len, struct pf_program_facts *re
 			"expected MLIR bytecode, which begins with \"ML\xefR\": "
 			"StableHLO text is .mlir, a HloModuleProto .hlo.pb, what "
 			"jax.export serializes .jax_exported");
-	symbolic = pf_mlir_bytecode(p, len, ret, &symbolic_types, &dynamic_while);
-	if (symbolic || (symbolic_types && pf_mlir_bytecode_symbolic(p, len)))
+	symbolic = pf_mlir_bytecode(p, len, ret, &found);
+	if (symbolic || (found.symbolic_types && pf_mlir_bytecode_symbolic(p, len)))
 		return pf_err_set(
 			err, -EINVAL,
 			"expected fixed shapes, found symbolic dimensions: " PF_GIVE_NUMBERS);
-	return dynamic_while ? pf_mlir_dynamic_while(0, err) : 0;
+	if (found.feed)
+		return pf_mlir_feed(0, err);
+	return found.dynamic_while ? pf_mlir_dynamic_while(0, err) : 0;
 }
 
 static int check_module(struct pf_slice module, struct pf_program_facts *ret,
@@ -185,6 +188,8 @@ static int check_module(struct pf_slice module, struct pf_program_facts *ret,
 
 	ret->scheduled =
 		pf_proto_find(&rest, PF_MODULE_SCHEDULE, &schedule) == 0 && schedule.p;
+	if (pf_hlo_feed(module))
+		return pf_mlir_feed(0, err);
 	return pf_hlo_dynamic_while(module) ? pf_mlir_dynamic_while(0, err) : 0;
 }
 

@@ -85,6 +85,14 @@ static const struct {
 	{ PF_PROGRAM_MLIR, T("module attributes {tf.versions = 1} {"), NULL },
 	{ PF_PROGRAM_MLIR, T("stablehlo.while(%i = %c) cond {"), NULL },
 
+	/* Nothing feeds a device. */
+	{ PF_PROGRAM_MLIR, T("\n%0:2 = \"stablehlo.infeed\"(%t)"),
+	  "line 2: expected arrays that are inputs and results, found an infeed" },
+	{ PF_PROGRAM_MLIR, T("  \"stablehlo.outfeed\"(%x, %t)"),
+	  "line 1: expected arrays" },
+	{ PF_PROGRAM_MLIR, T("{a = \"stablehlo.infeed\"}"), NULL },
+	{ PF_PROGRAM_MLIR, T("func.func private @infeed()"), NULL },
+
 	{ PF_PROGRAM_MLIR,
 	  T("f(%n: tensor<i32> {jax.global_constant = \"_platform_index\"})"),
 	  "lowered for several" },
