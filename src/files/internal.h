@@ -56,7 +56,7 @@ struct deferred_frees {
 		race_until;    /* CLOCK_MONOTONIC, ms: open(2) may meet dead inodes */
 	struct pf_timer timer; /* for the oldest: armed as long as there is one */
 	/* Under the name lock: */
-	STAILQ_HEAD(, buffer_inode) inodes; /* one reference each; the oldest first */
+	STAILQ_HEAD(, deferred_free) inodes; /* owned; the oldest first */
 	uint64_t bytes;
 };
 

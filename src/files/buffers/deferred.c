@@ -9,6 +9,7 @@ static void inode_free(struct buffer_inode *inode)
 {
 	pf_buffer_unref(inode->buffer);
 	free(atomic_load(&inode->copied_shape));
+	free(inode->views);
 	free(inode);
 }
 
@@ -41,6 +42,14 @@ enum {
 	PART = 8,       /* of the memory limit: an eighth */
 };
 
+struct deferred_free {
+	STAILQ_ENTRY(deferred_free) next;
+	struct buffer_inode *inode; /* owned reference */
+	uint64_t bytes;
+	unsigned turn;   /* it ends when the inode is freed, */
+	int64_t free_at; /* at this time of CLOCK_MONOTONIC, in ms */
+};
+
 void deferred_free_alarm(struct pf_fs *fs)
 {
 	atomic_store(&fs->deferred_frees.race_until, pf_now_ms() + RACE_MS);
@@ -50,15 +59,15 @@ void deferred_free_alarm(struct pf_fs *fs)
 static void free_first_locked(struct pf_fs *fs, int64_t now, uint64_t room)
 {
 	struct deferred_frees *d = &fs->deferred_frees;
-	struct buffer_inode *inode;
+	struct deferred_free *f;
 
-	while ((inode = STAILQ_FIRST(&d->inodes)) &&
-	       (inode->free_at <= now || d->bytes > room)) {
-		STAILQ_REMOVE_HEAD(&d->inodes, next_deferred);
-		d->bytes -= inode->deferred_bytes;
-		inode_free_data(fs, inode);
-		pf_turn_end(inode->deferred);
-		inode_unref(inode);
+	while ((f = STAILQ_FIRST(&d->inodes)) && (f->free_at <= now || d->bytes > room)) {
+		STAILQ_REMOVE_HEAD(&d->inodes, next);
+		d->bytes -= f->bytes;
+		inode_free_data(fs, f->inode);
+		pf_turn_end(f->turn);
+		inode_unref(f->inode);
+		free(f);
 	}
 }
 
@@ -76,7 +85,7 @@ static void on_timer(struct pf_timer *timer)
 	struct pf_fs *fs = pf_container_of(timer, struct pf_fs, deferred_frees.timer);
 	struct deferred_frees *d = &fs->deferred_frees;
 	int64_t now = pf_now_ms();
-	const struct buffer_inode *first;
+	const struct deferred_free *first;
 
 	PF_NAMES_SCOPE(fs->tree);
 	free_first_locked(fs, now, UINT64_MAX);
@@ -89,23 +98,27 @@ void inode_free_or_defer_locked(struct pf_fs *fs, struct buffer_inode *inode)
 {
 	struct deferred_frees *d = &fs->deferred_frees;
 	uint64_t bytes = pf_buffer_bytes(inode->buffer), used, limit;
+	pf_autofree struct deferred_free *f = NULL;
 	int64_t now = pf_now_ms();
 
-	if (inode->free_at && !atomic_load(&inode->dead))
+	if (inode->deferred && !atomic_load(&inode->dead))
 		return; /* it is among them */
 	pf_arena_usage(fs->config.arena, &used, &limit);
-	if (inode->free_at || bytes > limit / PART || atomic_load(&d->race_until) < now ||
+	if (inode->deferred || bytes > limit / PART ||
+	    atomic_load(&d->race_until) < now || !(f = malloc(sizeof(*f))) ||
 	    (STAILQ_EMPTY(&d->inodes) && !arm(fs, KEEP_MS))) {
 		inode_free_data(fs, inode);
 		return;
 	}
 	free_first_locked(fs, now, limit / PART - bytes);
-	inode_ref(inode);
-	inode->deferred = pf_turn_begin();
-	inode->deferred_bytes = bytes;
-	inode->free_at = now + KEEP_MS;
-	STAILQ_INSERT_TAIL(&d->inodes, inode, next_deferred);
+	inode->deferred = true;
+	*f = (struct deferred_free){ .inode = inode_ref(inode),
+				     .bytes = bytes,
+				     .turn = pf_turn_begin(),
+				     .free_at = now + KEEP_MS };
 	d->bytes += bytes;
+	STAILQ_INSERT_TAIL(&d->inodes, f, next);
+	f = NULL;
 }
 
 void files_end_deferred_frees(struct pf_fs *fs)

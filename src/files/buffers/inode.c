@@ -99,11 +99,35 @@ int inode_move_to_owner(struct pf_node *node, struct pf_err *err)
 	return 0;
 }
 
+static int reserve_views(struct buffer_inode *inode)
+{
+	if (!inode->views)
+		inode->views = calloc(PF_FORMAT_COUNT, sizeof(struct pf_node *));
+	return inode->views ? 0 : -ENOMEM;
+}
+
+int inode_set_view(struct buffer_inode *inode, enum pf_format format,
+		   struct pf_node *node)
+{
+	if (reserve_views(inode) < 0)
+		return -ENOMEM;
+	inode->views[format] = pf_node_ref(node);
+	return 0;
+}
+
+void inode_drop_views(struct buffer_inode *inode)
+{
+	for (unsigned f = 0; inode->views && f < PF_FORMAT_COUNT; f++)
+		pf_node_unref(pf_steal(&inode->views[f]));
+}
+
 struct pf_node *inode_view(struct buffer_inode *inode, enum pf_format format)
 {
 	struct pf_node *listed = inode->listed;
 	struct pf_attr attr;
 
+	if (reserve_views(inode) < 0)
+		return NULL;
 	if (!inode->views[format])
 		inode->views[format] =
 			view_new(listed->tree, inode, format, (mode_t)-1, NULL);
@@ -127,7 +151,7 @@ void inode_views_gone(struct buffer_inode *inode, struct pf_node *dir, const cha
 	for (unsigned f = 0; f < PF_FORMAT_COUNT; f++) {
 		const char *ext = pf_format_extension(f);
 
-		if (!inode->views[f] || stem + strlen(ext) > PF_NAME_MAX)
+		if (!inode_made_view(inode, f) || stem + strlen(ext) > PF_NAME_MAX)
 			continue;
 		strcpy(view + stem, ext);
 		pf_node_gone(inode->views[f], dir, view);
@@ -140,11 +164,10 @@ void inode_unlinked(struct buffer_inode *inode)
 
 	inode_ref(inode); /* the last view may hold the last reference */
 	inode->listed = NULL;
-	for (unsigned f = 0; f < PF_FORMAT_COUNT; f++) {
-		if (inode->views[f])
+	for (unsigned f = 0; f < PF_FORMAT_COUNT; f++)
+		if (inode_made_view(inode, f))
 			pf_dir_unlink(inode->views[f]);
-		pf_node_unref(pf_steal(&inode->views[f]));
-	}
+	inode_drop_views(inode);
 	atomic_store(&inode->gone, true);
 	if (!atomic_load(&inode->opens))
 		inode_free_or_defer_locked(fs, inode);
@@ -174,7 +197,7 @@ void inode_changed(struct pf_node *node)
 	if (inode->listed && inode->listed != node)
 		pf_node_changed(inode->listed, true);
 	for (unsigned f = 0; f < PF_FORMAT_COUNT; f++)
-		if (inode->views[f] && inode->views[f] != node)
+		if (inode_made_view(inode, f) && inode->views[f] != node)
 			pf_node_changed(inode->views[f], true);
 }
 
@@ -198,8 +221,10 @@ int inode_list(struct pf_node *node)
 	if (stem + strlen(pf_format_extension(format)) > PF_NAME_MAX)
 		return -ENAMETOOLONG;
 	strcpy(name + stem, pf_format_extension(format));
+	r = reserve_views(inode);
 	/* Only what cannot fail follows: else the file would have no name. */
-	r = pf_dir_link(dir, name, node, false);
+	if (r == 0)
+		r = pf_dir_link(dir, name, node, false);
 	if (r < 0)
 		return r;
 	inode->views[view_of(old)->format] = pf_node_ref(old);

@@ -18,21 +18,17 @@ struct buffer_inode {
 	_Atomic bool gone; /* unlinked: its data is freed with the last open file */
 	_Atomic bool dead; /* its data is freed, or about to be: opens are ESTALE */
 	bool numbered;     /* a result that a command numbered; set before it is linked */
-	/* Its free is deferred, to FREE_AT (CLOCK_MONOTONIC, ms; 0: it never was).  Under the
-	 * name lock. */
-	STAILQ_ENTRY(buffer_inode) next_deferred;
-	uint64_t deferred_bytes;
-	unsigned deferred; /* the turn that ends when it is freed */
-	int64_t free_at;
-	struct pf_node *listed;                 /* weak; NULL once unlinked */
-	struct pf_node *views[PF_FORMAT_COUNT]; /* owned references */
+	bool deferred;     /* its free was, once; under the name lock */
+	/* Until a writer closes: has it set attributes that only a copy sets? */
+	_Atomic bool copied;
+	struct pf_node *listed; /* weak; NULL once unlinked */
+	/* Owned, PF_FORMAT_COUNT references; NULL: there was no view yet. */
+	struct pf_node **views;
 	/* The directory of a file of several tensors, listed instead of it; weak. */
 	struct pf_node *_Atomic directory;
 	/* The id of the file of which it is an unchanged tensor, or 0. */
 	_Atomic uint64_t part_of;
-	/* Until a writer closes: has it set attributes that only a copy sets, and the shape that
-	 * awaits its element type, owned, or NULL. */
-	_Atomic bool copied;
+	/* Until a writer closes: the shape that awaits its element type, owned, or NULL. */
 	char *_Atomic copied_shape;
 };
 
@@ -115,6 +111,21 @@ void buffer_charge_owner(struct pf_node *node);
 /* Have NODE's buffer live in the home of NODE's owner from now on: the bytes that are written to
  * it, and the arrays that are made of them.  -EUSERS, -ENOMEM. */
 int inode_move_to_owner(struct pf_node *node, struct pf_err *err);
+
+/* The view of INODE that shows FORMAT, borrowed; NULL: none was made.  The name lock is held. */
+static inline struct pf_node *inode_made_view(const struct buffer_inode *inode,
+					      enum pf_format format)
+{
+	return inode->views ? inode->views[format] : NULL;
+}
+
+/* NODE, of which a reference is taken, is INODE's view that shows FORMAT.  -ENOMEM.  The name lock is
+ * held. */
+int inode_set_view(struct buffer_inode *inode, enum pf_format format,
+		   struct pf_node *node);
+
+/* Drop INODE's views.  The name lock is held. */
+void inode_drop_views(struct buffer_inode *inode);
 
 /* The node of INODE that shows FORMAT, with a reference; NULL: no memory.  The name lock is
  * held. */

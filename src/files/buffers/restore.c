@@ -115,8 +115,8 @@ int buffers_restore_file(struct restoring *r, struct pf_node *dir,
 		return -ENOMEM;
 	if (!inode->listed && (dir || directory))
 		set_listed(inode, node, dir ? NULL : directory);
-	else if (!inode->views[record->format])
-		inode->views[record->format] = pf_node_ref(node);
+	else if (!inode_made_view(inode, record->format))
+		return inode_set_view(inode, record->format, node);
 	return 0;
 }
 
@@ -141,8 +141,7 @@ static void settle(const struct restoring *r, struct buffer_inode *inode)
 	if (!inode->listed) {
 		/* Open files hold its nodes; the last one that closes frees it. */
 		atomic_store(&inode->gone, true);
-		for (unsigned f = 0; f < PF_FORMAT_COUNT; f++)
-			pf_node_unref(pf_steal(&inode->views[f]));
+		inode_drop_views(inode);
 		return;
 	}
 	if (inode->directory)
