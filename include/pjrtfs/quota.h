@@ -139,8 +139,8 @@ void pf_memory_discharge(struct pf_arena *arena, struct pf_account *account,
 /* Files, and what they take of the heap. */
 struct pf_file_charge {
 	unsigned resource; /* of which it is one, or PF_NOT_COUNTED */
+	uint32_t heap;     /* bytes */
 	struct pf_arena *arena;
-	uint64_t heap; /* bytes */
 	/* Borrowed; NULL: not charged, or discharged. */
 	struct pf_account *_Atomic account;
 };

@@ -327,7 +327,7 @@ int pf_buffer_value(struct pf_buffer *b, struct pf_value **ret, struct pf_err *e
 		return pf_err_set(err, -EISDIR,
 				  "it holds %zu arrays, each in a file of "
 				  "its own",
-				  b->tensors);
+				  (size_t)b->tensors);
 	case PF_BUFFER_DONATED:
 		return pf_err_set(err, -EINVAL,
 				  "its value was donated to an execution and is gone");

@@ -60,9 +60,9 @@ static bool has_hole(const char *file, uint64_t len)
 
 static void note_head(struct pf_buffer *b, const struct pf_safetensors *st)
 {
-	b->header_len = st->header_len;
+	b->header_len = (uint32_t)st->header_len;
 	b->data_len = st->data_len;
-	b->tensors = st->n;
+	b->tensors = (uint32_t)st->n;
 }
 
 static int safetensors_head(struct pf_buffer *b, const char *head, bool long_too,
@@ -103,7 +103,7 @@ static int npy_head(struct pf_buffer *b, const char *head, bool long_too,
 
 	(void)long_too;
 	if (r > 0) {
-		b->header_len = npy.header_len;
+		b->header_len = (uint32_t)npy.header_len;
 		b->data_len = npy.data_len;
 	}
 	return r;

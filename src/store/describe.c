@@ -64,12 +64,13 @@ static void describe_value(struct json_object *o, const struct pf_buffer *b)
 	const struct pf_device_desc *d =
 		&pf_worker_description(v->worker)->devices[v->device];
 	unsigned memory = v->memory == PF_DEFAULT_MEMORY ? d->default_memory : v->memory;
+	const struct pf_layout layout = pf_value_layout(v);
 
 	describe_type(o, v->dtype, &v->shape);
-	if (pf_layout_is_row_major(&v->layout))
+	if (pf_layout_is_row_major(&layout))
 		pf_json_add_string(o, "layout", "row-major");
 	else
-		pf_json_add(o, "layout", pf_layout_json(&v->layout, v->shape.rank));
+		pf_json_add(o, "layout", pf_layout_json(&layout, v->shape.rank));
 	pf_json_add_string(o, "device", pf_buffer_location(b)->device_name);
 	pf_json_add_string(o, "memory",
 			   memory < d->n_memories ? d->memories[memory].kind : "device");

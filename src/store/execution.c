@@ -683,7 +683,7 @@ static int take_output(struct pf_execution *e, const struct pf_rep_execute *rep,
 				   result_ids(e)[i], e->account, ret->own, out, rep);
 	if (!ret->value)
 		return pf_err_set(err, -ENOMEM, "no memory for output %zu", i);
-	ret->value->layout = want->layout;
+	pf_value_set_layout(ret->value, &want->layout);
 	ret->own = 0;
 	return 0;
 }

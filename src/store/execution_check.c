@@ -121,6 +121,7 @@ static int lay_out_args(struct pf_execution *e, struct pf_err *err)
 	for (size_t i = 0; i < e->n_args; i++) {
 		struct pf_exec_arg *arg = &e->args[i];
 		const struct pf_param *in = &s->inputs[i % s->n_inputs];
+		struct pf_layout layout;
 		struct pf_value *copy;
 
 		if (!arg->value)
@@ -128,7 +129,8 @@ static int lay_out_args(struct pf_execution *e, struct pf_err *err)
 		if (arg->carry != PF_NO_CARRY &&
 		    !pf_layout_equal(&s->outputs[arg->carry].layout, &in->layout))
 			e->repeat = 1;
-		if (pf_layout_equal(&arg->value->layout, &in->layout) &&
+		layout = pf_value_layout(arg->value);
+		if (pf_layout_equal(&layout, &in->layout) &&
 		    pf_shape_equal(&arg->value->shape, &in->shape))
 			continue;
 		copy = pf_value_laid_out(arg->value, &in->shape, &in->layout);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/queue.h>
 #include <sys/types.h>
 #include <time.h>
@@ -169,31 +170,33 @@ enum { PF_BUFFER_HEAP = 2048 }; /* bytes that a file in buffers/ takes beside it
 
 struct pf_buffer {
 	_Atomic unsigned refs;
-	struct pf_file_charge file;                 /* of the file that has it */
+	unsigned n_writers;         /* how often writer is open; lock protects it */
+	struct pf_file_charge file; /* of the file that has it */
 	const struct pf_location *_Atomic location; /* borrowed; the directory's */
 	_Atomic uint64_t subject;                   /* its name in events; 0: none */
 	uint64_t id; /* in the journal, which has a record of it; 0: no record */
 
 	pthread_mutex_t lock; /* rank 3; protects the fields below */
-	enum pf_format format;
-	enum pf_buffer_state state;
-	bool refused; /* the last write failed, as err says: closing commits nothing */
-	bool line_refused;  /* and so does any write: a line was wrong */
-	const void *writer; /* the view that is open for writing, if one is, */
-	unsigned n_writers; /* and how often */
-	/* Types raw bytes and text; set by a create command, or from a former value. */
-	enum pf_dtype declared;          /* PF_DTYPE_INVALID: none */
+	enum pf_format format : 4;
+	enum pf_buffer_state state : 4;
+	/* Types raw bytes and text; set by a create command, or from a former value.  PF_DTYPE_INVALID:
+	 * none. */
+	enum pf_dtype declared : 8;
+	enum pf_dtype former : 8; /* of the value before: types a .npy without a type */
+	bool refused : 1; /* the last write failed, as err says: closing commits nothing */
+	bool line_refused : 1; /* and so does any write: a line was wrong */
+	unsigned memory;       /* index of the device's memory, or PF_DEFAULT_MEMORY */
+	uint32_t tensors;      /* arrays in a file of several */
+	/* Of a .npy or .safetensors: bytes before the data; 0: not known yet. */
+	uint32_t header_len;
+	const void *writer; /* the view that is open for writing, if one is */
 	struct pf_shape *declared_shape; /* owned, see pf_shape_dup; NULL: none */
-	enum pf_dtype former; /* of the value before: types a .npy that names no type */
-	unsigned memory;      /* index of the device's memory, or PF_DEFAULT_MEMORY */
 	/* Owned: of a .txt that is written from its beginning; NULL: lines are not checked. */
 	struct pf_text_check *text;
 	struct pf_account *account; /* borrowed: charged for its bytes; or NULL */
 	struct pf_bytes *content;   /* owned reference, or NULL: no bytes, or an output */
 	uint64_t size;              /* bytes of the content */
-	/* Of a .npy or .safetensors: bytes before the data, and of the data. */
-	uint64_t header_len, data_len; /* header_len 0: not known yet */
-	size_t tensors;                /* arrays in a file of several */
+	uint64_t data_len;          /* if header_len is known: bytes of the data */
 	struct pf_value *value; /* owned reference, counted among its holders, or NULL */
 	struct pf_kept_err err;
 	struct timespec made;
@@ -316,7 +319,6 @@ struct pf_value {
 	/* Never change: */
 	enum pf_dtype dtype;
 	uint64_t len; /* host bytes: dense, row-major, sub-byte types one per byte */
-	struct pf_layout layout; /* of the device's copy; changed before others have it */
 	struct pf_worker *worker; /* borrowed */
 	unsigned device;          /* index of the worker's device */
 	unsigned memory;          /* index of the device's memory, or PF_DEFAULT_MEMORY */
@@ -334,9 +336,7 @@ struct pf_value {
 	uint64_t charged; /* bytes charged to the arena for that and for the pool */
 	/* The value it is a copy of: owned reference, pinned, until the device has a copy. */
 	struct pf_value *source;
-	/* For the journal: the source's bytes are at source_off of these bytes, or of the pool of
-	 * this instance; 0: elsewhere. */
-	uint64_t source_bytes, source_pool, source_off;
+	struct pf_source_place *source_place; /* owned: of a copy; or NULL */
 	/* Owned reference, or NULL: a fetch or the transfer reads the bytes there. */
 	struct pf_backing *backing;
 	struct pf_peer *from; /* owned: with blank, its bytes come from there; or NULL */
@@ -346,26 +346,54 @@ struct pf_value {
 	uint64_t alias_off; /* where in the arena the device reads, or PF_NO_OFFSET */
 	uint64_t on_device_bytes;
 	struct pf_kept_err err; /* why an upload or a fetch failed last */
-	enum pf_value_state state;
-	bool pool_block;  /* a block that must be freed, not the device copy's memory */
-	bool bytes_again; /* bytes were copied for an upload, and can be dropped */
-	bool blank;       /* to be made on the device, without bytes */
-	bool fetching;
-	bool consumed; /* by an execution: freed when it is not pinned any more */
-	bool replaced; /* by a result of the execution that consumes it, soon */
-	bool taken;    /* donated, and a plugin may overwrite its memory in the pool */
-	uint64_t state_id; /* in the journal; 0: it was not there yet */
-	unsigned pins;     /* readers and executions that use its memory, which stays */
+	enum pf_value_state state : 8;
+	bool pool_block : 1; /* a block that must be freed, not the device copy's memory */
+	bool bytes_again : 1; /* bytes were copied for an upload, and can be dropped */
+	bool blank : 1;       /* to be made on the device, without bytes */
+	bool fetching : 1;
+	bool consumed : 1; /* by an execution: freed when it is not pinned any more */
+	bool replaced : 1; /* by a result of the execution that consumes it, soon */
+	bool taken : 1; /* donated, and a plugin may overwrite its memory in the pool */
+	bool listed;    /* among those whose host copies can be dropped: value.c's */
+	unsigned pins;  /* readers and executions that use its memory, which stays */
 	_Atomic unsigned holders; /* buffers that have it: see PF_DONATION_SHARED */
+	uint64_t state_id;        /* in the journal; 0: it was not there yet */
 	uint64_t text_len;        /* bytes of its text; 0 until it was rendered */
-	/* Among those whose host copies can be dropped, if it is listed there: value.c's. */
-	TAILQ_ENTRY(pf_value) reclaimable;
-	bool listed;
-	struct pf_wait *waiters; /* for a transfer to end */
+	TAILQ_ENTRY(pf_value) reclaimable; /* if it is listed */
+	struct pf_wait *waiters;           /* for a transfer to end */
 
-	struct pf_shape
-		shape; /* never changes; last: only the extents of its rank are there */
+	/* Never changes; last: only the extents of its rank are there, and behind them as many bytes of the
+	 * layout of the device's copy, which changes before others have the value. */
+	struct pf_shape shape;
 };
+
+/* For the journal: the bytes of a value's source are at OFF of these bytes, or of the pool of this
+ * instance; both 0: elsewhere. */
+struct pf_source_place {
+	uint64_t bytes, pool, off;
+};
+
+/* The first of VALUE's layout, behind the extents. */
+static inline uint8_t *pf_value_minor_to_major(const struct pf_value *value)
+{
+	return (uint8_t *)(uintptr_t)(value->shape.dims + value->shape.rank);
+}
+
+/* The layout of VALUE's copy on the device, and whether it is row-major. */
+static inline struct pf_layout pf_value_layout(const struct pf_value *value)
+{
+	struct pf_layout layout = { 0 };
+
+	memcpy(layout.minor_to_major, pf_value_minor_to_major(value), value->shape.rank);
+	return layout;
+}
+
+static inline bool pf_value_is_row_major(const struct pf_value *value)
+{
+	const struct pf_layout layout = pf_value_layout(value);
+
+	return pf_layout_is_row_major(&layout);
+}
 
 /* A value without any copy yet.  NULL: no memory. */
 struct pf_value *pf_value_new(const struct pf_array_type *type, struct pf_place place);

@@ -6,6 +6,8 @@
 
 static void locate(const struct pf_value *v, struct pf_value_record *r)
 {
+	const struct pf_source_place *place = v->source_place;
+
 	if (v->bytes) {
 		r->where = PF_KEPT_IN_ARENA;
 		r->id = pf_bytes_save(v->bytes);
@@ -16,14 +18,10 @@ static void locate(const struct pf_value *v, struct pf_value_record *r)
 		r->where = PF_KEPT_IN_POOL;
 		r->id = pf_instance_number(v->pool_instance);
 		r->off = v->pool_off;
-	} else if (v->source_bytes) {
-		r->where = PF_KEPT_IN_ARENA;
-		r->id = v->source_bytes;
-		r->off = v->source_off;
-	} else if (v->source_pool) {
-		r->where = PF_KEPT_IN_POOL;
-		r->id = v->source_pool;
-		r->off = v->source_off;
+	} else if (place && (place->bytes || place->pool)) {
+		r->where = place->bytes ? PF_KEPT_IN_ARENA : PF_KEPT_IN_POOL;
+		r->id = place->bytes ? place->bytes : place->pool;
+		r->off = place->off;
 	}
 	/* An execution may be overwriting it, and its end is not known to a restarted daemon. */
 	if (r->where == PF_KEPT_IN_POOL && v->taken)
@@ -41,7 +39,7 @@ void pf_value_save_locked(struct pf_value *v)
 				      .dtype = v->dtype,
 				      .memory = v->memory,
 				      .blank = v->blank,
-				      .layout = v->layout,
+				      .layout = pf_value_layout(v),
 				      .rank = v->shape.rank };
 	if (!v->state_id)
 		v->state_id = pf_object_number();

@@ -134,7 +134,7 @@ static struct pf_value *restore_value(struct pf_restore *restore, uint64_t id,
 		return NULL;
 	}
 	v->state_id = id;
-	v->layout = r->layout;
+	pf_value_set_layout(v, &r->layout);
 	v->on_device_bytes = r->on_device_bytes;
 	v->blank = r->blank;
 	v->state = r->state;

@@ -424,7 +424,7 @@ static void upload_end(struct transfer *t, int code, const struct pf_err *err,
 static bool suits_device(const struct pf_value *v, uint64_t off)
 {
 	return v->len && off % PF_ALIGNMENT == 0 && pf_dtype_bits(v->dtype) >= 8 &&
-	       pf_layout_is_row_major(&v->layout) && v->memory == PF_DEFAULT_MEMORY;
+	       pf_value_is_row_major(v) && v->memory == PF_DEFAULT_MEMORY;
 }
 
 /* The device has the array that was sent. */
@@ -511,8 +511,7 @@ static uint64_t handle_to_copy(const struct transfer *t)
 	PF_LOCK_SCOPE(&source->lock);
 	/* A plugin copies between two places; some (API 0.106) make row-major copies. */
 	if ((source->device == t->value->device && source->memory == t->value->memory) ||
-	    !pf_layout_is_row_major(&source->layout) ||
-	    !pf_layout_is_row_major(&t->value->layout))
+	    !pf_value_is_row_major(source) || !pf_value_is_row_major(t->value))
 		return 0;
 	return source->instance == t->instance && source->alias_off == PF_NO_OFFSET
 		       ? source->id
@@ -562,9 +561,10 @@ static struct pf_req_buffer request_of(const struct transfer *t, enum pf_op op,
 				     .device = v->device,
 				     .memory = v->memory,
 				     .rank = v->shape.rank };
+	const struct pf_layout layout = pf_value_layout(v);
 
 	memcpy(req.dims, v->shape.dims, v->shape.rank * sizeof(req.dims[0]));
-	memcpy(req.minor_to_major, &v->layout, sizeof(req.minor_to_major));
+	memcpy(req.minor_to_major, &layout, sizeof(req.minor_to_major));
 	return req;
 }
 
@@ -701,7 +701,7 @@ static int send_bytes(struct transfer *t, struct pf_err *err)
 	/* The plugin copies bytes that are not aligned, or that it packs; the worker those that
 	 * are in another order. */
 	if (off % PF_ALIGNMENT || pf_dtype_bits(v->dtype) < 8 ||
-	    !pf_layout_is_row_major(&v->layout))
+	    !pf_value_is_row_major(v))
 		r = charge(t, err);
 	if (r < 0)
 		return r;

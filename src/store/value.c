@@ -50,7 +50,8 @@ static struct pf_arena *arena_of(const struct pf_worker *worker)
 struct pf_value *pf_value_new(const struct pf_array_type *type, struct pf_place place)
 {
 	struct pf_value *v =
-		calloc(1, offsetof(struct pf_value, shape.dims[type->shape->rank]));
+		calloc(1, offsetof(struct pf_value, shape.dims[type->shape->rank]) +
+				  type->shape->rank);
 
 	if (!v)
 		return NULL;
@@ -80,7 +81,7 @@ struct pf_place pf_value_place(const struct pf_value *v)
 
 void pf_value_set_layout(struct pf_value *v, const struct pf_layout *layout)
 {
-	v->layout = *layout;
+	memcpy(pf_value_minor_to_major(v), layout->minor_to_major, v->shape.rank);
 }
 
 struct pf_value *pf_value_of_bytes(const struct pf_array_type *type,
@@ -253,16 +254,17 @@ struct pf_value *pf_value_of_result(const struct pf_shape *shape,
 /* Note in V, for the journal, where the bytes of its source FROM are, while they stay there. */
 static void note_source_locked(struct pf_value *v, struct pf_value *from)
 {
-	v->source_bytes = from->source_bytes;
-	v->source_pool = from->source_pool;
-	v->source_off = from->source_off;
-	if (from->bytes) {
-		v->source_bytes = pf_bytes_save(from->bytes);
-		v->source_off = from->bytes_off;
-	} else if (from->pool_instance) {
-		v->source_pool = pf_instance_number(from->pool_instance);
-		v->source_off = from->pool_off;
-	}
+	struct pf_source_place *place = v->source_place;
+
+	if (from->bytes)
+		*place = (struct pf_source_place){ .bytes = pf_bytes_save(from->bytes),
+						   .off = from->bytes_off };
+	else if (from->pool_instance)
+		*place = (struct pf_source_place){ .pool = pf_instance_number(
+							   from->pool_instance),
+						   .off = from->pool_off };
+	else if (from->source_place)
+		*place = *from->source_place;
 }
 
 /* A copy of VALUE, of SHAPE and of ACCOUNT, that the transfer makes.  SHARES: it has VALUE's bytes. */
@@ -271,11 +273,18 @@ static struct pf_value *copy_of(struct pf_value *value, const struct pf_shape *s
 				bool shares)
 {
 	const struct pf_array_type type = { value->dtype, shape, value->len };
+	const struct pf_layout layout = pf_value_layout(value);
 	struct pf_value *v = pf_value_new(&type, place);
 
 	if (!v)
 		return NULL;
-	v->layout = value->layout;
+	v->source_place = calloc(1, sizeof(*v->source_place));
+	if (!v->source_place) {
+		pf_value_unref(v);
+		return NULL;
+	}
+	if (shape->rank == value->shape.rank)
+		pf_value_set_layout(v, &layout);
 	pf_value_pin(value);
 	v->source = pf_value_ref(value);
 	v->account = account;
@@ -326,15 +335,16 @@ struct pf_value *pf_value_laid_out(struct pf_value *value, const struct pf_shape
 		copy_of(value, shape, pf_value_place(value), value->account, true);
 
 	if (v)
-		v->layout = *layout;
+		pf_value_set_layout(v, layout);
 	return v;
 }
 
 struct pf_value *pf_value_in_layout(struct pf_value *v, const struct pf_layout *layout)
 {
-	return pf_layout_equal(&v->layout, layout)
-		       ? pf_value_ref(v)
-		       : pf_value_laid_out(v, &v->shape, layout);
+	const struct pf_layout own = pf_value_layout(v);
+
+	return pf_layout_equal(&own, layout) ? pf_value_ref(v)
+					     : pf_value_laid_out(v, &v->shape, layout);
 }
 
 struct pf_value *pf_value_blank(const struct pf_array_type *type, struct pf_place place)
@@ -404,6 +414,7 @@ static void value_free(struct pf_value *v)
 	pthread_mutex_destroy(&v->lock);
 	pf_arena_let_go(arena_of(v->worker));
 	free(v->from);
+	free(v->source_place);
 	free(v);
 }
 
@@ -493,7 +504,7 @@ struct pf_value *pf_value_take_source_locked(struct pf_value *v)
 	if (!v->source || !v->instance || v->pins || v->state == PF_VALUE_TRANSFERRING)
 		return NULL;
 	source = pf_steal(&v->source);
-	v->source_bytes = v->source_pool = 0;
+	free(pf_steal(&v->source_place));
 	pf_value_save_locked(v);
 	return source;
 }

@@ -65,7 +65,8 @@ TEST(a_closed_array_comes_back)
 	make_npy(sizeof(file));
 	commit();
 	made = buffer->made;
-	buffer->value->layout.minor_to_major[1] = 1;
+	pf_value_set_layout(buffer->value,
+			    &(struct pf_layout){ .minor_to_major = { 0, 1 } });
 	pf_value_replaces(buffer->value, false); /* writes the record */
 	before = used();
 	for (int i = 0; i < 3; i++) {
@@ -76,7 +77,7 @@ TEST(a_closed_array_comes_back)
 		check_file(PF_FORMAT_NPY, file, sizeof(file));
 		check_file(PF_FORMAT_RAW, numbers, 24);
 		ck_assert_mem_eq(&buffer->made, &made, sizeof(made));
-		ck_assert(!pf_layout_is_row_major(&buffer->value->layout));
+		ck_assert(!pf_value_is_row_major(buffer->value));
 		ck_assert_str_eq(pf_buffer_maker(buffer), "upload");
 		ck_assert_uint_eq(buffer->id, id);
 		ck_assert_ptr_eq(pf_buffer_location(buffer), &place);
