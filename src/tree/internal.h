@@ -56,6 +56,7 @@ struct pf_node_priv {
 	bool hidden;    /* the same, but its directory's lookup finds it */
 	bool unwritten; /* in the tree's list of that name */
 	bool earlier;   /* the kernel may know it from an earlier life of the daemon */
+	uint8_t next_asker;
 	struct pf_node *holder;
 	struct pf_node *listed;   /* next of the nodes that the holder keeps */
 	struct pf_node *dead;     /* next of the nodes to be freed */
@@ -66,7 +67,6 @@ struct pf_node_priv {
 	TAILQ_ENTRY(pf_node) sibling;
 	LIST_ENTRY(pf_node) chain; /* in its bucket */
 	char *name;                /* owned; NULL: not linked */
-	uint64_t hash;
 	TAILQ_ENTRY(pf_node) next_unwritten;
 
 	union {
@@ -79,10 +79,9 @@ struct pf_node_priv {
 			/* Threads that have looked its name up, once or more often, and
 			 * not opened it since. */
 			struct pf_asker {
-				pid_t pid;
-				bool again;
+				pid_t pid : 31;
+				bool again : 1;
 			} askers[PF_N_ASKERS];
-			unsigned next_asker;
 		};
 	};
 	LIST_HEAD(, pf_open)

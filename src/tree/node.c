@@ -61,19 +61,22 @@ static struct pf_node *ref_locked(struct pf_node *node)
 
 enum { FIRST_BUCKETS = 8 };
 
+/* The bucket of NAME among CAP. */
+static struct pf_bucket *bucket_of(struct pf_bucket *buckets, size_t cap,
+				   const char *name)
+{
+	return &buckets[pf_hash(name, strlen(name)) & (cap - 1)];
+}
+
 static struct pf_node *find_locked(struct pf_node *dir, const char *name)
 {
 	const struct pf_table *table = dir->priv->table;
-	struct pf_node *n;
-	uint64_t hash;
+	struct pf_node *n =
+		table->cap ? LIST_FIRST(bucket_of(table->buckets, table->cap, name))
+			   : NULL;
 
-	if (!table->cap)
-		return NULL;
-	hash = pf_hash(name, strlen(name));
-	for (n = LIST_FIRST(&table->buckets[hash & (table->cap - 1)]); n;
-	     n = LIST_NEXT(n, priv->chain))
-		if (n->priv->hash == hash && !strcmp(n->priv->name, name))
-			break;
+	while (n && strcmp(n->priv->name, name))
+		n = LIST_NEXT(n, priv->chain);
 	return n;
 }
 
@@ -86,7 +89,7 @@ static int grow(struct pf_table *table)
 	if (!buckets)
 		return table->cap ? 0 : -ENOMEM; /* chains only get longer */
 	for (n = TAILQ_FIRST(&table->children); n; n = TAILQ_NEXT(n, priv->sibling))
-		LIST_INSERT_HEAD(&buckets[n->priv->hash & (cap - 1)], n, priv->chain);
+		LIST_INSERT_HEAD(bucket_of(buckets, cap, n->priv->name), n, priv->chain);
 	free(table->buckets);
 	table->buckets = buckets;
 	table->cap = cap;
@@ -125,12 +128,11 @@ static int attach_locked(struct pf_node *dir, struct pf_node *node, char **name)
 	assert(!priv->parent);
 	if (table->n >= table->cap && grow(table) < 0)
 		return -ENOMEM;
-	priv->hash = pf_hash(*name, strlen(*name));
 	priv->name = pf_steal(name);
 	priv->parent = dir;
 	priv->gone = priv->hidden = false;
 	priv->position = ++dir->tree->last_position;
-	LIST_INSERT_HEAD(&table->buckets[priv->hash & (table->cap - 1)], node,
+	LIST_INSERT_HEAD(bucket_of(table->buckets, table->cap, priv->name), node,
 			 priv->chain);
 	TAILQ_INSERT_TAIL(&table->children, node, priv->sibling);
 	table->n++;
