@@ -7,11 +7,11 @@
 #include "internal.h"
 #include "pjrtfs/restore.h"
 
-/* Make the bytes with number ID, which lie in ARENA; its extent is in use. */
-static int restore_bytes(struct pf_restore *restore, uint64_t id, struct pf_arena *arena,
+/* Make the bytes with number ID and RECORD, which lie in ARENA; their extent is in use. */
+static int restore_bytes(struct pf_restore *restore, uint64_t id,
+			 const struct pf_bytes_record *record, struct pf_arena *arena,
 			 struct pf_err *err)
 {
-	const struct pf_bytes_record *record = pf_bytes_load(id, err);
 	struct pf_bytes *b = calloc(1, sizeof(*b));
 
 	if (!b || pf_map_put(&restore->bytes, id, b) < 0) {
@@ -29,50 +29,62 @@ static int restore_bytes(struct pf_restore *restore, uint64_t id, struct pf_aren
 	return 0;
 }
 
-/* The extents of arena NUMBER, in an array of *N that the caller frees.  -EPROTO, -ENOMEM. */
-static int list_extents(const uint64_t *ids, size_t n_ids, uint64_t number,
-			struct pf_extent **ret, size_t *n, struct pf_err *err)
-{
-	*n = 0;
-	*ret = calloc(n_ids + 1, sizeof(**ret));
-	if (!*ret)
-		return pf_err_set(err, -ENOMEM, "no memory for the arena");
-	for (size_t i = 0; i < n_ids; i++) {
-		const struct pf_bytes_record *record = pf_bytes_load(ids[i], err);
+/* The bytes of an earlier life. */
+struct kept_bytes {
+	size_t n;
+	uint64_t *ids;                          /* owned */
+	const struct pf_bytes_record **records; /* owned: of these, borrowed */
+};
 
-		if (!record)
+static void kept_bytes_release(struct kept_bytes *kept)
+{
+	free(kept->ids);
+	free(kept->records);
+}
+
+/* All that are kept in *RET, which the caller releases.  -EPROTO, -ENOMEM. */
+static int list_bytes(struct kept_bytes *ret, struct pf_err *err)
+{
+	ret->ids = pf_state_list(PF_STATE_BYTES, &ret->n);
+	ret->records = calloc(ret->n + 1, sizeof(*ret->records));
+	if (!ret->ids || !ret->records)
+		return pf_err_set(err, -ENOMEM, "no memory for the arenas");
+	for (size_t i = 0; i < ret->n; i++) {
+		ret->records[i] = pf_bytes_load(ret->ids[i], err);
+		if (!ret->records[i])
 			return -EPROTO;
-		if (record->arena == number)
-			(*ret)[(*n)++] = record->extent;
 	}
 	return 0;
 }
 
-/* Take over arena NUMBER, whose memfd is KEPT; *MOUNT is that of the mount, or becomes it. */
+/* Take over arena NUMBER, whose memfd is KEPT, with those of BYTES that are in it; *MOUNT is that of the
+ * mount, or becomes it. */
 static int restore_arena(struct pf_restore *restore, uint64_t number, int kept,
-			 uint64_t limit, struct pf_arena **mount, struct pf_err *err)
+			 const struct kept_bytes *bytes, uint64_t limit,
+			 struct pf_arena **mount, struct pf_err *err)
 {
-	size_t n_ids, n;
-	pf_autofree uint64_t *ids = pf_state_list(PF_STATE_BYTES, &n_ids);
-	pf_autofree struct pf_extent *extents = NULL;
+	pf_autofree struct pf_extent *extents = calloc(bytes->n + 1, sizeof(*extents));
 	pf_autoclose int fd = fcntl(kept, F_DUPFD_CLOEXEC, 0);
 	struct pf_arena *arena;
+	size_t n = 0;
 	int r;
 
-	if (!ids || fd < 0)
+	if (!extents || fd < 0)
 		return pf_err_set(err, -ENOMEM, "no memory for the arena");
-	r = list_extents(ids, n_ids, number, &extents, &n, err);
-	if (r == 0)
-		r = pf_arena_adopt(number ? *mount : NULL, number, fd, limit, extents, n,
-				   &arena, err);
+	for (size_t i = 0; i < bytes->n; i++)
+		if (bytes->records[i]->arena == number)
+			extents[n++] = bytes->records[i]->extent;
+	r = pf_arena_adopt(number ? *mount : NULL, number, fd, limit, extents, n, &arena,
+			   err);
 	if (r < 0)
 		return r;
 	fd = -1;
 	if (!number)
 		*mount = arena;
-	for (size_t i = 0; i < n_ids && r == 0; i++)
-		if (pf_bytes_load(ids[i], err)->arena == number)
-			r = restore_bytes(restore, ids[i], arena, err);
+	for (size_t i = 0; i < bytes->n && r == 0; i++)
+		if (bytes->records[i]->arena == number)
+			r = restore_bytes(restore, bytes->ids[i], bytes->records[i],
+					  arena, err);
 	return r;
 }
 
@@ -83,22 +95,18 @@ struct pf_bytes *pf_restore_find_bytes(const struct pf_restore *restore, uint64_
 	return b ? pf_bytes_ref(b) : NULL;
 }
 
-/* Forget the arenas of users in which no bytes are: a user who needs one again gets another one. */
-static int forget_unused(struct pf_err *err)
+/* Forget the arenas of users in which none of BYTES are: a user who needs one again gets another one. */
+static int forget_unused(const struct kept_bytes *bytes, struct pf_err *err)
 {
 	PF_CLEANUP(pf_map_release)
 	struct pf_map used = { 0 }; /* by arena: the number of some bytes there */
-	size_t n_ids, n_arenas;
-	pf_autofree uint64_t *ids = pf_state_list(PF_STATE_BYTES, &n_ids);
+	size_t n_arenas;
 	pf_autofree uint64_t *arenas = pf_state_list(PF_STATE_ARENA, &n_arenas);
-	int r = ids && arenas ? 0 : -ENOMEM;
+	int r = arenas ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < n_ids && r == 0; i++) {
-		const struct pf_bytes_record *record = pf_bytes_load(ids[i], NULL);
-
-		if (record && record->arena) /* 0: the mount's */
-			r = pf_map_put(&used, record->arena, &ids[i]);
-	}
+	for (size_t i = 0; i < bytes->n && r == 0; i++)
+		if (bytes->records[i]->arena) /* 0: the mount's */
+			r = pf_map_put(&used, bytes->records[i]->arena, &bytes->ids[i]);
 	if (r < 0)
 		return pf_err_set(err, r, "no memory for the arenas");
 	for (size_t i = 0; i < n_arenas; i++)
@@ -110,10 +118,13 @@ static int forget_unused(struct pf_err *err)
 int pf_restore_arenas(struct pf_restore *restore, const struct pf_kept *kept, size_t n,
 		      uint64_t limit, struct pf_arena **arena, struct pf_err *err)
 {
+	PF_CLEANUP(kept_bytes_release) struct kept_bytes bytes = { 0 };
 	uint64_t number;
 	size_t n_known, len;
-	int r = forget_unused(err);
+	int r = list_bytes(&bytes, err);
 
+	if (r == 0)
+		r = forget_unused(&bytes, err);
 	if (r < 0)
 		return r;
 	free(pf_state_list(PF_STATE_ARENA, &n_known));
@@ -127,7 +138,8 @@ int pf_restore_arenas(struct pf_restore *restore, const struct pf_kept *kept, si
 				pf_shm_forget(kept[i].name);
 				continue;
 			}
-			r = restore_arena(restore, number, kept[i].fd, limit, arena, err);
+			r = restore_arena(restore, number, kept[i].fd, &bytes, limit,
+					  arena, err);
 			n_known--;
 		}
 	if (r < 0)

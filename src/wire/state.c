@@ -17,7 +17,7 @@ enum {
 	TALKS = 16384,  /* open files that have a state of their own */
 	HEAD = 1 << 16, /* bytes before the first half */
 	GONE = 1 << 15, /* in a record's type: the object is gone */
-	TYPE_BITS = 5,
+	TYPE_BITS = PF_STATE_KIND_BITS,
 };
 
 /* Of a conversation: a request that begins it waits for the next life, or (MIXED) several do, which may
@@ -154,17 +154,23 @@ static int index_locked(struct pf_state_index *index, const struct record *r,
 {
 	uint32_t type = r->type & ~GONE;
 	uint64_t key = key_of(type, r->id);
-	const struct record *old = pf_state_index_get(index, key);
+	const void *found = NULL;
+	const struct record *old;
+	int code = 0;
 
+	if (r->type & GONE) {
+		found = pf_state_index_get(index, key);
+		pf_state_index_remove(index, key);
+	} else {
+		code = pf_state_index_put(index, key, off, &found);
+	}
+	if (code < 0)
+		return code;
+	old = found;
 	if (old)
 		state.live -= size_of(old->len);
-	if (r->type & GONE) {
-		pf_state_index_remove(index, key);
-		return 0;
-	}
-	if (pf_state_index_put(index, key, off) < 0)
-		return -ENOMEM;
-	state.live += size_of(r->len);
+	if (!(r->type & GONE))
+		state.live += size_of(r->len);
 	return 0;
 }
 
@@ -185,20 +191,25 @@ static void empty_locked(unsigned half)
 				(off_t)(HEAD + half * HALF + KEPT), (off_t)(used - KEPT));
 }
 
-/* Write what the index names into the other half, which becomes the active one. */
+/* Write what the index names into the other half, which becomes the active one: in the same order, as
+ * the records of a file lie side by side. */
 static int compact_locked(void)
 {
 	unsigned from = state.head->active, to = !from;
 	struct pf_state_index index = index_of(to);
+	uint64_t end = atomic_load(&state.head->tail[from]), tail = 0;
 	const struct record *r;
-	uint64_t tail = 0;
-	size_t pos = 0;
+	const void *old;
 
-	while ((r = pf_state_index_next(&state.index, &pos))) {
-		uint64_t off = tail;
+	for (uint64_t at = 0; at < end; at += size_of(r->len)) {
+		uint64_t key, off = tail;
 
+		r = (const void *)(half_at(from) + at);
+		key = key_of_record(r);
+		if ((r->type & GONE) || pf_state_index_get(&state.index, key) != r)
+			continue;
 		copy_record(to, &tail, r);
-		if (pf_state_index_put(&index, key_of(r->type, r->id), off) < 0) {
+		if (pf_state_index_put(&index, key, off, &old) < 0) {
 			pf_state_index_release(&index);
 			return -ENOMEM;
 		}
@@ -257,10 +268,25 @@ static int append_locked(uint64_t *tail, const struct pf_state_change *c)
 	return index_locked(&state.index, r, off);
 }
 
-/* Does C change anything?  To drop what has no record does not. */
+/* Has R, a record, what C puts? */
+static bool equals(const struct record *r, const struct pf_state_change *c)
+{
+	const char *data = (const void *)(r + 1);
+
+	return r->len == c->len + c->tail_len && !memcmp(data, c->data, c->len) &&
+	       (!c->tail_len || !memcmp(data + c->len, c->tail, c->tail_len));
+}
+
+/* Does C change anything?  To drop what has no record does not, nor what objects write that come back as
+ * they were. */
 static bool matters_locked(const struct pf_state_change *c)
 {
-	return c->data || pf_state_index_get(&state.index, key_of(c->type, c->id));
+	const struct record *r;
+
+	if (c->data && state.restored)
+		return true;
+	r = pf_state_index_get(&state.index, key_of(c->type, c->id));
+	return c->data ? !r || !equals(r, c) : r != NULL;
 }
 
 void pf_state_write(const struct pf_state_change *changes, unsigned n)
@@ -374,9 +400,8 @@ uint64_t *pf_state_list(enum pf_state_type type, size_t *n)
 	list = malloc((state.index.used + 1) * sizeof(*list));
 	if (!list)
 		return NULL;
-	while ((r = pf_state_index_next(&state.index, &pos)))
-		if (r->type == type)
-			list[(*n)++] = r->id;
+	while ((r = pf_state_index_next(&state.index, type, &pos)))
+		list[(*n)++] = r->id;
 	qsort(list, *n, sizeof(*list), compare);
 	return list;
 }

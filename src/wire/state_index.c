@@ -4,13 +4,19 @@
 
 #include "state_index.h"
 
-enum { MIN_SLOTS = 64 };
+enum {
+	MIN_SLOTS = 64,
+	KIND_SHIFT = 32 - PF_STATE_KIND_BITS,
+};
 
 static uint32_t tag_of(uint64_t key)
 {
-	key ^= key >> 32;
-	key *= UINT64_C(0x9e3779b97f4a7c15);
-	return (uint32_t)(key >> 32);
+	/* Of consecutive numbers, and of those that another table had in a row, as after a compaction by
+	 * an older program: two rounds, as one leaves them in a row. */
+	uint64_t hash = (key ^ key >> 32) * UINT64_C(0x9e3779b97f4a7c15);
+
+	hash = (hash ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
+	return (uint32_t)key << KIND_SHIFT | (uint32_t)(hash >> (64 - KIND_SHIFT));
 }
 
 static const void *record_of(const struct pf_state_index *x, struct pf_state_slot slot)
@@ -56,20 +62,21 @@ void pf_state_index_release(struct pf_state_index *x)
 	*x = (struct pf_state_index){ .half = x->half, .key = x->key };
 }
 
-int pf_state_index_put(struct pf_state_index *x, uint64_t key, uint64_t off)
+int pf_state_index_put(struct pf_state_index *x, uint64_t key, uint64_t off,
+		       const void **old)
 {
 	const struct pf_state_slot slot = { tag_of(key), (uint32_t)(off / 8 + 1) };
-	size_t i;
+	size_t i = x->cap ? find(x, key) : 0;
 
+	*old = x->cap && x->slots[i].at ? record_of(x, x->slots[i]) : NULL;
 	/* Replacing takes no room, so it cannot fail. */
-	if (x->cap && x->slots[i = find(x, key)].at) {
-		x->slots[i] = slot;
-		return 0;
+	if (!*old && (x->used + 1) * 4 > x->cap * 3) {
+		if (grow(x) < 0)
+			return -ENOMEM;
+		i = find(x, key);
 	}
-	if ((x->used + 1) * 4 > x->cap * 3 && grow(x) < 0)
-		return -ENOMEM;
-	x->slots[find(x, key)] = slot;
-	x->used++;
+	x->used += !*old;
+	x->slots[i] = slot;
 	return 0;
 }
 
@@ -96,12 +103,13 @@ void pf_state_index_remove(struct pf_state_index *x, uint64_t key)
 	x->used--;
 }
 
-const void *pf_state_index_next(const struct pf_state_index *x, size_t *pos)
+const void *pf_state_index_next(const struct pf_state_index *x, unsigned kind,
+				size_t *pos)
 {
 	while (*pos < x->cap) {
 		struct pf_state_slot slot = x->slots[(*pos)++];
 
-		if (slot.at)
+		if (slot.at && slot.tag >> KIND_SHIFT == kind)
 			return record_of(x, slot);
 	}
 	return NULL;

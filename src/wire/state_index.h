@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where the records of a half of the journal are: a hash table as base/map.c's, with slots of 8
- * bytes, as a mount of a million files has some million records.  A slot has a part of the key's
- * hash; the record itself has the key.
+ * bytes, as a mount of a million files has some million records.  A slot has the key's kind, and a part
+ * of its hash; the record itself has the key.
  */
 #ifndef PJRTFS_WIRE_STATE_INDEX_H
 #define PJRTFS_WIRE_STATE_INDEX_H
@@ -10,9 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { PF_STATE_KIND_BITS = 5 }; /* the lowest of a key */
+
 struct pf_state_slot {
-	uint32_t tag;
-	uint32_t at; /* the record's offset in 8 bytes, + 1; 0: an empty slot */
+	uint32_t tag; /* the kind in the highest bits, then the hash */
+	uint32_t at;  /* the record's offset in 8 bytes, + 1; 0: an empty slot */
 };
 
 /* All zeros but for the first two: empty. */
@@ -25,8 +27,10 @@ struct pf_state_index {
 
 void pf_state_index_release(struct pf_state_index *index);
 
-/* Make the record at OFF, a multiple of 8 below 32 GiB, that of KEY.  -ENOMEM. */
-int pf_state_index_put(struct pf_state_index *index, uint64_t key, uint64_t off);
+/* Make the record at OFF, a multiple of 8 below 32 GiB, that of KEY; *OLD: the one before, or NULL.
+ * -ENOMEM. */
+int pf_state_index_put(struct pf_state_index *index, uint64_t key, uint64_t off,
+		       const void **old);
 
 /* The record of KEY, or NULL. */
 const void *pf_state_index_get(const struct pf_state_index *index, uint64_t key);
@@ -34,7 +38,9 @@ const void *pf_state_index_get(const struct pf_state_index *index, uint64_t key)
 /* Forget KEY. */
 void pf_state_index_remove(struct pf_state_index *index, uint64_t key);
 
-/* The first record at or behind slot *POS, which moves behind it, or NULL. */
-const void *pf_state_index_next(const struct pf_state_index *index, size_t *pos);
+/* The first record of KIND at or behind slot *POS, which moves behind it, or NULL.  Others are not looked
+ * at. */
+const void *pf_state_index_next(const struct pf_state_index *index, unsigned kind,
+				size_t *pos);
 
 #endif

@@ -147,9 +147,43 @@ TEST(records_stay_where_they_are_until_all_is_restored)
 
 	put(PF_STATE_NODE, 1, "stays");
 	before = get(PF_STATE_NODE, 1);
-	for (unsigned i = 0; i < 64; i++)
+	for (unsigned i = 0; i < 64; i++) {
+		text[0] = (char)i;
 		pf_state_put(PF_STATE_OBJECT, 2, text, sizeof(text), NULL, 0);
+	}
 	ck_assert_str_eq(before, "stays");
+}
+
+TEST(what_comes_back_as_it_was_is_not_written_again)
+{
+	const char *before;
+
+	put(PF_STATE_NODE, 1, "same");
+	next_life();
+	before = get(PF_STATE_NODE, 1);
+	put(PF_STATE_NODE, 1, "same");
+	ck_assert_ptr_eq(get(PF_STATE_NODE, 1), before);
+	pf_state_put(PF_STATE_NODE, 1, "sa", 2, "me", 3);
+	ck_assert_ptr_eq(get(PF_STATE_NODE, 1), before);
+	put(PF_STATE_NODE, 1, "else");
+	ck_assert_str_eq(get(PF_STATE_NODE, 1), "else");
+	next_life();
+	ck_assert_str_eq(get(PF_STATE_NODE, 1), "else");
+}
+
+TEST(a_list_has_the_numbers_of_one_type)
+{
+	uint64_t *list;
+	size_t n;
+
+	for (uint64_t i = 1; i <= 1000; i++)
+		put(i % 2 ? PF_STATE_NODE : PF_STATE_VALUE, i, "x");
+	put(PF_STATE_VALUE, 1, "x");
+	list = pf_state_list(PF_STATE_NODE, &n);
+	ck_assert_uint_eq(n, 500);
+	for (size_t i = 0; i < n; i++)
+		ck_assert_uint_eq(list[i], 2 * i + 1);
+	free(list);
 }
 
 /* More than the journal's room, were it not compacted. */
