@@ -41,7 +41,7 @@ enum {
 	SHARE = 20,      /* or this many times the CPU time of the last walk, */
 	MOST_MS = 60000, /* but no more than this */
 	LAST_MS = 1000,  /* at the end, for files that are not complete */
-	PASS_MS = 1000,  /* of writing, then the tree is compared again */
+	PASS_MS = 1000,  /* of writing, or SHARE, then the tree is compared again */
 	BEHIND_S = 10,   /* that files wait before health says so */
 	NICE = 10,
 };
@@ -484,10 +484,19 @@ static bool must_stop(struct pf_state_dir *d)
 	return d->stopping;
 }
 
-/* Write the files of TODOS until DEADLINE_MS (CLOCK_MONOTONIC; 0: for PASS_MS, or until the mount ends). */
+/* From the begin of the last walk to that of the next, at least: milliseconds. */
+static int64_t share_ms(const struct pf_state_dir *d)
+{
+	double ms = d->walk_s * 1000 * SHARE;
+
+	return ms < MOST_MS ? (int64_t)ms : MOST_MS;
+}
+
+/* Write the files of TODOS until DEADLINE_MS (CLOCK_MONOTONIC; 0: for a pass, or until the mount ends). */
 static void write_files(struct pf_state_dir *d, struct todos *todos, int64_t deadline_ms)
 {
-	int64_t end = deadline_ms ? deadline_ms : pf_now_ms() + PASS_MS;
+	int64_t pass = share_ms(d) > PASS_MS ? share_ms(d) : PASS_MS;
+	int64_t end = deadline_ms ? deadline_ms : pf_now_ms() + pass;
 	size_t i = 0;
 
 	state_todos_order(todos);
@@ -704,28 +713,31 @@ int pf_state_dir_settle(struct pf_state_dir *d, struct pf_err *err)
 			  d->n_failing, d->n_failing == 1 ? "" : "s", d->failing.text);
 }
 
-/* Milliseconds until the next comparison. */
-static uint64_t next_ms(const struct pf_state_dir *d)
+/* When the comparison after the one that BEGAN then is due. */
+static int64_t next_after(const struct pf_state_dir *d, int64_t began)
 {
-	uint64_t least = d->n_failed ? AGAIN_MS : d->n_behind ? 1 : EACH_MS;
-	uint64_t fair = (uint64_t)(d->walk_s * 1000 * SHARE);
+	int64_t least = pf_now_ms() + (d->n_failed   ? AGAIN_MS
+				       : d->n_behind ? 0
+						     : EACH_MS);
+	int64_t fair = began + share_ms(d);
 
-	return fair <= least ? least : fair < MOST_MS ? fair : MOST_MS;
+	return fair > least ? fair : least;
 }
 
 static void *state_main(void *arg)
 {
 	struct pf_state_dir *d = arg;
 	/* The next comparison; a settle has one earlier only if none was made for as long. */
-	int64_t next = pf_now_ms() + EACH_MS, soonest = 0;
+	int64_t next = pf_now_ms() + EACH_MS, soonest = 0, began;
 	uint64_t asked;
 
 	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
 	while (!pause_until(d, soonest, next, &asked)) {
-		next = pf_now_ms() + EACH_MS;
+		began = pf_now_ms();
+		next = began + EACH_MS;
 		if (is_behind(d)) {
 			compare_all(d, 0);
-			next = soonest = pf_now_ms() + (int64_t)next_ms(d);
+			next = soonest = next_after(d, began);
 		}
 		if (!d->n_behind)
 			pass(d, asked);
