@@ -69,8 +69,11 @@ lists 0 add any
 bounded mv "$mnt/programs/add.mlir" "$mnt/programs/ns/sum.mlir"
 lists 0 any ns/sum
 
-# -- buffers
+# -- buffers, which the plugin has when they were used
 bounded cp "$data/x.npy" "$data/y.npy" "$b/"
+run ns/sum 'x y -> z'
+bounded rm "$b/z.npy"
+eventually grep -Fqx "$(sample buffers 0 2)" "$mnt/metrics.prom"
 alive .buffers 2
 gauge buffers 0 2
 bounded cp "$b/x.npy" "$b/same.npy" # shares it
