@@ -41,10 +41,14 @@ all() # UID: writes the list that this user sees to list, once all are in it
 	[ "$(wc -l <list)" = $((n + 3)) ]
 }
 format='^[0-9]+ (running [0-9]+\.[0-9]{3} 0|waiting [0-9]+\.[0-9]{3} [1-9][0-9]*) [0-9]+/1000000000 [^ ].*$'
-eventually all 0
+# (one that runs for half a second, as on a busy machine, lets another one run)
+few_run()
+{
+	all 0 && [ "$(grep -c running list)" -le "$n" ]
+}
+eventually few_run
 [ "$(grep -Ecx "$format" list)" = $((n + 3)) ] || fail "lines of another form: $(cat list)"
 equal "positions" "$(awk '$2 == "waiting" {print $4}' list)" "$(seq "$(grep -c waiting list)")"
-grep -c running list | { read -r runs && [ "$runs" -le "$n" ]; } || fail "more than $n run: $(cat list)"
 equal "names, as root sees them" "$(cut -d' ' -f 1,6- list | sort -u)" \
 	$'0 add\n1001 1001/secret\n1001 1001/the sum'
 progresses() # some time has passed, and repetitions have been made
