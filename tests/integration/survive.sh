@@ -19,6 +19,7 @@ compiled()
 dump()
 {
 	eventually compiled
+	settle # the cache has an entry of each program
 	bounded python3 -B "$tool" dump "$mnt" >"$1"
 }
 # unchanged WHAT: the mount shows what it showed before.
