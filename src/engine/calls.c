@@ -15,7 +15,6 @@ enum {
 	MAX_CALLS = 65536, /* under way at once */
 	DEFERRED_MS = 10,  /* between two tries to send deferred messages */
 	ROUSE_MS = 1000,   /* how long a lost wake-up can delay a message */
-	SPIN_US = 50,      /* after a reply, for that to a request which it made */
 };
 
 /* --- replies ------------------------------------------------------------------------ */
@@ -188,22 +187,21 @@ static void fail_calls(struct pf_instance *instance, const struct pf_err *why, b
 static void *reply_main(void *arg)
 {
 	struct pf_instance *instance = arg;
-	bool dead = false, deferred = false, took = false, waits = false;
+	bool dead = false, deferred = false;
 
 	while (!dead) {
 		/* A worker that overwrites a ring's count of sleepers loses wake-ups. */
-		if (!pf_ring_wait(&instance->channel.reply, waits ? SPIN_US : 0,
+		if (!pf_ring_wait(&instance->channel.reply, 0,
 				  deferred ? DEFERRED_MS : ROUSE_MS))
 			pf_ring_rouse(&instance->channel.request);
 		/* Replies that the worker sent before it ended are in the ring by now, and are taken. */
 		dead = !pf_instance_alive(instance);
-		for (took = false; take_one(instance); took = true)
+		while (take_one(instance))
 			;
 		pf_instance_count_seconds(instance);
 		pf_lock(&instance->lock);
 		pf_instance_send_deferred_locked(instance);
 		deferred = instance->deferred.len > 0;
-		waits = took && instance->calls.used > 0;
 		pf_unlock(&instance->lock);
 	}
 	if (atomic_load(&instance->broken))
