@@ -127,11 +127,11 @@ package()
 	package=$(echo "$work"/pjrtfs_*.deb)
 }
 
-# try_package: in $root, a system without anything else, README.md's lines, as they stand, install $package with few others,
-# fetch a plugin and mount it; what an upgrade says of a mount that goes on is right; what docs/systemd.md says removes all.
+# try_package: in $root, a system without anything else, README.md's lines, as they stand but for Python, install $package with
+# few others, fetch a plugin and mount it; what an upgrade says of a mount that goes on is right; what docs/systemd.md says removes all.
 try_package()
 {
-	sed -n '/^There, or, if /,/^As a wheel/s/^    //p' "$top/README.md" >"$root/install"
+	sed -n '/^There, or, if /,/^As a wheel/s/^    //p' "$top/README.md" | sed 's/ python3-venv$//' >"$root/install"
 	sed -n '/^## Remove/,/^## /s/^    //p' "$top/docs/systemd.md" | grep -v '^systemctl ' >"$root/remove"
 	mkdir -p "$root/root/build/deb"
 	cp "$package" "$root/root/build/deb"
