@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SANITIZE: none
-# docs/jax.md, docs/quickstart.md and docs/examples/import_jax.py: what they show works as it stands there, with JAX.
+# docs/jax.md, docs/quickstart.md, the model of docs/languages.md and docs/examples/import_jax.py: what they show works as it stands
+# there, with JAX.
 . "$srcdir/tests/words.sh"
 export PYTHONPATH=$plugins/jax
 mkdir bin home
@@ -15,6 +16,11 @@ ln -s "$mnt" home/pjrt
 export HOME=$work/home
 run_page docs/quickstart.md '## A function of JAX' '## A batch of one'
 tells said '^0\.26894[0-9]* 0\.73105[0-9]*$'
+if command -v node; then
+	bounded rm "$mnt/buffers/y.npy"
+	run_page docs/languages.md '## A model of your own' '## Julia'
+	tells said '^0\.26894[0-9]* 0\.73105[0-9]*$'
+fi
 run_page docs/quickstart.md '## A batch of one' '## A module of PyTorch'
 tells said 'short is F32\[3\], the program wants F32\[1,4\]$'
 
