@@ -5,9 +5,9 @@
 # NEEDS: net
 # COST: 900 CPU-s
 # LIMIT: 7200 s
-# docs/frontends.md, pasted as it stands, pip's lines first: each script imports a model, and the mount gives the numbers of the
-# framework; so do the models of tests/data/frontends, imported anew. PJRTFS_TEST_FRONTENDS can name a folder whose environments
-# torch, tensorflow and onnx have the packages already.
+# docs/frontends.md, and what docs/quickstart.md has of PyTorch, pasted as they stand, pip's lines first: each script imports a model,
+# and the mount gives the numbers of the framework; so do the models of tests/data/frontends, imported anew. PJRTFS_TEST_FRONTENDS can
+# name a folder whose environments torch, tensorflow and onnx have the packages already.
 . "$srcdir/tests/words.sh"
 . "$top/tests/models.sh"
 requires find_numpy
@@ -31,17 +31,16 @@ environment()
 	PATH=$env/bin:$system_path
 }
 
-# part FROM TO: the page's lines; those of pip only where the packages are missing. What they print is in the file said.
+# part FROM TO [PAGE]: the page's lines; those of pip only where the packages are missing. What they print is in the file said.
 part()
 {
-	page docs/frontends.md "$@" >lines
-	if [ "${PATH#"$work"}" = "$PATH" ]; then
-		sed -i '/^pip install /d' lines
-	else
+	page "${3-docs/frontends.md}" "$1" "$2" >lines
+	sed -i 's/^python3 -m venv ~\/venv && \. ~\/venv\/bin\/activate && //' lines # it is in another place here
+	if [ "${PATH#"$work"}" != "$PATH" ]; then
 		sed -n 's/^pip install /python3 -m pip install -q --no-compile /p' lines >pip
 		"$patient" $((patience * 180)) bash -eu pip >out 2>&1 || fail "$1: $(cat out)"
-		sed -i '/^pip install /d' lines
 	fi
+	sed -i '/^pip install /d' lines
 	"$patient" $((patience * 15)) bash -eu lines >said 2>err </dev/null || fail "$1: $(cat said err)"
 }
 
@@ -74,6 +73,11 @@ anew()
 environment torch
 part '## PyTorch' 'A training step'
 prints model.py
+# The quick start takes the script of the wheel.
+mkdir -p home/venv/share/doc/pjrtfs
+ln -s "$top/docs/examples" home/venv/share/doc/pjrtfs/
+part '## A module of PyTorch' 'With the package' docs/quickstart.md
+prints home/model.py
 part 'A training step' '## torch_xla'
 awk '$1 < 0.01 { found = 1 } END { exit !found }' said || fail "the training ends with $(cat said)"
 part '## torch_xla' '## Keras'
