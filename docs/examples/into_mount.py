@@ -21,13 +21,20 @@ class Failure(Exception):
     """What went wrong, as a sentence."""
 
 
+def give_up(sentence):
+    """End with SENTENCE; where a shell reads the lines to type (... | sh), it ends with 1, too."""
+    if SCRIPT.startswith("import_") and not sys.stdout.isatty():
+        print("exit 1")
+    sys.exit(sentence)
+
+
 @contextlib.contextmanager
 def needs(packages):
     """Around imports: where one fails, the packages, as pip calls them, are missing or too old."""
     try:
         yield
     except (ImportError, AttributeError, OSError) as error:  # it is missing, or its version does not fit another's
-        sys.exit(f"{SCRIPT}: {sys.executable} lacks a package that this needs ({error}): pip install {packages}")
+        give_up(f"{SCRIPT}: {sys.executable} lacks a package that this needs ({error}): pip install {packages}")
 
 
 @contextlib.contextmanager
@@ -203,8 +210,8 @@ def commands(target, program, line):
 def main(usage, least, imports, most=sys.maxsize):
     """IMPORTS gets the words of the command line, LEAST to MOST, and returns the target, the program and the line."""
     if not least <= len(sys.argv) - 1 <= most:
-        sys.exit(usage)
+        give_up(usage)
     try:
         print(*commands(*imports(*sys.argv[1:])), sep="\n")
     except Failure as failure:
-        sys.exit(f"{SCRIPT}: {failure}")
+        give_up(f"{SCRIPT}: {failure}")

@@ -10,9 +10,16 @@ mkdir bin
 ln -s /usr/bin/python3 bin/python3
 export PATH=$work/bin:$PATH PYTHONDONTWRITEBYTECODE=1
 
+# says PATTERN COMMAND...: it fails with that sentence, and so does the shell that reads what it says to type
+says()
+{
+	# shellcheck disable=SC2016 # sh expands it
+	ends_with 1 "$1" sh -c '"$@" | sh' - "${@:2}"
+}
+
 # -- packages that are missing: the line that brings them
 for framework in jax onnx tensorflow torch; do
-	ends_with 1 "^import_$framework\.py: .*/python3 lacks a package .*: pip install .*$framework" \
+	says "^import_$framework\.py: .*/python3 lacks a package .*: pip install .*$framework" \
 		python3 -S "$examples/import_$framework.py" a b c d
 done
 
@@ -38,7 +45,7 @@ END
 # refused PATTERN ARGUMENT...: import_jax.py says so, and the mount has what it had
 refused()
 {
-	ends_with 1 "^import_jax\.py: $1" python3 -S "$examples/import_jax.py" "${@:2}"
+	says "^import_jax\.py: $1" python3 -S "$examples/import_jax.py" "${@:2}"
 	equal "files after $*" "$(bounded ls -A "$mnt/programs" "$mnt/buffers" | xargs)" "$had"
 }
 had=$(bounded ls -A "$mnt/programs" "$mnt/buffers" | xargs)
@@ -73,12 +80,12 @@ shows "$mnt/buffers/y.txt" "$sum"
 sed -i 's/stablehlo.add/stablehlo.ad/' saved/functions/forward.mlir
 fails_with 'import_torch_xla.py: close programs/net.mlir: ' python3 "$examples/import_torch_xla.py" saved net "$mnt"
 [ ! -e "$mnt/programs/net.mlir" ] || fail 'a program that was refused stays'
-ends_with 1 "^import_torch_xla\.py: cannot import $work, as torch_xla\.stablehlo saves a module: FileNotFoundError: .*forward\.meta'$" \
+says "^import_torch_xla\.py: cannot import $work, as torch_xla\.stablehlo saves a module: FileNotFoundError: .*forward\.meta'$" \
 	python3 "$examples/import_torch_xla.py" "$work" net "$mnt"
 
 # -- no mount: an empty directory is a mount point, another one gets plain files, and the lines bring them into a mount
 mkdir empty
-ends_with 1 '^import_jax\.py: empty is an empty directory, and no mount: pjrtfs cpu empty mounts there; ' \
+says '^import_jax\.py: empty is an empty directory, and no mount: pjrtfs cpu empty mounts there; ' \
 	python3 "$examples/import_jax.py" model.py f w x empty
 bounded rmdir empty
 bounded rm -r "$mnt"/programs/* "$mnt"/buffers/*
