@@ -419,12 +419,18 @@ static void upload_end(struct transfer *t, int code, const struct pf_err *err,
 	end_unlock(t);
 }
 
-/* Would a plugin that uses the host's bytes in place use V's, at OFF of the arena?  It packs those of
- * less than a byte, and the worker those in another order. */
-static bool suits_device(const struct pf_value *v, uint64_t off)
+/* Need V's bytes, which are in the arena, not be copied for a device?  The plugin copies those that are not
+ * aligned, or that it packs; the worker those that are in another order. */
+static bool is_usable_in_place(const struct pf_value *v)
 {
-	return v->len && off % PF_ALIGNMENT == 0 && pf_dtype_bits(v->dtype) >= 8 &&
-	       pf_value_is_row_major(v) && v->memory == PF_DEFAULT_MEMORY;
+	return pf_bytes_offset(v->bytes, v->bytes_off) % PF_ALIGNMENT == 0 &&
+	       pf_dtype_bits(v->dtype) >= 8 && pf_value_is_row_major(v);
+}
+
+/* Would a plugin that uses the host's bytes in place use V's? */
+static bool suits_device(const struct pf_value *v)
+{
+	return v->len && v->memory == PF_DEFAULT_MEMORY && is_usable_in_place(v);
 }
 
 /* The device has the array that was sent. */
@@ -438,7 +444,7 @@ static void sent_done(struct pf_call *call, int code, const struct pf_err *err,
 	(void)len;
 	if (code == 0)
 		made.on_device_bytes = rep->on_device_bytes;
-	if (suits_device(t->value, pf_bytes_offset(t->value->bytes, t->value->bytes_off)))
+	if (suits_device(t->value))
 		pf_instance_note_in_place(t->instance, t->value->device, t->value->dtype,
 					  code == 0 && rep->alias_off != PF_NO_OFFSET);
 	upload_end(t, code, err, &made, code == 0 ? rep->alias_off : PF_NO_OFFSET);
@@ -689,7 +695,6 @@ static int send_bytes(struct transfer *t, struct pf_err *err)
 	struct pf_value *v = t->value;
 	int r = is_on_disk(v) ? read_backing(v, err) : 0;
 	struct pf_req_buffer req;
-	uint64_t off;
 
 	/* Another use reads them again, once the disk or the memory limit allows that. */
 	t->later = r < 0;
@@ -697,15 +702,11 @@ static int send_bytes(struct transfer *t, struct pf_err *err)
 		r = into_arena(v, err);
 	if (r < 0)
 		return r;
-	off = pf_bytes_offset(v->bytes, v->bytes_off);
-	/* The plugin copies bytes that are not aligned, or that it packs; the worker those that
-	 * are in another order. */
-	if (off % PF_ALIGNMENT || pf_dtype_bits(v->dtype) < 8 ||
-	    !pf_value_is_row_major(v))
+	if (!is_usable_in_place(v))
 		r = charge(t, err);
 	if (r < 0)
 		return r;
-	req = request_of(t, PF_OP_BUFFER_CREATE, off);
+	req = request_of(t, PF_OP_BUFFER_CREATE, pf_bytes_offset(v->bytes, v->bytes_off));
 	return send(t, &req, sizeof(req), sent_done, sizeof(struct pf_rep_buffer), err);
 }
 
@@ -793,7 +794,7 @@ static bool is_in_place_locked(const struct pf_value *v)
 	PF_CLEANUP(pf_instance_unrefp) struct pf_instance *instance = NULL;
 
 	if (v->source || !v->bytes || v->bytes->arena != pf_worker_arena(v->worker) ||
-	    !suits_device(v, pf_bytes_offset(v->bytes, v->bytes_off)) ||
+	    !suits_device(v) ||
 	    pf_account_is_limited(v->account, pf_value_device_memory(v)))
 		return false;
 	instance = pf_worker_instance(v->worker, NULL);

@@ -582,7 +582,7 @@ static bool is_symbolic(uint8_t dialect, struct pf_span type)
 /* Are there tokens, tensors of symbolic dimensions, or a "while" of a tensor with bounds, the only
  * encoding that StableHLO knows?  An infeed or an outfeed? */
 static void read_types(const struct pf_bytecode *f, bool *tokens,
-		       struct pf_mlir_found *found)
+		       struct pf_program_found *found)
 {
 	PF_CLEANUP(pf_bytecode_marks_release) struct pf_bytecode_marks m = { 0 };
 	struct pf_bytecode_cursor c = pf_bytecode_entries(f);
@@ -611,7 +611,7 @@ static void read_types(const struct pf_bytecode *f, bool *tokens,
 }
 
 bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret,
-		      struct pf_mlir_found *found)
+		      struct pf_program_found *found)
 {
 	static const char assertion[] =
 		"Input shapes do not match the polymorphic shapes specification";

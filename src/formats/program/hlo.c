@@ -51,7 +51,7 @@ static bool is_dynamic_array(struct pf_slice proto)
 	return dynamic;
 }
 
-static bool is_dynamic_while(struct pf_slice proto)
+static void look_at(struct pf_slice proto, struct pf_program_found *found)
 {
 	struct pf_slice opcode = { NULL, 0 }, shape = { NULL, 0 };
 	const struct pf_wanted wanted[] = {
@@ -59,39 +59,20 @@ static bool is_dynamic_while(struct pf_slice proto)
 		{ PF_INSTRUCTION_SHAPE, &shape, NULL },
 	};
 
-	return pf_proto_find_all(&proto, wanted, PF_ARRAY_SIZE(wanted)) == 0 &&
-	       pf_slice_is(opcode, "while") && is_dynamic_array(shape);
+	if (pf_proto_find_all(&proto, wanted, PF_ARRAY_SIZE(wanted)) < 0)
+		return;
+	found->feed |= pf_slice_is(opcode, "infeed") || pf_slice_is(opcode, "outfeed");
+	found->dynamic_while |= pf_slice_is(opcode, "while") && is_dynamic_array(shape);
 }
 
-static bool is_feed(struct pf_slice proto)
-{
-	struct pf_slice opcode;
-
-	return pf_proto_find(&proto, PF_INSTRUCTION_OPCODE, &opcode) == 0 &&
-	       (pf_slice_is(opcode, "infeed") || pf_slice_is(opcode, "outfeed"));
-}
-
-/* Has PROTO, a module, an instruction for which IS returns true? */
-static bool has_instruction(struct pf_slice proto, bool (*is)(struct pf_slice))
+void pf_hlo_look(struct pf_slice proto, struct pf_program_found *found)
 {
 	struct pf_slice computation, instruction;
 
 	while (pf_proto_next_bytes(&proto, PF_MODULE_COMPUTATIONS, &computation) > 0)
 		while (pf_proto_next_bytes(&computation, PF_COMPUTATION_INSTRUCTIONS,
 					   &instruction) > 0)
-			if (is(instruction))
-				return true;
-	return false;
-}
-
-bool pf_hlo_dynamic_while(struct pf_slice proto)
-{
-	return has_instruction(proto, is_dynamic_while);
-}
-
-bool pf_hlo_feed(struct pf_slice proto)
-{
-	return has_instruction(proto, is_feed);
+			look_at(instruction, found);
 }
 
 /* --- names of parameters ----------------------------------------------------------------------- */

@@ -95,12 +95,15 @@ struct pf_hlo_module {
 	struct pf_slice buffer_donor;       /* pjrtfs.hlo.BufferDonor */
 };
 
-/* Has PROTO, a HloModuleProto, a "while" that is of no tuple, and has a dynamic dimension?  XLA aborts
- * on that.  False also where PROTO is malformed. */
-bool pf_hlo_dynamic_while(struct pf_slice proto);
+/* What a program has that no plugin can execute, or takes. */
+struct pf_program_found {
+	bool symbolic_types; /* of bytecode: some type has a symbolic dimension */
+	bool dynamic_while; /* a "while" whose only value has a dynamic dimension: XLA aborts on that */
+	bool feed; /* an infeed or an outfeed */
+};
 
-/* Has it an infeed or an outfeed? */
-bool pf_hlo_feed(struct pf_slice proto);
+/* Set in *FOUND what PROTO, a HloModuleProto, has of these, up to where it is malformed. */
+void pf_hlo_look(struct pf_slice proto, struct pf_program_found *found);
 
 /* Find the parts of the module in PROTO.  0, or -EINVAL: PROTO is something else.  Copies nothing. */
 int pf_hlo_module_find(struct pf_slice proto, struct pf_hlo_module *ret,
@@ -230,22 +233,15 @@ int pf_mlir_feed(size_t line, struct pf_err *err);
 size_t pf_mlir_arguments(const char *text, size_t len, size_t at, struct pf_slice *names,
 			 size_t n);
 
-/* What bytecode has that no plugin takes; all false if its version has no properties. */
-struct pf_mlir_found {
-	bool symbolic_types; /* some type has a symbolic dimension */
-	bool dynamic_while;  /* a "while" as pf_mlir_text refuses it */
-	bool feed;           /* an infeed or an outfeed */
-};
-
 /*
  * The same facts from LEN bytes of MLIR bytecode, which a portable artifact is, too.  Bytecode
  * that is malformed, or larger than any module needs, has none: the plugin's error is better.
  * True: JAX exported it for shapes that are not fixed; other frameworks leave no word of that, but
- * perhaps symbolic types.
+ * perhaps symbolic types.  *FOUND stays as it is if the bytecode's version has no properties.
  * Source: mlir/docs/BytecodeFormat.md, mlir/lib/IR/BuiltinDialectBytecode.td.
  */
 bool pf_mlir_bytecode(const void *bytes, size_t len, struct pf_program_facts *ret,
-		      struct pf_mlir_found *found);
+		      struct pf_program_found *found);
 
 /* Has main, in LEN bytes of bytecode, an argument or a result with a symbolic dimension?  (bytecode_types.c) */
 bool pf_mlir_bytecode_symbolic(const void *bytes, size_t len);

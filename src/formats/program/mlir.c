@@ -220,32 +220,31 @@ static int check_while(struct scan *s, size_t n, const char *end)
 	return pf_mlir_dynamic_while(s->line, s->err);
 }
 
+/* An operation in LINE of text (0: it is not a text) is refused for WHAT. */
+static int refuse_operation(size_t line, const char *what, struct pf_err *err)
+{
+	return line ? pf_err_set(err, -EINVAL, "line %zu: %s", line, what)
+		    : pf_err_set(err, -EINVAL, "%s", what);
+}
+
 int pf_mlir_feed(size_t line, struct pf_err *err)
 {
-	char where[32] = "";
-
-	if (line)
-		snprintf(where, sizeof(where), "line %zu: ", line);
-	return pf_err_set(
-		err, -EINVAL,
-		"%sexpected arrays that are inputs and results, found an infeed or an "
+	return refuse_operation(
+		line,
+		"expected arrays that are inputs and results, found an infeed or an "
 		"outfeed: nothing feeds a device here, and the program would wait for "
 		"ever; pass the array as an input, or return it as a result",
-		where);
+		err);
 }
 
 int pf_mlir_dynamic_while(size_t line, struct pf_err *err)
 {
-	char where[32] = "";
-
-	if (line)
-		snprintf(where, sizeof(where), "line %zu: ", line);
-	return pf_err_set(
-		err, -EINVAL,
-		"%sexpected a \"while\" of fixed shapes or of several values, found "
+	return refuse_operation(
+		line,
+		"expected a \"while\" of fixed shapes or of several values, found "
 		"one whose only value has a bounded dynamic dimension: XLA aborts "
 		"on that; give it a second value, such as a counter",
-		where);
+		err);
 }
 
 /* A dimension of main's types that is not fixed. */

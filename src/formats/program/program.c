@@ -159,10 +159,18 @@ static int check_text(const char *p, size_t len, struct pf_program_facts *ret,
 	return r < 0 ? r : check_platform(ret, err);
 }
 
+/* A program that no plugin can execute is refused for what was FOUND in it. */
+static int refuse_found(const struct pf_program_found *found, struct pf_err *err)
+{
+	if (found->feed)
+		return pf_mlir_feed(0, err);
+	return found->dynamic_while ? pf_mlir_dynamic_while(0, err) : 0;
+}
+
 static int check_bytecode(const char *p, size_t len, struct pf_program_facts *ret,
 			  struct pf_err *err)
 {
-	struct pf_mlir_found found = { false };
+	struct pf_program_found found = { false };
 	bool symbolic;
 
 	if (!is_bytecode(p, len))
@@ -176,21 +184,19 @@ static int check_bytecode(const char *p, size_t len, struct pf_program_facts *re
 		return pf_err_set(
 			err, -EINVAL,
 			"expected fixed shapes, found symbolic dimensions: " PF_GIVE_NUMBERS);
-	if (found.feed)
-		return pf_mlir_feed(0, err);
-	return found.dynamic_while ? pf_mlir_dynamic_while(0, err) : 0;
+	return refuse_found(&found, err);
 }
 
 static int check_module(struct pf_slice module, struct pf_program_facts *ret,
 			struct pf_err *err)
 {
+	struct pf_program_found found = { false };
 	struct pf_slice rest = module, schedule;
 
 	ret->scheduled =
 		pf_proto_find(&rest, PF_MODULE_SCHEDULE, &schedule) == 0 && schedule.p;
-	if (pf_hlo_feed(module))
-		return pf_mlir_feed(0, err);
-	return pf_hlo_dynamic_while(module) ? pf_mlir_dynamic_while(0, err) : 0;
+	pf_hlo_look(module, &found);
+	return refuse_found(&found, err);
 }
 
 /*
