@@ -6,6 +6,8 @@
 #include <link.h>
 #include <stddef.h>
 
+#include "unit.h"
+
 enum { ELF_ADDRESS = 0x40000 }; /* where it would lie in memory */
 
 /* Where FIELD of the struct TYPE would lie. */
@@ -28,5 +30,22 @@ enum { ELF_ADDRESS = 0x40000 }; /* where it would lie in memory */
 		  .p_offset = offsetof(type, entries),                                   \
 		  .p_filesz = 4 * sizeof(ElfW(Dyn)) }                                    \
 	}
+
+/* Call TRY with each of the LEN bytes at FILE being another one in turn. */
+static inline void elf_each_byte_wrong(void *file, size_t len, void (*try)(void))
+{
+	static const unsigned char values[] = { 0, 1, 0x7f, 0x80, 0xff };
+	unsigned char *bytes = file;
+
+	for (size_t i = 0; i < len; i++) {
+		unsigned char was = bytes[i];
+
+		for (size_t k = 0; k < ARRAY_SIZE(values); k++) {
+			bytes[i] = values[k];
+			try();
+		}
+		bytes[i] = was;
+	}
+}
 
 #endif
